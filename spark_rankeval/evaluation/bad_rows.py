@@ -6,14 +6,18 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from pyspark.sql import types as T
+
 from spark_rankeval.errors import DataError, listed, warn
 from spark_rankeval.features.intents.spark import IntentSources
 from spark_rankeval.features.items.item_facts import CONFLICTS
 from spark_rankeval.features.no_answer.spark import conflicting_user
 from spark_rankeval.features.vectors.catalogue import LARGEST
 from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.ranking.recommended import ATTRIBUTES
 from spark_rankeval.records.quality import DataQuality, apart_in_words, excluded_labels_in_words
+from spark_rankeval.records.summary import MOST_LISTED
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.request.on_invalid import KINDS, OnInvalid
 from spark_rankeval.spark.inputs import Apart, Model, Sources, ids_apart
@@ -144,9 +148,7 @@ def warn_if_apart(qualities: Mapping[str, DataQuality], settings: Settings) -> N
 
 def warn_if_changing(sources: Sources) -> None:
     """Warn if Spark says that predictions or labels may have other rows each time that they are computed."""
-    # Labels that were merged are tables of our own.
-    label_tables = (feature.columns.labels for feature in sources.features if isinstance(feature, IntentSources))
-    labels = next(label_tables, sources.labels)
+    labels = _labels_of_caller(sources)
     tables = {f"predictions{f' of {model!r}' if model else ''}": source for model, source in sources.tables()}
     others = (labels, *sources.tables_of_users, sources.exclude)
     tables |= {source.role: source for source in others if source is not None}
@@ -165,6 +167,32 @@ def warn_if_changing(sources: Sources) -> None:
             "Write the table, and evaluate what was written"
         )
         warn(msg)
+
+
+def _labels_of_caller(sources: Sources) -> SourceTable:
+    """The labels as the caller has them: those that were merged are a table of our own."""
+    merged = (feature.columns.labels for feature in sources.features if isinstance(feature, IntentSources))
+    return next(merged, sources.labels)
+
+
+def unread_grades_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> list[str]:
+    """A sentence on metrics of gain that read no grades, if nothing reads some numbers of the labels, which may be grades."""
+    labels = _labels_of_caller(sources)
+    names = [
+        name for name, metric in metrics.items() if isinstance(metric, GainMetric) and not metric.sees_relevance_alone
+    ]
+    if labels.grades or labels.arrays or labels.shares_table or not names:
+        return []
+    read = {*labels.columns_read, *sources.slices, sources.weight, *sources.clusters, *sources.judged.values()}
+    columns = [field.name for field in labels.frame.schema if isinstance(field.dataType, T.NumericType)]
+    numbers = [column for column in columns if column not in read]
+    if not numbers:
+        return []
+    verb, value = ("takes" if len(names) == 1 else "take"), repr(numbers[0]) if len(numbers) == 1 else "…"
+    return [
+        f"{listed(names, MOST_LISTED)} {verb} every label as grade 1, because the call names no column of grades. If "
+        f"{' or '.join(map(repr, numbers[:MOST_LISTED]))} of the labels has grades, pass relevance={value}"
+    ]
 
 
 def warn_if_changed(before: Mapping[str, str], now: Mapping[str, str], what: str) -> None:

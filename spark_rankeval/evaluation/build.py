@@ -14,6 +14,7 @@ from spark_rankeval.evaluation.bad_rows import (
     raise_if_unusable,
     repeats_in_words,
     unmatched_ids,
+    unread_grades_in_words,
     warn_if_apart,
     warn_of_labels,
 )
@@ -162,6 +163,12 @@ def _built(
     unmatched = [] if findings.sources is None else unmatched_ids(findings.sources, qualities, findings.counts)
     for words in unmatched:
         warn(words)
+    by_name = {
+        metric.asked or metric.label: parse_metric(metric.definition)
+        for metric in findings.metrics
+        if metric.definition
+    }
+    ungraded = [] if findings.sources is None else unread_grades_in_words(findings.sources, by_name)
     repeats = [] if findings.sources is None else repeats_in_words(findings.sources, findings.counts)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
     _warn_of_values_out_of_range(findings)
@@ -185,7 +192,14 @@ def _built(
         findings.figures.words,
         table,
         partial(_write, write=write, options=again, kept=kept, order=summary),
-        notes=(*notes_of(summary, schema.users, findings.longest_lists), *notes, *judge_notes, *repeats, *unmatched),
+        notes=(
+            *notes_of(summary, schema.users, findings.longest_lists),
+            *notes,
+            *judge_notes,
+            *ungraded,
+            *repeats,
+            *unmatched,
+        ),
         item_groups=findings.figures.item_groups,
         unit=settings.unit,
         _rejected=rejected,

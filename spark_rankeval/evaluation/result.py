@@ -543,7 +543,7 @@ class Result(Shown):
             model     users        1        2        3
             popular       8  0.2500   0.5000   0.7500
             personal      8  0.7500*  1.0000*  1.0000*
-            *  the best model of its column
+            *  the best mean of its column; compare tests whether the lead is decided
             other slices: 'country=DE' and 'country=FR'; slice=… shows one
 
         Args:

@@ -177,7 +177,8 @@ class GainMetric(RelevanceMetric):
         return False
 
     @property
-    def _sees_relevance_alone(self) -> bool:
+    def sees_relevance_alone(self) -> bool:
+        """Whether grades above 0 gain alike."""
         return self._is_binary
 
     @property

@@ -58,10 +58,10 @@ class RelevanceMetric(Metric):
         """The highest grade of an item without a label; None: grades matter, and nothing says it."""
         if not isinstance(self.highest_grade, Unset):
             return self.highest_grade
-        return max(self.threshold or 1.0, 1.0) if self._sees_relevance_alone else None
+        return max(self.threshold or 1.0, 1.0) if self.sees_relevance_alone else None
 
     @property
-    def _sees_relevance_alone(self) -> bool:
+    def sees_relevance_alone(self) -> bool:
         """Whether all relevant items are alike to the metric."""
         return self.reads.items == "relevance"
 
@@ -86,7 +86,7 @@ class RelevanceMetric(Metric):
 
     def _bound_of_quotient(self, batch: RankingBatch, grade: float, *, is_lowest: bool) -> FloatArray:
         """The lowest or highest quotient; no grade between 0 and the highest gives a lower one, but perhaps a higher one."""
-        if self.growth == "order" and (is_lowest or self._sees_relevance_alone):
+        if self.growth == "order" and (is_lowest or self.sees_relevance_alone):
             ranges = with_some_judged(batch, grade, self.k, lowest=is_lowest)
         else:
             ranges = iter([JudgedRange(batch, with_judged_items(batch, grade))])

@@ -200,7 +200,8 @@ def differences_table(
 def losses_table(rows: Sequence[ComparisonRow], level: float, title: str, notes: Sequence[Note]) -> Table:
     """The slices in which models lose: one row for each slice, metric and model."""
     lift = lift_columns()[:1]
-    columns = [SLICE, METRIC, MODEL, USERS, *lift, *difference_columns(rows, level), VERDICT]
+    means = means_columns(rows, "baseline", attrgetter("baseline_mean"))
+    columns = [SLICE, METRIC, MODEL, USERS, *means, *lift, *difference_columns(rows, level), VERDICT]
     return Table(rows, columns, title, title, notes, dash_means=_DASH_MEANS)
 
 

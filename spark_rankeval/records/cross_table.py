@@ -18,7 +18,7 @@ from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.records.chart_rows import is_over_lists, means_title
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.selection import Metrics, chosen, headline_keys, largest, named_metrics, one_of_each
-from spark_rankeval.records.side_by_side import best_models
+from spark_rankeval.records.side_by_side import best_models, bold_in_words, star_in_words
 from spark_rankeval.records.slices import group_of, users_of
 from spark_rankeval.records.summary import (
     ITEM_GROUP,
@@ -66,7 +66,7 @@ class CrossTable(OneTable):
         metric    users                    popular                    personal
         rr            8  0.4583 [0.1358, 0.7808]    0.8750 [0.6815, 1.0000]*
         recall@1      8  0.2500 [0.0319, 0.6509] c  0.7500 [0.3491, 0.9681]* c
-        *  the best model of its row
+        *  the best mean of its row; compare tests whether the lead is decided
         c: Clopper-Pearson interval
         other slices: 'country=DE' and 'country=FR'; slice=… shows one
 
@@ -130,9 +130,7 @@ class CrossTable(OneTable):
             *(Column(name, partial(cell, name)) for name in column_names),
         ]
         line = "column" if along else "row"
-        means, bold = (f"the best model of its {line}", f"; the best model of each {line} is bold")
-        if not any(best.values()):
-            means = bold = ""
+        means, bold = (star_in_words(line), bold_in_words(line)) if any(best.values()) else ("", "")
         return Table(
             row_names, columns, self.caption, self.caption + bold, self.notes, means, "there is no such figure"
         )

@@ -40,21 +40,21 @@ class ModelsTable(OneTable):
         >>> print(result.models_table(comparison, metrics=["rr", "recall@1"]))
            model            rr  recall@1
         a  popular   0.4583      0.2500
-        b  personal  0.8750* a   0.7500*
-        *  the best of its column
+        b  personal  0.8750* a   0.7500
+        *  significantly better than every other model in its column
         means over 8 users
         a letter after a mean: significantly better than the model with that letter, according to the comparison. The ...
 
     Attributes:
         rows: the rows of the summary for all users, metric by metric.
         models: the models, in the order of their rows.
-        better: for each metric and model, the models that it is significantly better than. Empty without a comparison.
+        better: for each metric and model, the models that it is significantly better than. None without a comparison.
         notes: sentences that explain the columns and marks, and their limits.
     """
 
     rows: tuple[SummaryRow, ...]
     models: tuple[str, ...]
-    better: Mapping[tuple[str, str], frozenset[str]]
+    better: Mapping[tuple[str, str], frozenset[str]] | None
     notes: tuple[str, ...]
     unit: str = USER
 
@@ -62,7 +62,7 @@ class ModelsTable(OneTable):
     def caption(self) -> str:
         """A sentence on the content of the table."""
         about = users_in_words([replace(row, model="") for row in self.rows])
-        bold = "; the best mean of each metric is bold" if self._has_best else ""
+        bold = bold_in_words("metric", is_compared=self.better is not None) if self._has_best else ""
         raised = "; a raised letter: significantly better than the model with that letter" if self.better else ""
         return f"Means over users, {about}{bold}{raised}"
 
@@ -80,13 +80,17 @@ class ModelsTable(OneTable):
         columns.insert(0, text_column(_HEAD, lambda model: model))
         if self.better:
             columns.insert(0, text_column("", lambda model: letters[model].rstrip(",")))
-        best = "the best of its column" if self._has_best else ""
+        best = star_in_words("column", is_compared=self.better is not None) if self._has_best else ""
         notes = list(map(Note, self.notes))
         return Document((Table(self.models, columns, caption=self.caption, notes=notes, bold_means=best),))
 
     @property
     def _has_best(self) -> bool:
-        return any(map(best_models, self._by_key().values()))
+        return any(self._best(key, rows) for key, rows in self._by_key().items())
+
+    def _best(self, key: str, rows: Mapping[str, SummaryRow]) -> set[str]:
+        better = None if self.better is None else {model: self.better.get((key, model), frozenset()) for model in rows}
+        return best_models(rows, better)
 
     def _by_key(self) -> dict[str, dict[str, SummaryRow]]:
         rows: dict[str, dict[str, SummaryRow]] = {}
@@ -102,12 +106,12 @@ class ModelsTable(OneTable):
 
     def _column(self, key: str, rows: Mapping[str, SummaryRow], letters: Mapping[str, str]) -> Column[str]:
         format_value = common_format(row.mean for row in rows.values())
-        best = best_models(rows)
+        best = self._best(key, rows)
 
         def cell(model: str) -> Cell:
             if model not in rows:
                 return Cell(DASH)
-            beaten = self.better.get((key, model), frozenset())
+            beaten = (self.better or {}).get((key, model), frozenset())
             raised = "".join(letters[other] for other in self.models if other in beaten).rstrip(",")
             return Cell(format_value(rows[model].mean), model in best, raised)
 
@@ -124,7 +128,7 @@ def models_table(
 
     If the rows of a comparison are of other models, or of none of the metrics, it is an `InputError`.
     """
-    better = {} if compared is None else _better(rows, models, compared)
+    better = None if compared is None else _better(rows, models, compared)
     about = [_users_in_words(rows)]
     downwards = list(dict.fromkeys(row.name for row in rows if not _larger_is_better(row)))
     if downwards:
@@ -169,12 +173,30 @@ def _larger_is_better(row: SummaryRow) -> bool:
     return metric is None or metric.larger_is_better
 
 
-def best_models(rows: Mapping[str, SummaryRow]) -> set[str]:
-    """The models with the best mean, if others have a worse one."""
+def best_models(rows: Mapping[str, SummaryRow], better: Mapping[str, frozenset[str]] | None = None) -> set[str]:
+    """The models to mark: those with the best mean, if others have a worse one.
+
+    If `better` says which models each is significantly better than, the best must be so than every other.
+    """
     means = {model: row.mean if _larger_is_better(row) else -row.mean for model, row in rows.items()}
     means = {model: mean for model, mean in means.items() if not math.isnan(mean)}
     best = {model for model, mean in means.items() if mean == max(means.values())}
+    if better is not None:
+        return {model for model in best if len(means) > 1 and means.keys() - {model} <= better[model]}
     return best if len(best) < len(means) else set()
+
+
+def star_in_words(line: str, *, is_compared: bool = False) -> str:
+    """What the mark of `best_models` means below a table in text; `line` is the row or the column of these models."""
+    if is_compared:
+        return f"significantly better than every other model in its {line}"
+    return f"the best mean of its {line}; compare tests whether the lead is decided"
+
+
+def bold_in_words(line: str, *, is_compared: bool = False) -> str:
+    """The same at the end of a caption."""
+    which = "if it is significantly better than every other" if is_compared else "whether or not the lead is decided"
+    return f"; the best mean of each {line} is bold, {which}"
 
 
 def _users_in_words(rows: Sequence[SummaryRow]) -> str:

@@ -5,12 +5,15 @@ from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import Row
+from pyspark.sql import types as T
 from worlds.summary_rows import QUALITY
 
 from spark_rankeval.errors import SparkRankEvalWarning
-from spark_rankeval.evaluation.bad_rows import _repeated_item, warn_of_labels
+from spark_rankeval.evaluation.bad_rows import _repeated_item, unread_grades_in_words, warn_of_labels
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.quality import quality_notes
+from spark_rankeval.spark.inputs import Sources
+from spark_rankeval.spark.source import SourceTable, ValueColumn
 
 
 def warned_of(quality, metrics):
@@ -56,3 +59,41 @@ def test_scores_and_costs_of_a_repeated_item_are_shown_as_numbers():
     example = Row(user_0="q", item_="a", n=2, values=[Row(value_0=0.87, value_1=419.0), Row(value_0=0.9, value_1=None)])
     words = _repeated_item(SimpleNamespace(example=example), source)
     assert words == "query='q', item='a' 2 times, with scores and cost [(0.87, 419.0), (0.9, None)]"
+
+
+def ungraded(metric, numbers=("grade",), values=(), **others):
+    """The sentence on labels with these columns of numbers and one of texts, if there is one."""
+    schema = T.StructType(
+        [*(T.StructField(name, T.IntegerType()) for name in ("user", *numbers)), T.StructField("item", T.StringType())]
+    )
+    labels = SourceTable(
+        "labels", SimpleNamespace(schema=schema), ("user",), "item", T.StringType(), value_columns=values
+    )
+    resolved = {name: each.resolve() for name, each in parse_metrics(metric).items()}
+    return "".join(unread_grades_in_words(Sources((), labels, **others), resolved))
+
+
+def test_metrics_of_gain_say_that_numbers_of_the_labels_may_be_grades():
+    assert ungraded(["recall@5", "ndcg@5"]) == (
+        "ndcg@5 takes every label as grade 1, because the call names no column of grades. If 'grade' of the labels has grades, pass "
+        "relevance='grade'"
+    )
+    several = ungraded(["dcg@5", "err"], ["grade", "day"])
+    assert several.startswith("dcg@5 and err take every label")
+    assert several.endswith("If 'grade' or 'day' of the labels has grades, pass relevance=…")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"metric": "recall@5"},
+        {"metric": "ndcg(gain='binary')@5"},
+        {"metric": "ndcg@5", "numbers": []},
+        {"metric": "ndcg@5", "values": (ValueColumn("label", T.IntegerType()),)},
+        {"metric": "ndcg@5", "values": (ValueColumn("grade", T.IntegerType(), extra="weight"),)},
+        {"metric": "ndcg@5", "slices": ("grade",)},
+        {"metric": "ndcg@5", "weight": "grade"},
+    ],
+)
+def test_labels_without_numbers_that_could_be_grades_say_nothing(call):
+    assert ungraded(**call) == ""

@@ -92,13 +92,13 @@ def test_the_best_model_has_a_mark_in_its_row_or_column():
     metrics = [row("ndcg@5", 0.25, model="als"), row("ndcg@5", 0.5, model="pop")]
     beside = str(cross_table(metrics, "metric", "model", None, NOTHING, False))
     assert "0.2500  0.5000*" in beside
-    assert "the best model of its row" in beside
+    assert "the best mean of its row; compare tests whether the lead is decided" in beside
     assert "bold" not in beside
     page = cross_table(metrics, "metric", "model", None, NOTHING, False).to_latex()
-    assert "dialect 'default'; the best model of each row is bold}" in page
+    assert "dialect 'default'; the best mean of each row is bold, whether or not the lead is decided}" in page
     below = str(cross_table(metrics, "model", "metric", None, NOTHING, False))
     assert "0.5000*" in below
-    assert "the best model of its column" in below
+    assert "the best mean of its column" in below
     assert "*" not in str(cross_table(metrics, "metric", "slice", None, NOTHING, None))
 
 

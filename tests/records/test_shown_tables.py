@@ -156,7 +156,7 @@ def test_models_stand_in_one_table_and_the_best_are_marked():
         "als         0.31000*          0.2000*",
         "popularity  0.28000           0.2000*",
         "random      0.00012           0.5000",
-        "*  the best of its column",
+        "*  the best mean of its column; compare tests whether the lead is decided",
         "means over 1,200 users",
         "smaller is better: percentile_rank",
     ]
@@ -197,9 +197,9 @@ def test_letters_say_than_which_models_a_mean_is_significantly_better():
     )
     table = result(MEANS).models_table(compared)
     assert repr(table).splitlines()[:4] == [
-        "   model          ndcg@10  percentile_rank",
-        "a  als         0.31000* b          0.2000*",
-        "b  popularity  0.28000  c          0.2000*",
+        "   model         ndcg@10  percentile_rank",
+        "a  als         0.31000 b           0.2000",
+        "b  popularity  0.28000 c           0.2000",
         "c  random      0.00012             0.5000",
     ]
     assert "models were compared only with popularity" in repr(table)
@@ -211,6 +211,8 @@ def test_letters_say_than_which_models_a_mean_is_significantly_better():
     every = pairs([pair(), pair(other="random"), pair(model="popularity", other="random", verdict="worse")])
     table = result(MEANS).models_table(every, metrics="ndcg@10")
     assert '<td style="text-align:right;white-space:nowrap"><b>0.31000</b><sup>bc</sup></td>' in table._repr_html_()
+    assert "*  significantly better than every other model in its column" in repr(table)
+    assert "the best mean of each metric is bold, if it is significantly better than every other;" in table.caption
     assert "| a | als | **0.31000**<sup>bc</sup> |" in table.to_markdown()
     assert r"a & als & \textbf{0.31000}\textsuperscript{bc} \\" in table.to_latex()
     assert r"c & random & 0.00012\textsuperscript{b\phantom{c}} \\" in table.to_latex(caption="x")
@@ -224,7 +226,7 @@ def test_more_models_than_letters_have_numbers():
     models = [f"m{n}" for n in range(30)]
     rows = [row(mean=0.9 if model == "m29" else 0.1, model=model) for model in models]
     compared = pairs([pair(model="m29", other=other) for other in ("m3", "m11")])
-    assert "0.9000* 4,12" in repr(result(rows).models_table(compared))
+    assert "0.9000 4,12" in repr(result(rows).models_table(compared))
 
 
 def test_tables_of_models_and_comparisons_escape_what_callers_chose():
@@ -319,6 +321,7 @@ def test_losses_of_slices_say_what_their_figures_are_corrected_for():
         difference(slice="age=young", value=0.04, n_joint=2),
     ]
     shown = repr(comparison([difference()], sliced)).partition("\nthe largest losses of 2 comparisons of slices\n")[2]
+    assert shown.split("\n")[1].split()[2:9] == ["als", "1,200", "0.2300", "0.2500", "–", "-0.0200", "-0.0350"]
     assert "slices    1 other comparison is not shown; comparison.slices has them all" in shown
     assert "comparison." not in comparison([difference()], sliced).to_text()
     assert "from all patterns of signs or the paired t test, corrected for 2 comparisons (holm)" in shown
