@@ -72,6 +72,7 @@ else
 endif
 
 # Run two test files at a time, each with its own Spark. A test file waits for Spark about as long as it computes itself.
+# CI says BY_TWO= and runs two targets at a time instead: there each Spark starts once.
 BY_TWO := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 # Without Java it leaves out the tests on PySpark, says so, and fails in CI. PARTS="--all" runs all of tests/spark on both engines.
@@ -163,11 +164,16 @@ test-connect-3.5: .venv-platform-3.5-connect/.installed .venv-platform-4.0/.inst
 	@PYTHONPATH="$(CURDIR)" CONNECT_SERVER_PYTHON="$(CURDIR)/.venv-platform-4.0/bin/python" .venv-platform-3.5-connect/bin/python \
 	  -m pytest -q $(BY_TWO) --platform=connect -W ignore::pytest.PytestUnraisableExceptionWarning $(TESTS)
 
-.PHONY: platforms-check
-platforms-check:  ## run the tests of what ever differed between platforms, on the newest Connect and the oldest Spark
-	@echo "left to 'make platforms': tests that tests/platforms/differing.txt does not name; of tests/jobs all on 3.5, and on Connect"
+.PHONY: platforms-check check-connect check-oldest
+platforms-check: check-connect check-oldest  ## run the tests of what ever differed between platforms, on the newest Connect and the oldest Spark
+
+check-connect:
+	@echo "left to 'make platforms': tests that tests/platforms/differing.txt does not name; of tests/jobs on Connect"
 	@echo "  $(filter-out $(notdir $(DIFFERING_JOBS)),$(notdir $(wildcard tests/jobs/test_*.py)))"
 	@$(MAKE) test-connect-4.3 TESTS="$(DIFFERING) $(DIFFERING_JOBS)"
+
+check-oldest:
+	@echo "left to 'make platforms': tests that tests/platforms/differing.txt does not name, and tests/jobs on Spark 3.5"
 	@$(MAKE) test-spark-3.5 TESTS="$(DIFFERING)"
 
 platforms: $(ROWS)  ## run the whole suite on every platform (an hour or more)

@@ -11,48 +11,22 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+
+import side_by_side
+from side_by_side import say
 
 ROOT = Path(__file__).parents[1]
 SPARK, METRICS = "tests/spark", "tests/metrics"
 PYSPARK, SAIL = (ROOT / name / "bin" / "python" for name in (".venv", ".venv-platform-sail"))
 BY_TWO = ["--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder"]
-PROGRESS = re.compile(r"[.FEsxX]+ +\[ *\d+%\]$")
-
-
-@dataclass(frozen=True)
-class Ended:
-    """What is left of a part: its name, whether it failed, and pytest's last line."""
-
-    name: str
-    failed: bool
-    words: str
 
 
 def run(name, python, *options):
-    """Run pytest in a process. Its progress is shown at once, and everything else when it ends."""
+    """Run pytest in a process of its own."""
     command = [str(python), "-m", "pytest", "-q", "--color=no", "--budget", *options]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    began, lines = time.monotonic(), []
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    ) as process:
-        for line in process.stdout:
-            if PROGRESS.match(line):
-                say(f"{name:8} {line.rstrip()}")
-            else:
-                lines.append(line)
-    say(f"\n== {name}: {time.monotonic() - began:.0f} s\n{''.join(lines)}")
-    return Ended(name, process.returncode != 0, lines[-1].strip() if lines else "")
-
-
-def say(text):
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    return side_by_side.run(name, command, {**os.environ, "PYTHONPATH": str(ROOT)})
 
 
 def has_java():
@@ -80,9 +54,7 @@ def main():
     ]
     if has_java():
         parts.insert(0, ("PySpark", PYSPARK, *on_pyspark))
-    # A third process on two processors would only make the others slower.
-    with ThreadPoolExecutor(max(2, os.cpu_count() or 1)) as pool:
-        ended = list(pool.map(lambda part: run(*part), parts))
+    ended = side_by_side.side_by_side(lambda part: run(*part), parts)
     say("\n".join(f"{part.name}: {part.words}" for part in ended))
     failed = [part.name for part in ended if part.failed]
     if failed:

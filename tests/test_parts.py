@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import parts
 import pytest
+import side_by_side
 from helpers import budget, engines
 from helpers.documented import ROOT
 
@@ -70,7 +71,9 @@ def test_counts_of_several_processes_add_up():
 def test_without_java_the_tests_on_pyspark_are_named_and_ci_fails(monkeypatch, capsys):
     ended = []
     monkeypatch.setenv("JAVA", "")
-    monkeypatch.setattr(parts, "run", lambda name, *_: ended.append(name) or parts.Ended(name, False, "3 passed"))
+    monkeypatch.setattr(
+        parts, "run", lambda name, *_: ended.append(name) or side_by_side.Ended(name, False, "3 passed")
+    )
     monkeypatch.setattr(parts, "left_out_without_java", lambda _: Counter({"tests/spark/test_plan.py": 3}))
     monkeypatch.setattr(sys, "argv", ["parts"])
     for ci, code in ((False, 0), (True, 1)):

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 
 # Every suite depends on these files, which install and start it.
-EVERYTHING = (".ci/", ".github/", "Makefile", "pyproject.toml", "requirements-dev.txt", "tools/suites.py")
+EVERYTHING = (
+    ".ci/",
+    ".github/",
+    "Makefile",
+    "pyproject.toml",
+    "requirements-dev.txt",
+    "tests/side_by_side.py",
+    "tools/suites.py",
+)
 # The make target of each suite, and the beginnings of the paths on which it depends.
 SUITES: dict[str, tuple[str, ...]] = {
     "test-site": ("docs/", "mkdocs.yml", "tests/site/", "tests/helpers/chromium.py", "tools/write_conventions.py"),

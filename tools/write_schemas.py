@@ -115,4 +115,7 @@ def texts() -> dict[str, str]:
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     for name, text in texts().items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
+        place = FOLDER / name
+        # Jobs that run at the same time read the schema.
+        if not place.exists() or place.read_text(encoding="utf-8") != text:
+            place.write_text(text, encoding="utf-8")

@@ -1,0 +1,41 @@
+"""What CI runs two at a time: no failure is lost, and nothing starts after one."""
+
+import sys
+import threading
+
+import pytest
+import side_by_side
+
+
+def test_progress_is_shown_at_once_and_everything_else_at_the_end(capfd):
+    program = "print('.. [100%]\\nas it is\\n2 passed'); raise SystemExit(3)"
+    ended = side_by_side.run("part", [sys.executable, "-c", program])
+    assert ended == side_by_side.Ended("part", True, "2 passed")
+    progress, _, *others = capfd.readouterr().out.splitlines()
+    assert progress == "part     .. [100%]"
+    assert others[0].startswith("== part: ")
+    assert others[1:3] == ["as it is", "2 passed"]
+
+
+@pytest.mark.parametrize("failing", [None, "parity"])
+def test_nothing_starts_after_a_failure(monkeypatch, capsys, failing):
+    commands = []
+
+    def ended(name, command):
+        commands.append(command)
+        return side_by_side.Ended(name, name == failing, "")
+
+    monkeypatch.setattr(side_by_side, "run", ended)
+    monkeypatch.setattr(side_by_side, "side_by_side", lambda run_one, targets: [run_one(target) for target in targets])
+    code = side_by_side.main(["parity SYSTEMS='trec ranx'", "test-site"])
+    assert commands[0] == ["make", "parity", "SYSTEMS=trec ranx"]
+    if failing:
+        assert (code, len(commands)) == (1, 1)
+        assert capsys.readouterr().out == ("FAILED: parity SYSTEMS='trec ranx'\nNOT RUN after the failure: test-site\n")
+    else:
+        assert (code, commands[1:]) == (0, [["make", "test-site"]])
+
+
+def test_two_run_at_a_time():
+    both = threading.Barrier(2, timeout=20)
+    assert sorted(side_by_side.side_by_side(lambda _: both.wait(), "ab")) == [0, 1]
