@@ -24,6 +24,7 @@ from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.judged_rows import interval_kind, joined_in_words, lift_in_words
 from spark_rankeval.records.pair_rows import PairRow
 from spark_rankeval.records.selection import MOST_LINES, Metrics, chosen, largest, largest_in_words
+from spark_rankeval.report.estimate_charts import forest
 from spark_rankeval.tables import common_format
 
 if TYPE_CHECKING:
@@ -213,11 +214,9 @@ def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: 
 
 def _chart(estimates: Sequence[Estimate], reading: list[str], **options: Any) -> Drawing:
     """Differences as a forest plot, with further options of `forest_chart`."""
-    with needs_extra("report", PURPOSE):
-        from spark_rankeval.report.drawing import forest_chart
     if any(estimate.margin for estimate in estimates):
         reading = [*reading, "Shaded: differences within the margin, which do not matter."]
-    return forest_chart(estimates, reading=reading, signed=True, **options)
+    return forest(estimates, reading=reading, signed=True, **options)
 
 
 def _axis(row: ComparisonRow | PairRow) -> str:

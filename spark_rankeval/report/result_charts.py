@@ -26,7 +26,6 @@ from spark_rankeval.records.chart_rows import (
     Bin,
     Counts,
     CurveAxis,
-    Estimate,
     Grid,
     Histogram,
     axis_of,
@@ -50,8 +49,15 @@ from spark_rankeval.records.selection import (
     rows_of_one_metric,
 )
 from spark_rankeval.records.slices import attributes_of, group_of, has_item_group, is_item_group, item_attribute
-from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, interval_name, shared_by_groups
-from spark_rankeval.report.judge_charts import judged_chart
+from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, shared_by_groups
+from spark_rankeval.report.estimate_charts import (
+    estimate_of,
+    forest,
+    interval_reading,
+    judged_chart,
+    parts_chart,
+    users_in_note,
+)
 from spark_rankeval.request.options import POPULARITY
 from spark_rankeval.tables import common_format, number
 
@@ -148,8 +154,6 @@ class ResultPlots:
         Raises:
             UnknownMetricError: one is not in the result.
         """
-        with needs_extra("report", PURPOSE):
-            from spark_rankeval.report.drawing import forest_chart
         rows = chosen(self._total_rows(), metrics)
         if metrics is None:
             rows = [row for row in rows if not shared_by_groups(row.definition)] or rows
@@ -166,10 +170,10 @@ class ResultPlots:
             reading.append(f"Shown: {len(headline)} of {len(keys)} metrics. Curves show the others.")
         estimates = []
         for row in shown:
-            estimate = _estimate(row, row.model, row.model if alone else row.name, format_value(row.mean))
+            estimate = estimate_of(row, row.model, row.model if alone else row.name, format_value(row.mean))
             x_title = _OVER_LISTS if is_over_lists(row) else _OVER_USERS
             estimates.append(replace(estimate, axis=axis_of(row.definition), x_title=x_title))
-        return forest_chart(
+        return forest(
             estimates,
             title=f"{'' if is_over_lists(rows[0]) else 'Mean '}{rows[0].name} by model"
             if alone
@@ -238,7 +242,7 @@ class ResultPlots:
         rows = [row for _, row in points]
         reading = [interval_reading(rows, "band", "separately for each point"), *more, *self._notes(rows)]
         return curve_chart(
-            [_estimate(row, _series(row), place, unit_words(f"{row.n_users:,} users")) for place, row in points],
+            [estimate_of(row, _series(row), place, unit_words(f"{row.n_users:,} users")) for place, row in points],
             title=title,
             reading=reading,
             x_title=x_title,
@@ -260,7 +264,6 @@ class ResultPlots:
             UnknownMetricError: it is not in the result.
         """
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.report.drawing import forest_chart
             from spark_rankeval.report.marks import nothing
         total_rows = rows_of_one_metric(self._total_rows(), self.rows[0].key if metric is None else metric)
         key, name = total_rows[0].key, total_rows[0].name
@@ -269,17 +272,10 @@ class ResultPlots:
             more = "; item_groups draws groups of items" if any(map(is_item_group, self._slices())) else ""
             return nothing(f"{name} by slice of users", f"there are no slices of users; evaluate with by={more}", width)
         shown = largest(rows)
-        format_value = common_format(row.mean for row in shown)
         reading = [interval_reading(total_rows, "line"), "Dashed line: all users."]
-        reading += largest_in_words(shown, rows, "slices")
-        return forest_chart(
-            [_estimate(row, row.model, row.slice, f"{format_value(row.mean)} · {_users(row)}") for row in shown],
-            title=f"{name} by slice of users",
-            reading=[*reading, *self._notes(total_rows)],
-            x_title=mean_of(total_rows[0], name),
-            series=self.models,
-            reference={row.model: row.mean for row in total_rows},
-            width=width,
+        reading += [*largest_in_words(shown, rows, "slices"), *self._notes(total_rows)]
+        return parts_chart(
+            shown, total_rows, str, "slice of users", reading, series=self.models, has_totals=True, width=width
         )
 
     @uses_own_unit
@@ -294,19 +290,15 @@ class ResultPlots:
             UnknownMetricError: it is not in the result.
             InputError: the result has no groups of items.
         """
-        with needs_extra("report", PURPOSE):
-            from spark_rankeval.report.drawing import forest_chart
         rows = [row for row in self.rows if is_item_group(row.slice)]
         if not rows:
             msg = "the result has no groups of items; evaluate with facts=Facts(items=…, item_by=…)"
             raise InputError(msg)
         total_rows = rows_of_one_metric(self._total_rows(), rows[0].key if metric is None else metric)
-        key, name = total_rows[0].key, total_rows[0].name
-        rows = [row for row in rows if row.key == key]
+        rows = [row for row in rows if row.key == total_rows[0].key]
         with_users = {row.slice for row in rows if row.n_users}
         drawable = [row for row in rows if row.slice in with_users]
         shown = largest(drawable)
-        format_value = common_format(row.mean for row in shown)
         share = shared_by_groups(total_rows[0].definition)
         reading = ["Only labels of the group count, and only users who have one. Dashed line: all items."]
         if share:
@@ -315,17 +307,15 @@ class ResultPlots:
         if n_empty := len({row.slice for row in rows}) - len(with_users):
             reading.append(f"Not drawn: {n_empty} {'group' if n_empty == 1 else 'groups'} without a user.")
         reading += largest_in_words(shown, drawable, "groups")
-        reading.append(interval_reading(drawable or total_rows, "line"))
-        return forest_chart(
-            [
-                _estimate(row, row.model, group_of(row.slice), f"{format_value(row.mean)} · {_users(row)}")
-                for row in shown
-            ],
-            title=f"{name} by group of items",
-            reading=[*reading, *self._notes(total_rows)],
-            x_title=mean_of(total_rows[0], name),
+        reading += [interval_reading(drawable or total_rows, "line"), *self._notes(total_rows)]
+        return parts_chart(
+            shown,
+            total_rows,
+            group_of,
+            "group of items",
+            reading,
             series=self.models,
-            reference={} if share else {row.model: row.mean for row in total_rows},
+            has_totals=not share,
             width=width,
         )
 
@@ -394,7 +384,7 @@ class ResultPlots:
             users = counts.get(row.model, {})
             bars = tuple(Bin(*grid.edges(index), count) for index, count in sorted(users.items()))
             ends = (row.mean, row.interval_low, row.interval_high)
-            histograms.append(Histogram(row.model, bars, sum(users.values()), *ends, _users(row)))
+            histograms.append(Histogram(row.model, bars, sum(users.values()), *ends, users_in_note(row)))
         return rows, histograms
 
     @uses_own_unit
@@ -427,10 +417,6 @@ class ResultPlots:
         return [row for row in self.rows if row.slice == "all"]
 
 
-def _estimate(row: SummaryRow, series: str, place: str | float, note: str) -> Estimate:
-    return Estimate(series, place, row.mean, row.interval_low, row.interval_high, note)
-
-
 def _popularity_reading(rows: Sequence[SummaryRow]) -> list[str]:
     """A sentence on the order of groups by popularity, if there are any."""
     groups = [group_of(row.slice) for row in rows if attributes_of(row.slice) == (item_attribute(POPULARITY),)]
@@ -438,19 +424,6 @@ def _popularity_reading(rows: Sequence[SummaryRow]) -> list[str]:
     if not numbered:
         return []
     return [f"{min(numbered)}: the least popular items. {max(numbered)}: the most popular ones."]
-
-
-def _users(row: SummaryRow) -> str:
-    return unit_words(f"{row.n_users:,} users" if row.n_users else "no users")
-
-
-def interval_reading(rows: Sequence[SummaryRow], mark: str, how: str = "") -> str:
-    """A sentence on the means and the kind of their intervals."""
-    name = interval_name(rows, all_methods=True) if rows else ""
-    figure = "Value of all lists together" if rows and all(map(is_over_lists, rows)) else "Mean over users"
-    if not name:
-        return f"{figure}; no intervals were asked for."
-    return f"{figure}; {mark}: {name}{', ' if how else ''}{how}."
 
 
 def _lower(sentence: str) -> str:

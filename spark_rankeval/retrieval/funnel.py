@@ -27,7 +27,7 @@ from spark_rankeval.records.cross_table import notes_of_models
 from spark_rankeval.records.slices import has_item_group
 from spark_rankeval.records.stage_rows import FIGURES, StageRow, funnel_tables, stages_in_words
 from spark_rankeval.records.summary import as_json_value
-from spark_rankeval.report.stage_charts import funnel_chart
+from spark_rankeval.report.estimate_charts import funnel_chart
 from spark_rankeval.request.on_invalid import OnInvalidOption
 from spark_rankeval.request.options import (
     ByOption,

@@ -11,7 +11,7 @@ from worlds.summary_rows import row, summary_as_html, summary_as_latex, summary_
 from spark_rankeval.records.cross_table import cross_table
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SummaryRow, means_table
-from spark_rankeval.report.result_charts import interval_reading
+from spark_rankeval.report.estimate_charts import interval_reading
 from spark_rankeval.tables import number
 
 ROW = row(std=0.5, interval_low=0.2, interval_high=0.3)
