@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from spark_rankeval.comparison.comparison_inputs import ComparedMetric
 from spark_rankeval.experiments.covariates import Adjusted, GroupSumAccumulator, adjusted_difference, group_of
 from spark_rankeval.experiments.group_comparison import ComparedGroup, GroupTest
-from spark_rankeval.experiments.sequences import TIGHTEST_AT, sequence_of
+from spark_rankeval.statistics.confidence_sequences import TIGHTEST_AT, sequence_of
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of, largest_gap
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.statistics.multiple_comparisons import adjusted

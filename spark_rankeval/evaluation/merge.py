@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from spark_rankeval.checks import check_table, kind_of
 from spark_rankeval.errors import USER, InputError, MergeError, MetricError, listed
@@ -23,7 +23,7 @@ from spark_rankeval.records.stored import (
     qualities_in,
     row_of,
 )
-from spark_rankeval.records.summary import SummaryRow, bounds_of, summary_row
+from spark_rankeval.records.summary import MOST_LISTED, SummaryRow, bounds_of, summary_row
 from spark_rankeval.records.table_columns import METRICS, RUN_ID, TIME
 from spark_rankeval.request.options import Table
 from spark_rankeval.spark.local_tables import takes_local_tables
@@ -36,12 +36,11 @@ from spark_rankeval.statistics.table_fingerprints import added as added_fingerpr
 
 #: A result, or the output of its `Result.to_dict` or `Result.to_json`.
 Mergeable = Result | Mapping[str, Any] | str
+Read = TypeVar("Read")
 RunFacts = tuple[dict[str, DataQuality], tuple[ItemGroup, ...]]
 
 # What rows of a table of metrics do not say: the counts by model, and the groups of items.
 _UNKNOWN: RunFacts = ({}, ())
-# A sentence names so many groups of items, and counts the others.
-_MOST_LISTED = 4
 _GROUPED_SEPARATELY = "each summary's labels were grouped by its own tables, and item_groups leaves these groups out"
 _MERGED = no_users("a merged result has no values of users; read the per-user tables of the runs that were merged")
 
@@ -204,10 +203,10 @@ def _notes_of_groups(unlike: Sequence[str], unknown: Sequence[str]) -> list[str]
     """The notes on groups of items that are not, or may not be, the same in all summaries."""
     notes = []
     if unlike:
-        notes.append(f"the summaries differ in the items of {listed(unlike, _MOST_LISTED)}; {_GROUPED_SEPARATELY}")
+        notes.append(f"the summaries differ in the items of {listed(unlike, MOST_LISTED)}; {_GROUPED_SEPARATELY}")
     if unknown:
         notes.append(
-            f"it is not known whether all summaries have the same items in {listed(unknown, _MOST_LISTED)}; {_GROUPED_SEPARATELY}. The "
+            f"it is not known whether all summaries have the same items in {listed(unknown, MOST_LISTED)}; {_GROUPED_SEPARATELY}. The "
             "manifests of a job's runs say so: merge(table, manifests)"
         )
     return notes
@@ -229,6 +228,8 @@ def _plan_of_merge(names: Sequence[str], rows: Sequence[SummaryRow]) -> tuple[st
 
 _RowKey = tuple[str, str, str]
 
+# What the texts of a row hold, in words.
+_READ = {"moments": "moments", "cluster_sums": "sums of clusters"}
 # What all rows of a figure have alike.
 _SHARED = ("model", "dialect", "relevance", "definition", "cutoff", "over_all", "user_weight", "cluster", "asked")
 NO_BOOTSTRAP = "a bootstrap needs the users, and a merged summary has only their sums"
@@ -325,14 +326,7 @@ def _clusters(rows: Sequence[SummaryRow]) -> Clusters:
     with_users = [row for row in rows if row.n_users]
     if not with_users or not all(row.cluster_sums for row in with_users):
         return Clusters(0)
-    days = []
-    for row in with_users:
-        try:
-            days.append(GroupedClusters.from_text(row.cluster_sums))
-        except ValueError as error:
-            msg = f"{_figure_in_words(row)} has sums of clusters that cannot be read: {error}"
-            raise MergeError(msg) from error
-    return clusters_of_days(days)
+    return clusters_of_days([_read_text(row, "cluster_sums", GroupedClusters.from_text) for row in with_users])
 
 
 def _figures(
@@ -364,14 +358,16 @@ def _figures(
 
 
 def _sums(rows: Iterable[SummaryRow]) -> Sums:
-    parts = []
-    for row in rows:
-        try:
-            parts.append(from_text(row.moments))
-        except ValueError as error:
-            msg = f"{_figure_in_words(row)} has moments that cannot be read: {error}"
-            raise MergeError(msg) from error
-    return added(parts)
+    return added([_read_text(row, "moments", from_text) for row in rows])
+
+
+def _read_text(row: SummaryRow, name: str, read: Callable[[str], Read]) -> Read:
+    """The sums that an attribute of a row has as text."""
+    try:
+        return read(getattr(row, name))
+    except ValueError as error:
+        msg = f"{_figure_in_words(row)} has {_READ[name]} that cannot be read: {error}"
+        raise MergeError(msg) from error
 
 
 def _check_alike(summaries: Mapping[str, Sequence[SummaryRow]]) -> None:

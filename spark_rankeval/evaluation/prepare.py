@@ -18,13 +18,11 @@ from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.recommended import Fact
-from spark_rankeval.request.attribute_names import AttributeNames
-from spark_rankeval.request.availability import Lists, required_facts
-from spark_rankeval.request.column_names import ColumnNames
+from spark_rankeval.request.availability import Lists, required_facts, with_bounds
+from spark_rankeval.request.column_names import AttributeNames, ColumnNames
 from spark_rankeval.request.options import FactColumns, Facts, Judged, ScoringOptions, Table, Vectors
 from spark_rankeval.request.readings import NORMALISER, Reading, columns_of, order_of, read_request
 from spark_rankeval.request.task import ScoringTask, user_counts
-from spark_rankeval.request.unjudged import with_bounds
 from spark_rankeval.spark.inputs import Sources, read_sources
 from spark_rankeval.spark.invalid_rows import columns_of_rejected
 from spark_rankeval.spark.long_table import LongTable, read_long_table

@@ -32,13 +32,13 @@ from spark_rankeval.experiments.group_comparison import (
     compared_group,
     group_rows,
 )
-from spark_rankeval.experiments.sequences import TIGHTEST_AT
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.model_table import ModelTable, read_table
 from spark_rankeval.spark.model_tables import ModelTables
 from spark_rankeval.spark.per_user import marked_as_covariate
 from spark_rankeval.spark.sql_text import find_column
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
+from spark_rankeval.statistics.confidence_sequences import TIGHTEST_AT
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.multiple_comparisons import adjusted

@@ -11,7 +11,6 @@ from spark_rankeval.comparison.comparison_inputs import (
     ComparedMetric,
 )
 from spark_rankeval.experiments.covariates import Adjusted, CovariateSums, adjusted_difference, group_of
-from spark_rankeval.experiments.sequences import sequence_of
 from spark_rankeval.records.group_rows import GroupRow, groups_table
 from spark_rankeval.records.selection import VerdictTables
 from spark_rankeval.records.slices import ALL_VALUES
@@ -19,6 +18,7 @@ from spark_rankeval.records.summary import record_of
 from spark_rankeval.records.table_columns import GROUP_COMPARISON, frame_of
 from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
+from spark_rankeval.statistics.confidence_sequences import sequence_of
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of
 from spark_rankeval.statistics.intervals import Interval, bounds_of_lifts
 from spark_rankeval.statistics.moments import State

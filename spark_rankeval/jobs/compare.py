@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from spark_rankeval.experiments.sequences import TIGHTEST_AT
 from spark_rankeval.jobs.command import Command, run_as_task
 from spark_rankeval.jobs.config import (
     JobConfig,
@@ -23,6 +22,7 @@ from spark_rankeval.jobs.config import (
     wrong_run_id,
 )
 from spark_rankeval.request.options import parts_of
+from spark_rankeval.statistics.confidence_sequences import TIGHTEST_AT
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.resampling import checked_replicates
 

@@ -28,6 +28,7 @@ from spark_rankeval.metrics.expected_values import EstimatorOption
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import NamedMetrics, parse_metric, parse_metrics, reads_as
 from spark_rankeval.ranking.recommended import NUMBERS
+from spark_rankeval.request.availability import with_bounds
 from spark_rankeval.request.options import (
     ColumnOptions,
     FactColumns,
@@ -39,7 +40,6 @@ from spark_rankeval.request.options import (
     SummaryOptions,
     parts_of,
 )
-from spark_rankeval.request.unjudged import with_bounds
 from spark_rankeval.run_history.gate_rules import GateRule, check_figures, read_gates
 from spark_rankeval.statistics.intervals import BCa, IntervalMethod, Percentile, Student
 

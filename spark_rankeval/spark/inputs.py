@@ -11,8 +11,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, is_name
 from spark_rankeval.errors import InputError
-from spark_rankeval.request.attribute_names import AttributeNames
-from spark_rankeval.request.column_names import ColumnNames
+from spark_rankeval.request.column_names import AttributeNames, ColumnNames
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.request.options import Vectors
 from spark_rankeval.request.task import ScoringTask

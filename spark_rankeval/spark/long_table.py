@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import as_names, check_table
 from spark_rankeval.errors import InputError
-from spark_rankeval.request.attribute_names import AttributeNames
+from spark_rankeval.request.column_names import AttributeNames
 from spark_rankeval.request.options import ColumnOrTable, ScoringOptions, Table, Vectors, grade_columns
 from spark_rankeval.spark.source import require_column
 from spark_rankeval.spark.sql_text import (

@@ -4,8 +4,7 @@ import pytest
 
 from spark_rankeval import Judged
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.request.attribute_names import AttributeNames
-from spark_rankeval.request.column_names import ColumnNames
+from spark_rankeval.request.column_names import AttributeNames, ColumnNames
 from spark_rankeval.request.options import ScoringOptions, grade_columns
 
 BOTH = Judged(human="human", judge="llm", graded="by_people", probability="share", stratum="part")
