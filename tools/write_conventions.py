@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from spark_rankeval.dialects import STANDARD
 from spark_rankeval.dialects.explained import (
     NEEDS,
-    agrees_with_standard,
     description,
-    every_metric,
     facts,
     has,
     settings,
@@ -23,7 +22,7 @@ from spark_rankeval.dialects.explained import (
 )
 from spark_rankeval.dialects.published import DIALECTS, EVERY_METRIC
 from spark_rankeval.errors import DialectError, MetricError
-from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.base import REGISTRY, Metric
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.ranking.lists import LIST_PARAMETERS
 from spark_rankeval.records.table_columns import (
@@ -118,6 +117,11 @@ def page() -> str:
     return "\n".join(part.rstrip() + "\n" for part in parts)
 
 
+def every_metric() -> list[type[Metric]]:
+    """All metrics, by name."""
+    return sorted({metric.name: metric for metric in REGISTRY.values()}.values(), key=lambda metric: metric.name)
+
+
 def _index(kinds: list[type[Metric]]) -> str:
     """Links to the metrics, by what a user must have."""
     lines = ["The metrics, by what a user must have for a value, and the [dialects](#dialects):", ""]
@@ -148,6 +152,34 @@ def _agreement() -> str:
                 cells.append("yes" if agrees else "no")
         lines.append(f"| {dialect.name} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def agrees_with_standard(dialect: Dialect, metric: Metric, *, graded: bool) -> bool:
+    """Whether a dialect's AP or NDCG is that of ``standard`` on the same ranking and relevant items.
+
+    Args:
+        dialect: a dialect that has the metric.
+        metric: AP or NDCG, with or without a cutoff.
+        graded: whether labels have grades other than 0 and 1.
+    """
+    formulas = [metric.resolve(conventions).chosen() for conventions in (dialect, STANDARD)]
+    if metric.k is None and dialect.ranking.unpredicted_labels == "last" and formulas[0].get("denominator") == "hits":
+        # If a whole list holds every label, all relevant items are hits.
+        formulas[0]["denominator"] = "labels"
+    for formula in formulas:
+        for name in ("relevance_threshold", "below_threshold", "undefined", "ties"):
+            formula.pop(name, None)
+        # Without a cutoff, min(γ, k) is γ. The base of a logarithm cancels in a ratio. A grade of 1 gains 1 by every formula.
+        if metric.k is None and formula.get("denominator") == "min_k_labels":
+            formula["denominator"] = "labels"
+        if formula.get("discount") == "ln":
+            formula["discount"] = "log2"
+        if not graded:
+            formula.pop("gain", None)
+            # If all grades are equal, every order is the best.
+            if formula.get("ideal") == "label_order":
+                formula["ideal"] = "labels"
+    return formulas[0] == formulas[1]
 
 
 def _every_metric() -> str:

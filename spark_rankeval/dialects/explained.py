@@ -11,9 +11,9 @@ from dataclasses import fields
 from typing import Any
 
 import spark_rankeval.metrics  # noqa: F401 - fills the registry
-from spark_rankeval.dialects import EVERY_METRIC, STANDARD, Dialect, every_dialect, find_dialect
+from spark_rankeval.dialects import EVERY_METRIC, Dialect, every_dialect, find_dialect
 from spark_rankeval.dialects.published import DIALECTS
-from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric
+from spark_rankeval.metrics.base import UNSET, Metric
 from spark_rankeval.metrics.naming import expand, parse_metric
 from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.lists import LIST_PARAMETERS, RankingPolicy
@@ -77,11 +77,6 @@ _CHOICES: dict[tuple[str, Any], str] = {
     ("absent_from_labels", "left_out"): "users without labels are left out",
     ("without_predictions", "left_out"): "users without predictions are left out",
 }
-
-
-def every_metric() -> list[type[Metric]]:
-    """All metrics, by name."""
-    return sorted({metric.name: metric for metric in REGISTRY.values()}.values(), key=lambda metric: metric.name)
 
 
 def description(metric: type[Metric]) -> str:
@@ -159,34 +154,6 @@ def formula_in_words(metric: Metric) -> str:
     choices = [_CHOICES[choice] for choice in metric.chosen().items() if choice in _CHOICES]
     chosen = "; ".join(choices)
     return f"{first} {chosen[:1].upper()}{chosen[1:]}".rstrip()
-
-
-def agrees_with_standard(dialect: Dialect, metric: Metric, *, graded: bool) -> bool:
-    """Whether a dialect's AP or NDCG is that of ``standard`` on the same ranking and relevant items.
-
-    Args:
-        dialect: a dialect that has the metric.
-        metric: AP or NDCG, with or without a cutoff.
-        graded: whether labels have grades other than 0 and 1.
-    """
-    formulas = [metric.resolve(conventions).chosen() for conventions in (dialect, STANDARD)]
-    if metric.k is None and dialect.ranking.unpredicted_labels == "last" and formulas[0].get("denominator") == "hits":
-        # If a whole list holds every label, all relevant items are hits.
-        formulas[0]["denominator"] = "labels"
-    for formula in formulas:
-        for name in ("relevance_threshold", "below_threshold", "undefined", "ties"):
-            formula.pop(name, None)
-        # Without a cutoff, min(γ, k) is γ. The base of a logarithm cancels in a ratio. A grade of 1 gains 1 by every formula.
-        if metric.k is None and formula.get("denominator") == "min_k_labels":
-            formula["denominator"] = "labels"
-        if formula.get("discount") == "ln":
-            formula["discount"] = "log2"
-        if not graded:
-            formula.pop("gain", None)
-            # If all grades are equal, every order is the best.
-            if formula.get("ideal") == "label_order":
-                formula["ideal"] = "labels"
-    return formulas[0] == formulas[1]
 
 
 def has(dialect: Dialect, metric: type[Metric]) -> bool:

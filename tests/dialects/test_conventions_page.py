@@ -12,13 +12,14 @@ from helpers.documented import ROOT
 from helpers.scored import KNOWN, scores_in, values_in
 
 from spark_rankeval.dialects import EVERY_METRIC, find_dialect
-from spark_rankeval.dialects.explained import every_metric, value_in_words
+from spark_rankeval.dialects.explained import value_in_words
 from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.request.counts import COUNTS
 from spark_rankeval.request.readings import resolve, views_of
 from spark_rankeval.worker.user_metrics import count_of_model
+from tools.write_conventions import every_metric
 
 PAGE = (ROOT / "docs" / "conventions.md").read_text(encoding="utf-8")
 OF_DIALECTS = PAGE.partition("\n## Dialects\n")[2]
