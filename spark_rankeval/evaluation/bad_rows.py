@@ -20,7 +20,7 @@ from spark_rankeval.records.quality import DataQuality, apart_in_words, excluded
 from spark_rankeval.records.summary import MOST_LISTED
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.request.on_invalid import KINDS, OnInvalid
-from spark_rankeval.spark.inputs import Apart, Model, Sources, ids_apart
+from spark_rankeval.spark.inputs import Model, Sources
 from spark_rankeval.spark.invalid_rows import (
     ITEM,
     Finding,
@@ -36,6 +36,7 @@ from spark_rankeval.spark.platforms import draws_anew, may_change
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.spark.source import REPEATED_USER, SourceTable, user_column
 from spark_rankeval.spark.sql_text import column
+from spark_rankeval.spark.unmatched_ids import Apart, ids_apart
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.worker.grouped_row import GRADED
 

@@ -30,7 +30,6 @@ from spark_rankeval.records.summary import (
     bounds_of,
     metric_or_none,
     summary_row,
-    without_collection,
 )
 from spark_rankeval.request.counts import GRADING_WEIGHT
 from spark_rankeval.request.on_invalid import OnInvalid
@@ -45,6 +44,7 @@ from spark_rankeval.statistics.intervals import T as STUDENT
 from spark_rankeval.statistics.intervals import valid_bounds
 from spark_rankeval.statistics.judged_moments import INVALID_WEIGHTS
 from spark_rankeval.statistics.moments import Moments
+from spark_rankeval.worker.process import without_collection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

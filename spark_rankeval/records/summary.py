@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache, wraps
+from functools import lru_cache
 from operator import attrgetter
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from spark_rankeval.errors import MetricError, listed
 from spark_rankeval.metrics.base import Metric
@@ -23,37 +22,6 @@ from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, adjusted_in
 from spark_rankeval.statistics.sums import as_text
 from spark_rankeval.statistics.verdicts import interval_in_words
 from spark_rankeval.tables import DASH, Bar, Cell, Column, Document, Note, Table, common_format, remarks, text_column
-
-# So many objects take longer to visit than an evaluation should: some milliseconds. Fewer stay young.
-_MANY = 50_000
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def without_collection(make: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function that makes figures or rows by the thousand, and no garbage.
-
-    Python's collector would visit all of them again and again while they are made, and just afterwards, for a third of the time. So it
-    pauses. If they are many, they then count among the old objects, which it seldom visits.
-    """
-
-    @wraps(make)
-    def making(*args: P.args, **kwargs: P.kwargs) -> R:
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
-            return make(*args, **kwargs)
-        finally:
-            if was_enabled:
-                if gc.get_count()[0] > _MANY and not gc.get_freeze_count():
-                    # Without a visit: what thaws is old.
-                    gc.freeze()
-                    gc.unfreeze()
-                gc.enable()
-
-    return making
-
 
 #: Why a row has no interval if the caller requested none.
 NOT_REQUESTED = "not asked for"

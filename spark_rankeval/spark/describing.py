@@ -15,7 +15,6 @@ from pyspark.sql import functions as F
 from spark_rankeval.errors import EngineError, OptionError
 from spark_rankeval.ranking.ragged import Array, IntArray
 from spark_rankeval.records.slices import ALL_VALUES, is_of_all
-from spark_rankeval.records.summary import without_collection
 from spark_rankeval.request.counts import CountNames
 from spark_rankeval.spark.ids import hash_in
 from spark_rankeval.spark.per_user import type_of_count
@@ -48,7 +47,7 @@ from spark_rankeval.worker.group_states import (
 )
 from spark_rankeval.worker.grouped_row import CLUSTER_HASH, NO_USER, STRATUM, USER_HASH, USER_WEIGHT, hash_column
 from spark_rankeval.worker.judged_sums import JUDGED, JudgedMerger, TwoJudges, with_judged_moments
-from spark_rankeval.worker.process import Run
+from spark_rankeval.worker.process import Run, without_collection
 from spark_rankeval.worker.states import MERGED_BYTES, StatesOfUsers, merging_states, n_groups_of, state_of_columns
 
 if TYPE_CHECKING:

@@ -25,13 +25,14 @@ from spark_rankeval.spark.describing import (
     shared_count,
 )
 from spark_rankeval.spark.grouping import Grouping
-from spark_rankeval.spark.inputs import Sources, overlaps_of
+from spark_rankeval.spark.inputs import Sources
 from spark_rankeval.spark.invalid_rows import Quarantine
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
 from spark_rankeval.spark.platforms import engine_of
 from spark_rankeval.spark.prediction_lists import ListLengths, Plan, choose_plan, sampled_lengths, together
 from spark_rankeval.spark.table_rows import hashed_tables
 from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, run_on_workers
+from spark_rankeval.spark.unmatched_ids import overlaps_of
 from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.wire import KIND, Message

@@ -7,7 +7,7 @@ import pytest
 from worlds.summary_rows import QUALITY
 
 from spark_rankeval.records.quality import DataQuality, quality_notes, quality_table
-from spark_rankeval.records.summary import without_collection
+from spark_rankeval.worker.process import without_collection
 
 
 def test_what_depends_on_predictions_is_added_up_over_models():
