@@ -76,6 +76,7 @@ endif
 BY_TWO := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 # Without Java it leaves out the tests on PySpark, says so, and fails in CI. PARTS="--all" runs all of tests/spark on both engines.
+# PARTS="Sail metrics" runs some of the parts PySpark, Sail, metrics and others.
 PARTS ?=
 test: setup .venv-platform-sail/.installed $(if $(JAVA),$(VENV)/.classes)  ## run the tests of the library on Sail and PySpark
 	@JAVA="$(JAVA)" $(BIN)/python tests/parts.py $(PARTS)

@@ -1,8 +1,9 @@
 """Run the parts of `make test`, two at a time: tests on PySpark, which needs Java, tests on Sail, and two parts without Spark.
 
-    python tests/parts.py [--all]
+    python tests/parts.py [--all] [PySpark] [Sail] [metrics] [others]
 
-With `--all` both engines run all of tests/spark. Without Java the tests on PySpark are left out, by name, which is an error in CI.
+With `--all` both engines run all of tests/spark. Names choose some parts. Without Java the tests on PySpark are left out, by name, which is
+an error in CI.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from side_by_side import say
 ROOT = Path(__file__).parents[1]
 SPARK, METRICS = "tests/spark", "tests/metrics"
 PYSPARK, SAIL = (ROOT / name / "bin" / "python" for name in (".venv", ".venv-platform-sail"))
-BY_TWO = ["--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder"]
+NAMES = ("PySpark", "Sail", "metrics", "others")
 
 
 def run(name, python, *options):
@@ -41,32 +42,43 @@ def left_out_without_java(options):
     return Counter(re.findall(rf"^({SPARK}/\w+\.py)::", listed, re.MULTILINE))
 
 
+def parts_of(engines):
+    """The options of pytest for each part; `engines` choose among the tests of tests/spark."""
+    return {
+        "PySpark": (PYSPARK, "--platform=classic", SPARK, *engines),
+        "Sail": (SAIL, "--platform=sail", SPARK, *engines),
+        "metrics": (PYSPARK, "--platform=none", METRICS),
+        "others": (PYSPARK, "--platform=none", "tests", f"--ignore={SPARK}", f"--ignore={METRICS}"),
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(prog="parts", description="Run the tests of `make test`.")
     parser.add_argument("--all", action="store_true", help="run all of tests/spark on both engines")
-    assigned = [] if parser.parse_args().all else ["--assigned"]
-    # All of tests/spark takes PySpark longer than everything else takes one processor.
-    on_pyspark = ["--platform=classic", SPARK, *(assigned or BY_TWO)]
-    parts = [
-        ("Sail", SAIL, "--platform=sail", SPARK, *assigned),
-        ("metrics", PYSPARK, "--platform=none", METRICS),
-        ("others", PYSPARK, "--platform=none", "tests", f"--ignore={SPARK}", f"--ignore={METRICS}"),
-    ]
-    if has_java():
-        parts.insert(0, ("PySpark", PYSPARK, *on_pyspark))
-    ended = side_by_side.side_by_side(lambda part: run(*part), parts)
+    parser.add_argument("names", nargs="*", metavar="part", help=f"run only these of {', '.join(NAMES)}")
+    options = parser.parse_args()
+    if unknown := set(options.names).difference(NAMES):
+        parser.error(f"unknown part {min(unknown)!r}; available: {', '.join(NAMES)}")
+    parts = {
+        name: part
+        for name, part in parts_of([] if options.all else ["--assigned"]).items()
+        if name in (options.names or NAMES)
+    }
+    lacks_java = "PySpark" in parts and not has_java()
+    on_pyspark = parts.pop("PySpark") if lacks_java else ()
+    ended = side_by_side.side_by_side(lambda part: run(part[0], *part[1]), parts.items())
     say("\n".join(f"{part.name}: {part.words}" for part in ended))
     failed = [part.name for part in ended if part.failed]
     if failed:
         say(f"FAILED: {', '.join(failed)}")
-    if not has_java():
-        files = left_out_without_java(on_pyspark)
+    if lacks_java:
+        files = left_out_without_java(on_pyspark[1:])
         say("\n".join(f"LEFT OUT: {n} tests of {file} on PySpark" for file, n in sorted(files.items())))
         say(
             f"LEFT OUT: {files.total()} tests that run on PySpark, because no 'java' was found: plans, jobs, storage, types and more "
             "(tests/engines.toml). Install Java 17 or newer, or set JAVA_HOME."
         )
-    return int(bool(failed) or ("CI" in os.environ and not has_java()))
+    return int(bool(failed) or ("CI" in os.environ and lacks_java))
 
 
 if __name__ == "__main__":

@@ -83,3 +83,18 @@ def test_without_java_the_tests_on_pyspark_are_named_and_ci_fails(monkeypatch, c
     assert set(ended) == {"Sail", "metrics", "others"}
     assert "LEFT OUT: 3 tests of tests/spark/test_plan.py on PySpark" in said
     assert "LEFT OUT: 3 tests that run on PySpark, because no 'java' was found" in said
+
+
+def test_names_choose_parts(monkeypatch, capsys):
+    ended = {}
+    monkeypatch.setenv("JAVA", "java")
+    monkeypatch.setattr(
+        parts, "run", lambda name, *options: ended.update({name: options}) or side_by_side.Ended(name, False, "")
+    )
+    monkeypatch.setattr(sys, "argv", ["parts", "--all", "Sail"])
+    assert parts.main() == 0
+    assert ended == {"Sail": (parts.SAIL, "--platform=sail", "tests/spark")}
+    monkeypatch.setattr(sys, "argv", ["parts", "Spark"])
+    with pytest.raises(SystemExit):
+        parts.main()
+    assert "unknown part 'Spark'; available: PySpark, Sail, metrics, others" in capsys.readouterr().err

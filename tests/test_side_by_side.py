@@ -8,11 +8,11 @@ import side_by_side
 
 
 def test_progress_is_shown_at_once_and_everything_else_at_the_end(capfd):
-    program = "print('.. [100%]\\nas it is\\n2 passed'); raise SystemExit(3)"
+    program = "print('Sail .. [100%]\\nas it is\\n2 passed'); raise SystemExit(3)"
     ended = side_by_side.run("part", [sys.executable, "-c", program])
     assert ended == side_by_side.Ended("part", True, "2 passed")
     progress, _, *others = capfd.readouterr().out.splitlines()
-    assert progress == "part     .. [100%]"
+    assert progress == "part     Sail .. [100%]"
     assert others[0].startswith("== part: ")
     assert others[1:3] == ["as it is", "2 passed"]
 
@@ -23,7 +23,7 @@ def test_nothing_starts_after_a_failure(monkeypatch, capsys, failing):
 
     def ended(name, command):
         commands.append(command)
-        return side_by_side.Ended(name, name == failing, "")
+        return side_by_side.Ended(name, command[1] == failing, "")
 
     monkeypatch.setattr(side_by_side, "run", ended)
     monkeypatch.setattr(side_by_side, "side_by_side", lambda run_one, targets: [run_one(target) for target in targets])
