@@ -1,10 +1,14 @@
 """What CI runs two at a time: no failure is lost, and nothing starts after one."""
 
+import os
+import re
+import subprocess
 import sys
 import threading
 
 import pytest
 import side_by_side
+from helpers.documented import ROOT
 
 
 def test_progress_is_shown_at_once_and_everything_else_at_the_end(capfd):
@@ -39,3 +43,39 @@ def test_nothing_starts_after_a_failure(monkeypatch, capsys, failing):
 def test_two_run_at_a_time():
     both = threading.Barrier(2, timeout=20)
     assert sorted(side_by_side.side_by_side(lambda _: both.wait(), "ab")) == [0, 1]
+
+
+@pytest.fixture
+def make_nothing(tmp_path):
+    """A PATH on which make only writes down what it is to make, and fails at one target."""
+    told = tmp_path / "told"
+    (tmp_path / "make").write_text(f'#!/bin/sh\necho "$1" >> {told}\n[ "$1" != "$FAILING" ]\n')
+    for name in ("make", "java", "chromium"):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(0o755)
+
+    def run_ci(**environment):
+        told.unlink(missing_ok=True)
+        path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            [ROOT / ".ci" / "run"], env={**os.environ, "PATH": path, "FAILING": "", "LAST_GREEN": "", **environment},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return done, told.read_text().split()
+
+    return run_ci
+
+
+def test_ci_makes_targets_that_there_are_and_fails_with_any_of_them(make_nothing):
+    done, targets = make_nothing()
+    assert done.returncode == 0, done.stderr
+    there = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(targets) <= set(there)
+    assert targets[:2] == ["setup", "lint"]
+    assert targets[-1] == "test-speed"
+    assert targets.count("test") == 4
+    for failing, first_left in (("lint", "test"), ("check-oldest", "test-speed")):
+        done, started = make_nothing(FAILING=failing)
+        assert done.returncode != 0
+        assert failing in started
+        assert first_left not in started
