@@ -1,7 +1,8 @@
 """Simulate queries with human grades and a model's, of which the truth is known: how often intervals hold, and how long they are.
 
 `python tools/simulate_prediction_powered.py` prints the tables of prediction_powered.md and few_grades.md in docs/evidence/. With one of
-`care`, `judges`, `agreement`, `few`, `draws`, `clusters`, `differences` or `checks` it prints that table. A test runs a short version.
+`care`, `judges`, `agreement`, `few`, `draws`, `clusters`, `drawn_clusters`, `differences` or `checks` it prints that table. A test runs a
+short version.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ sys.path.insert(0, str(ROOT))
 
 from spark_rankeval.statistics import distributions
 from spark_rankeval.statistics.distributions import normal_quantile
+from spark_rankeval.statistics.drawn_clusters import drawn_clusters_of_values
 from spark_rankeval.statistics.judged_clusters import JudgedClusters
 from spark_rankeval.statistics.judged_draws import draw_check
 from spark_rankeval.statistics.judged_moments import OTHERS, OTHERS_E, OTHERS_F, OTHERS_FF, JudgedMoments
@@ -258,14 +260,14 @@ def table_of_few(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
 
 
 def drawn(
-    rng: np.random.Generator, population: Population, n: int, size: int, design: str
+    rng: np.random.Generator, population: Population, n: int, kinds: Array, design: str
 ) -> tuple[Array, Array, Array, Array | None, Array | None]:
-    """Values, which queries are graded, their weights and strata.
+    """Values of queries of some kinds, which are graded, their weights and strata.
 
     Designs: ``weights`` draws queries with a low model value five times as often. ``strata`` draws as many of those as of the others.
     ``both`` has these strata, and draws half of each stratum three times as often as the rest.
     """
-    kinds = rng.integers(0, len(population.human), size)
+    size = len(kinds)
     y, f = population.human[kinds], population.judge[kinds]
     is_low = f <= np.nanquantile(population.judge, 0.2)
     chance = np.where(is_low, 5.0, 1.0) if design == "weights" else np.where(kinds % 2, 3.0, 1.0)
@@ -322,7 +324,8 @@ def table_of_draws(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
         size, cells = 5 * n, []
         for judge in JUDGES.values():
             kinds = population(rng, METRICS[metric], judge)
-            moments = [JudgedMoments.from_values(*drawn(rng, kinds, n, size, design)) for _ in range(runs)]
+            numbers = (rng.integers(0, _KINDS, size) for _ in range(runs))
+            moments = [JudgedMoments.from_values(*drawn(rng, kinds, n, each, design)) for each in numbers]
             cells.append(rates([judged_estimate(each, LEVEL, bounds=(0, 1)) for each in moments], kinds.mean))
         human = sum(cell.human_covered for cell in cells) / len(cells)
         yield _row(design, metric, n, f"{size:,}", f"{human:.3f}", *cells)
@@ -337,12 +340,17 @@ SIZES: dict[str, Callable[[np.random.Generator, int], Array]] = {
 _SAME, _SHARE_GRADED = 0.3, 0.3
 
 
-def persons(rng: np.random.Generator, population: Population, sizes: Array) -> JudgedMoments:
-    """Persons who ask for their own kind of query three times in ten, and else for any; three in ten queries are graded."""
+def kinds_of_persons(rng: np.random.Generator, sizes: Array) -> tuple[Array, Array]:
+    """The kinds of queries of persons, who ask for their own kind three times in ten, and else for any; and whose they are."""
     person = np.repeat(np.arange(len(sizes)), sizes)
-    own = rng.integers(0, len(population.human), len(sizes))[person]
+    own = rng.integers(0, _KINDS, len(sizes))[person]
     is_own = rng.random(len(person)) < _SAME
-    kinds = np.where(is_own, own, rng.integers(0, len(population.human), len(person)))
+    return np.where(is_own, own, rng.integers(0, _KINDS, len(person))), person
+
+
+def persons(rng: np.random.Generator, population: Population, sizes: Array) -> JudgedMoments:
+    """Queries of persons, three in ten of which are graded."""
+    kinds, person = kinds_of_persons(rng, sizes)
     values = population.human[kinds], population.judge[kinds], rng.random(len(person)) < _SHARE_GRADED
     return replace(JudgedMoments.from_values(*values), clusters=JudgedClusters.from_values(*values, person))
 
@@ -360,6 +368,33 @@ def table_of_clusters(rng: np.random.Generator, runs: int = 1000) -> Iterator[st
         unbiased, independent, useless = cells
         human = (unbiased.human_covered + useless.human_covered) / 2
         yield _row(name, n, metric, f"{human:.3f}", unbiased, useless, f"{independent.covered:.3f}")
+
+
+def drawn_persons(rng: np.random.Generator, population: Population, sizes: Array, design: str) -> JudgedMoments:
+    """Queries of persons, a fifth of which is drawn for people to grade by a design of `drawn`."""
+    kinds, person = kinds_of_persons(rng, sizes)
+    y, f, graded, weights, strata = drawn(rng, population, len(kinds) // 5, kinds, design)
+    grading = np.where(graded, 1.0 if weights is None else weights, 0.0)
+    hashes = rng.integers(-(2**63), 2**63 - 1, len(sizes))[person]
+    moments = JudgedMoments.from_values(y, f, graded, weights, strata)
+    return replace(moments, clusters=drawn_clusters_of_values(y, f, grading, hashes, strata))
+
+
+def table_of_drawn_clusters(rng: np.random.Generator, runs: int = 400, rows: slice = slice(None)) -> Iterator[str]:
+    """Queries of persons that were not drawn with equal probabilities; each row has random numbers of its own."""
+    judges = [judge for judge in JUDGES if judge != "reversed"]
+    yield from _header("draw", "persons", "metric", "people alone", *judges, "without `cluster`")
+    cases = [*itertools.product(("weights", "strata", "both"), (30, 100, 300), ("NDCG", "RR"))]
+    for (design, n, metric), random in [*zip(cases, rng.spawn(len(cases)), strict=True)][rows]:
+        cells: list[Rates] = []
+        for judge in judges:
+            kinds = population(random, METRICS[metric], JUDGES[judge])
+            moments = [drawn_persons(random, kinds, SIZES["1 to 20"](random, n), design) for _ in range(runs)]
+            ways = [moments] if cells else [moments, [each.independent for each in moments]]
+            cells += [rates([judged_estimate(m, LEVEL, bounds=(0, 1)) for m in way], kinds.mean) for way in ways]
+        independent = cells.pop(1)
+        human = sum(cell.human_covered for cell in cells) / len(cells)
+        yield _row(design, n, metric, f"{human:.3f}", *cells, f"{independent.covered:.3f}")
 
 
 def differences(rng: np.random.Generator, metric: Metric, judge: Judge) -> Population:
@@ -408,6 +443,7 @@ TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {
     "few": table_of_few,
     "draws": table_of_draws,
     "clusters": table_of_clusters,
+    "drawn_clusters": table_of_drawn_clusters,
     "differences": table_of_differences,
     "checks": table_of_checks,
 }

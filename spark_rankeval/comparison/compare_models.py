@@ -20,7 +20,6 @@ from spark_rankeval.comparison.comparison_inputs import (
     names_of,
     need_hashes,
     read_results,
-    refuse_clusters_of_unequal_draws,
     report_not_shared,
     resolution_of,
     warn_of_different_tables,
@@ -162,7 +161,6 @@ def compare(
     baseline = check_baseline(baseline, names)
     judges = judges_of(tables, metrics)
     if judges is not None:
-        refuse_clusters_of_unequal_draws(tables, judges)
         # Two judges have one test, which draws no signs.
         tables, test, replicates = tables.by_both_judges(), PREDICTION_POWERED, 0
     compared = compared_metrics(tables, metrics, margin)
@@ -181,7 +179,7 @@ def compare(
         tables = tables.with_values_of_judge(labels)
         two_judges = TwoJudges(pairs, judges.draw == "weighted", tables.stratum is not None)
     n_values = n_metrics if two_judges is None else 2 * n_metrics
-    layout = paired_layout(n_values, len(attributes), totals=has_totals, pairs=pairs) if tables.clusters else None
+    layout = paired_layout(n_values, len(attributes), totals=has_totals, judges=two_judges) if tables.clusters else None
     run = paired_batches(baseline, n_values, replicates, seed, len(attributes), shared, layout, two_judges)
     merger = None if layout is None else paired_merger(layout, replicates, seed)
     sums = tables.collected(labels, run, size, attributes, shared, merger)

@@ -221,16 +221,6 @@ def judges_of(tables: ModelTables, metrics: Metrics) -> Judges | None:
     return None if metric_list and all(metric in by_one for metric in metric_list) else tables.judges
 
 
-def refuse_clusters_of_unequal_draws(tables: ModelTables, judges: Judges) -> None:
-    """Refuse clusters of users who were not drawn with equal probabilities, for whom two judges have no such variance."""
-    if tables.clusters and (judges.draw == "weighted" or judges.stratum is not None):
-        msg = (
-            "cluster and the grades of Judged cannot be combined for users who were drawn with probability= or from strata; pass "
-            "cluster=(), or compare by one judge: metrics=['rr [human]']"
-        )
-        raise OptionError(msg)
-
-
 class ComparedMetric(NamedTuple):
     """A metric of a comparison: its label in the tables and, if the caller used another name, that name."""
 

@@ -114,7 +114,7 @@ def prepare(
     task = with_features_of(
         reading.task,
         sources.features,
-        has_two_judges=options.judged is not None,
+        judged=options.judged,
         numbers_rows=sources.numbers_rows,
     )
     model_column = sources.model_column or ("model" if models != [""] else "")
@@ -306,10 +306,6 @@ def _check_judged(options: ScoringOptions, judged: Judged, reading: Reading, *, 
     }
     for option in (name for name, is_there in words.items() if is_there):
         msg = f"{option} and Judged cannot be combined; leave one out, or name both columns: relevance={[*judged.columns]}"
-        raise OptionError(msg)
-    draw = {"probability": judged.probability, "stratum": judged.stratum}
-    for option in (name for name, column in draw.items() if column is not None and options.clusters):
-        msg = f"cluster and {option} of Judged cannot be combined, because no variance of clusters knows such a draw; leave one out"
         raise OptionError(msg)
     wrong = [value.label for value in reading.values if value.metric.corpus_level or value.metric.normalises]
     if wrong:

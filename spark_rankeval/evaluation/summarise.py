@@ -203,7 +203,8 @@ class UserTable:
         if schema.settings.human:
             _check_judges(schema, described)
             if schema.clusters and schema.two_judges is not None:
-                described = replace(described, judged=schema.two_judges.pairs)
+                two_judges = schema.two_judges
+                described = replace(described, judged=two_judges.pairs, drawn=two_judges.is_drawn)
         need_users(schema.users, described, "pass a table of score_users whose columns still have their metadata")
         kinds = {name: per_user.schema[name].dataType for name in schema.counts}
         wrong = [name for name, kind in kinds.items() if not isinstance(kind, T.NumericType)]
@@ -266,11 +267,8 @@ class UserTable:
 def _check_judges(schema: PerUserSchema, described: DescriptionOptions) -> None:
     """Refuse what does not go with two judges, and a table that does not tell whom people graded."""
     need_t_intervals(described)
-    is_unequal = schema.settings.draw == "weighted" or schema.stratum is not None
-    refused = {"user_weight": schema.weight is not None, "cluster": bool(schema.clusters) and is_unequal}
-    for option in (name for name, is_there in refused.items() if is_there):
-        draw = " of users who were drawn with probability= or from strata" if option == "cluster" else ""
-        msg = f"{option} and the grades of Judged{draw} cannot be combined; leave {option} out"
+    if schema.weight is not None:
+        msg = "user_weight and the grades of Judged cannot be combined; leave user_weight out"
         raise OptionError(msg)
     if GRADING_WEIGHT not in schema.counts:
         msg = f"the per-user table has two judges, and no column {GRADING_WEIGHT} that says whom people graded; keep it"

@@ -19,7 +19,7 @@ from spark_rankeval.features.no_answer.spark import NoAnswerOption
 from spark_rankeval.features.stages.worker import Stages
 from spark_rankeval.features.vectors.spark import VectorSources, read_vectors
 from spark_rankeval.request.column_names import ColumnNames
-from spark_rankeval.request.options import Vectors
+from spark_rankeval.request.options import Judged, Vectors
 from spark_rankeval.request.task import Feature, ScoringTask
 from spark_rankeval.spark.grouped_features import SourceFeature, TablesOfCall
 from spark_rankeval.spark.source import SourceTable
@@ -32,7 +32,7 @@ def with_features_of(
     task: ScoringTask,
     sources: Iterable[SourceFeature] = (),
     *,
-    has_two_judges: bool = False,
+    judged: Judged | None = None,
     numbers_rows: bool = False,
 ) -> ScoringTask:
     """The task with the features that its metrics ask for, and with those of the tables of a call."""
@@ -47,8 +47,8 @@ def with_features_of(
         features.append(AllLists())
     if task.options.on_missing == "unjudged":
         features.append(Unjudged())
-    if has_two_judges:
-        features.append(GradedByPeople())
+    if judged is not None:
+        features.append(GradedByPeople(judged.is_drawn))
     if numbers_rows:
         features.append(NumberedRows())
     features += (feature for source in sources for feature in source.for_workers())

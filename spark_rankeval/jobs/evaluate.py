@@ -359,9 +359,6 @@ class EvaluateConfig(JobConfig):
             problems.append(
                 "[split] makes one column of grades, and evaluation.judged needs those of two judges; leave one out"
             )
-        drawn = [name for name in ("probability", "stratum") if getattr(judged, name) is not None]
-        if drawn and self.evaluation.cluster:
-            problems.append(f"evaluation.cluster does not go with evaluation.judged.{drawn[0]}; leave one out")
         if self.evaluation.ci != "t":
             problems.append(
                 f"evaluation.ci = {self.evaluation.ci!r} does not go with evaluation.judged, which has t intervals"

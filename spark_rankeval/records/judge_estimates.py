@@ -11,6 +11,7 @@ import pandas as pd
 
 from spark_rankeval.errors import USER, listed
 from spark_rankeval.records.summary import MOST_LISTED, SLICE, SummaryRow, as_json_value, bounds_of
+from spark_rankeval.statistics.drawn_clusters import clusters_of_days
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval
 from spark_rankeval.statistics.judged_clusters import JudgedClusters, groups_of
 from spark_rankeval.statistics.judged_draws import DrawCheck, LabelsNeeded, draw_check, labels_needed
@@ -38,7 +39,7 @@ def estimated_row(
             "n_clusters": clusters.n,
             "effective_n_clusters": clusters.effective_n,
             "design_effect": clusters.design_effect(independent.standard_error),
-            "cluster_sums": "" if moments.clusters is None else moments.clusters.text_of_groups(),
+            "cluster_sums": "" if moments.clusters is None else moments.clusters.grouped.text(),
         }
     return SummaryRow(
         metric=label, definition=definition, slice=slice_, mean=estimate.value, n_users=moments.n_graded + n_others,
@@ -260,7 +261,7 @@ def _merged_clusters(rows: Sequence[SummaryRow]) -> JudgedClusters:
     """The groups of clusters over all summaries; unknown if one of these has no sums of them."""
     if not rows or not all(row.cluster_sums for row in rows):
         return JudgedClusters.unknown()
-    return JudgedClusters.merged_days([groups_of(row.cluster_sums) for row in rows])
+    return clusters_of_days([groups_of(row.cluster_sums) for row in rows])
 
 
 def merged_estimate(rows: Sequence[SummaryRow]) -> SummaryRow:

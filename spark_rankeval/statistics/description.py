@@ -53,6 +53,7 @@ class DescriptionOptions:
         n_plain: how many of the last columns have only moments and the weighted mean.
         clustered: users come in clusters, which are drawn and counted as wholes. Their sums have a state of their own.
         judged: the columns of a human value and of the model's, for each mean that two judges estimate for users in clusters.
+        drawn: people graded these users with unequal probabilities, or from strata.
     """
 
     method: str | None = "t"
@@ -65,6 +66,7 @@ class DescriptionOptions:
     n_plain: int = 0
     clustered: bool = False
     judged: tuple[tuple[int, int], ...] = ()
+    drawn: bool = False
 
     @classmethod
     def read(

@@ -36,18 +36,25 @@ _PRODUCTS = tuple(combinations_with_replacement(_NAMES, 2))
 _HUMAN, _OTHERS, _JUDGE = "d", "others_e", "judge"
 _CUBED = (_HUMAN, _OTHERS, _JUDGE)
 _TERMS = (*(f"{a}*{b}" for a, b in _PRODUCTS), *(f"{name}^3" for name in _CUBED))
-# Counts of clusters with a defined value.
-_COUNTED = tuple(f"clusters of {name}" for name in _CUBED)
-# What says that the sums are too large for a float, that there are clusters, and that nothing is known of them.
-_EXCESSIVE, _CLUSTERED, _UNKNOWN = "excessive", "clustered", "unknown"
+#: Counts of clusters with a defined value, by its name.
+CLUSTERS_OF = "clusters of "
+_COUNTED = tuple(CLUSTERS_OF + name for name in _CUBED)
+#: What says that the sums are too large for a float; that they are those of `drawn_clusters`; that a stratum has one cluster alone.
+EXCESSIVE, DRAWN, ONE_CLUSTER = "excessive", "drawn", "stratum of one cluster"
+# What says that there are clusters, and that nothing is known of them.
+_CLUSTERED, _UNKNOWN = "clustered", "unknown"
 _GROUPS = "groups_joined"
+#: How many pairs of columns the sums of `drawn_clusters` have for each stratum.
+DRAWN_COLUMNS = 6
 # Clusters are added in batches of so many: numpy takes little longer for a batch than for a single cluster.
 _BATCH = 1 << 13
 #: How many bytes the sums of a figure take in memory, without those of groups of clusters.
 BYTES_OF_A_FIGURE = len(_TERMS) * LIMBS * 8
-_PROBLEMS = {
-    _EXCESSIVE: "values are too large for the sums of clusters",
+#: Why there is no interval, by what says so in the sums.
+PROBLEMS = {
+    EXCESSIVE: "values are too large for the sums of clusters",
     _UNKNOWN: "a summary has no sums of groups of clusters, so nobody knows who is in several. Summarise the per-user tables together",
+    ONE_CLUSTER: "a stratum has one cluster alone with human grades, which has no spread",
 }
 
 
@@ -156,20 +163,37 @@ class ClusterVariance(NamedTuple):
     shared: float
 
 
+class ClusterGroups(NamedTuple):
+    """The sums of groups of clusters, from which several days are merged.
+
+    Attributes:
+        columns: none if they are not known.
+        strata: the strata whose columns these are, one after the other, of the sums of `drawn_clusters`; None for `JudgedClusters`.
+    """
+
+    columns: tuple[GroupedClusters, ...] = ()
+    strata: tuple[str, ...] | None = None
+
+    def text(self) -> str:
+        """The sums as text, for `groups_of`; empty if they are not known."""
+        columns = "|".join(column.text() for column in self.columns)
+        return columns if self.strata is None else f"{' '.join(name.encode().hex() for name in self.strata)}:{columns}"
+
+
 @dataclass(frozen=True)
 class JudgedClusters:
     """The clusters behind a mean that two judges estimate.
 
     Attributes:
         sums: those of all products, and the numbers of clusters; a missing one is 0.
-        grouped: the sums of groups of clusters, from which several days are merged; none if they are not known.
+        grouped: the sums of groups of clusters, from which several days are merged.
     """
 
     sums: Sums = field(hash=False)
-    grouped: tuple[GroupedClusters, ...] = field(default=(), compare=False)
+    grouped: ClusterGroups = field(default=ClusterGroups(), compare=False)
 
     @classmethod
-    def of(cls, sums: Mapping[str, Fraction], grouped: tuple[GroupedClusters, ...]) -> JudgedClusters:
+    def of(cls, sums: Mapping[str, Fraction], grouped: ClusterGroups) -> JudgedClusters:
         """Those of sums."""
         return cls({_CLUSTERED: ONE} | {name: value for name, value in sums.items() if value}, grouped)
 
@@ -189,8 +213,8 @@ class JudgedClusters:
         sums = {name: Fraction(count) for name, count in counts}
         sums |= zip(_TERMS, map(exact_sum, state["limbs"][figure]), strict=True)
         if int(state["n_excessive"][figure]):
-            sums[_EXCESSIVE] = ONE
-        return cls.of(sums, finite if len(finite) == len(grouped) else ())
+            sums[EXCESSIVE] = ONE
+        return cls.of(sums, ClusterGroups(finite if len(finite) == len(grouped) else ()))
 
     @classmethod
     def from_values(cls, human: Any, judge: Any, is_graded: Any, clusters: Any) -> JudgedClusters:
@@ -205,9 +229,9 @@ class JudgedClusters:
         return cls.from_state(accumulator.state(), 0)
 
     @classmethod
-    def merged_days(cls, days: Sequence[tuple[GroupedClusters, ...]]) -> JudgedClusters:
+    def merged_days(cls, days: Sequence[ClusterGroups]) -> JudgedClusters:
         """Those of several days, for which each group of clusters counts as one cluster."""
-        grouped = tuple(GroupedClusters.added(parts) for parts in zip(*days, strict=True))
+        grouped = tuple(GroupedClusters.added(parts) for parts in zip(*(day.columns for day in days), strict=True))
         scaled = {
             name: part
             for names, group in zip(_COLUMNS, grouped, strict=True)
@@ -229,11 +253,7 @@ class JudgedClusters:
         for name, count in zip(_CUBED, _COUNTED, strict=True):
             sums[f"{name}^3"] = sum((number**3 for number in whole[name]), ZERO)
             sums[count] = Fraction(sum(map(bool, whole[name])))
-        return cls.of(sums, grouped)
-
-    def text_of_groups(self) -> str:
-        """The sums of groups as text, for `groups_of`; empty if they are not known."""
-        return "|".join(group.text() for group in self.grouped)
+        return cls.of(sums, ClusterGroups(grouped))
 
 
 class _Form(NamedTuple):
@@ -266,7 +286,7 @@ class ClusteredSums:
     @property
     def problem(self) -> str:
         """Why the mean under human grades has no interval; empty if it has one."""
-        return next((words for name, words in _PROBLEMS.items() if name in self._sums), self.human.problem)
+        return next((words for name, words in PROBLEMS.items() if name in self._sums), self.human.problem)
 
     @property
     def has_others(self) -> bool:
@@ -287,8 +307,8 @@ class ClusteredSums:
         return self._sum_of(form, form)
 
     def _clusters_of(self, name: str, total: Fraction) -> Clusters:
-        n = int(self._sums.get(f"clusters of {name}", ZERO))
-        if not n or not _PROBLEMS.keys().isdisjoint(self._sums):
+        n = int(self._sums.get(CLUSTERS_OF + name, ZERO))
+        if not n or not PROBLEMS.keys().isdisjoint(self._sums):
             return Clusters(n)
         return Clusters(
             n,
@@ -334,14 +354,17 @@ class ClusteredSums:
             math.sqrt(self._k * self._l) * float(shared),
         )
 
-    def variance_of_draw(self, theta: Fraction) -> ClusterVariance:
-        """The variance of the model's mean of d(f − θ) over the graded queries, less that over the others."""
+    def variance_of_draw(self, theta: Fraction, share: float) -> tuple[float, float]:
+        """The variance of the model's mean of e(f − θ) over the graded queries less that over all, and its degrees of freedom.
+
+        The share is that of the other queries in all.
+        """
         parts = self._parts(theta)
-        return ClusterVariance(
-            float(self._k * parts.judge),
-            float(self._l * parts.others),
-            -2 * math.sqrt(self._k * self._l) * float(parts.judge_others),
-        )
+        graded, others = float(self._k * parts.judge), float(self._l * parts.others)
+        shared = -2 * math.sqrt(self._k * self._l) * float(parts.judge_others)
+        apart, dfs = graded + others, (self.human.df, self.others.df)
+        df = apart**2 / (graded**2 / dfs[0] + others**2 / dfs[1]) if apart else math.nan
+        return max(apart + shared, 0.0) * share**2, min(df, max(dfs)) if apart else math.nan
 
     def error_of_judge(self, theta: Fraction) -> float:
         """The standard error of the mean by the model alone; NaN if that is not known."""
@@ -350,10 +373,12 @@ class ClusteredSums:
         return math.sqrt(factor * self._sum_of(form, form) / total**2) if factor else math.nan
 
 
-def groups_of(text: str) -> tuple[GroupedClusters, ...]:
-    """The sums of groups of clusters of `JudgedClusters.text_of_groups`; any other text is a ValueError."""
-    grouped = tuple(map(GroupedClusters.from_text, text.split("|")))
-    if len(grouped) != len(_COLUMNS):
+def groups_of(text: str) -> ClusterGroups:
+    """The sums of groups of clusters of `ClusterGroups.text`; any other text is a ValueError."""
+    names, is_drawn, columns = text.rpartition(":")
+    strata = tuple(bytes.fromhex(name).decode() for name in names.split(" ")) if is_drawn else None
+    grouped = tuple(map(GroupedClusters.from_text, columns.split("|")))
+    if len(grouped) != (len(_COLUMNS) if strata is None else DRAWN_COLUMNS * len(strata)):
         msg = "these are not the sums of groups of clusters by two judges"
         raise ValueError(msg)
-    return grouped
+    return ClusterGroups(grouped, strata)

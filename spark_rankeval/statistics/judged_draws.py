@@ -63,7 +63,10 @@ def draw_check(moments: JudgedMoments) -> DrawCheck | None:
         return None
     e, f = (sum((s.share * s.all_mean(monomial) for s in sample.strata), ZERO) for monomial in (E, F))
     theta = Fraction(float(f / e))
-    variance, df = _variance(sample, theta) if sample.clusters is None else _variance_of_clusters(sample, theta)
+    if sample.clusters is None:
+        variance, df = _variance(sample, theta)
+    else:
+        variance, df = sample.clusters.variance_of_draw(theta, float(sample.strata[0].n_others / sample.size))
     if not variance:
         return None
     error, difference = math.sqrt(variance) / float(e), float(sample.f / sample.e - f / e)
@@ -81,16 +84,6 @@ def _variance(sample: Sample, theta: Fraction) -> tuple[float, float]:
     )
     variance = graded + others
     return variance, variance**2 / (graded**2 / graded_df + others**2 / others_df) if variance else math.nan
-
-
-def _variance_of_clusters(sample: Sample, theta: Fraction) -> tuple[float, float]:
-    """The same of queries in clusters."""
-    assert sample.clusters is not None, "queries come in these"
-    graded, others, shared = sample.clusters.variance_of_draw(theta)
-    apart, dfs = graded + others, (sample.clusters.human.df, sample.clusters.others.df)
-    share = float(sample.strata[0].n_others / sample.size)
-    df = apart**2 / (graded**2 / dfs[0] + others**2 / dfs[1]) if apart else math.nan
-    return max(apart + shared, 0.0) * share**2, min(df, max(dfs)) if apart else math.nan
 
 
 def labels_needed(moments: JudgedMoments, width: float, level: float = 0.95) -> LabelsNeeded | None:

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spark_rankeval.statistics.cluster_sums import Clusters
-from spark_rankeval.statistics.judged_clusters import ClusteredSums, JudgedClusters
+from spark_rankeval.statistics.drawn_clusters import DrawnSums
+from spark_rankeval.statistics.judged_clusters import DRAWN, ClusteredSums, JudgedClusters
 from spark_rankeval.statistics.sums import LIMBS, ExactSums, Sums, added, as_text, exact_sum, from_text
 
 Array = np.ndarray[Any, Any]
@@ -197,9 +198,11 @@ class JudgedMoments:
         return int(sum(sums.get(name, 0) for sums in self.strata.values()))
 
     @cached_property
-    def clustered(self) -> ClusteredSums | None:
+    def clustered(self) -> ClusteredSums | DrawnSums | None:
         """The clusters with the sums of all queries; None if queries are independent."""
-        return None if self.clusters is None else ClusteredSums(self.clusters, added(self.strata.values()))
+        if self.clusters is None or DRAWN in self.clusters.sums:
+            return None if self.clusters is None else DrawnSums(self.clusters)
+        return ClusteredSums(self.clusters, added(self.strata.values()))
 
     @property
     def independent(self) -> JudgedMoments:

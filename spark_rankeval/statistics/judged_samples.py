@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
+from spark_rankeval.statistics.drawn_clusters import DrawnSums
 from spark_rankeval.statistics.intervals import UNKNOWN_MEAN
 from spark_rankeval.statistics.judged_clusters import ClusteredSums
 from spark_rankeval.statistics.judged_moments import (
@@ -205,9 +206,9 @@ class Deviations(NamedTuple):
 
 
 class Sample:
-    """All strata; each has a graded query. Queries in clusters have one stratum."""
+    """All strata; each has a graded query."""
 
-    def __init__(self, strata: list[Stratum], clusters: ClusteredSums | None = None) -> None:
+    def __init__(self, strata: list[Stratum], clusters: ClusteredSums | DrawnSums | None = None) -> None:
         self.strata, self.clusters = strata, clusters
         self.n = sum(stratum.n for stratum in strata)
         self.size = sum((stratum.size for stratum in strata), ZERO)

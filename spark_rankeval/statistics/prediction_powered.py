@@ -27,6 +27,7 @@ from typing import NamedTuple
 from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.distributions import clopper_pearson_interval, t_critical
+from spark_rankeval.statistics.drawn_clusters import DrawnSums
 from spark_rankeval.statistics.intervals import (
     CLOPPER_PEARSON,
     UNBOUNDED,
@@ -309,7 +310,7 @@ class _Estimator:
         best = self._parts.covariance / self._parts.pooled
         return Fraction(float(min(max(best, ZERO), ONE))), ""
 
-    def _best_of_clusters(self, clusters: ClusteredSums) -> tuple[Fraction, str]:
+    def _best_of_clusters(self, clusters: ClusteredSums | DrawnSums) -> tuple[Fraction, str]:
         best = clusters.best_weight(self._theta)
         if not clusters.has_others or math.isnan(best):
             return ZERO, "too few clusters have users with only the model's grades"

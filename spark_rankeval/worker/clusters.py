@@ -21,6 +21,7 @@ from spark_rankeval.ranking.ragged import Array, IntArray, starts_of_runs
 from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.statistics.cluster_sums import SHIFT, ClusterAccumulator, ClusterSums, sums_by_cluster
 from spark_rankeval.statistics.description import DescriptionOptions
+from spark_rankeval.statistics.drawn_clusters import DrawnClusterAccumulator, drawn_columns
 from spark_rankeval.statistics.judged_clusters import BYTES_OF_A_FIGURE, JudgedClusterAccumulator, judged_columns
 from spark_rankeval.statistics.moments import merged
 from spark_rankeval.statistics.resampling import mixed
@@ -41,6 +42,8 @@ _HELD = 1 << 26
 _CLUSTER, _USER, _HAS_NO_CLUSTER, _KEYS = range(4)
 # Sets the hashes of users who stand for a cluster alone apart from those of clusters, which may have the users' ids.
 _ALONE = np.uint64(0x9E3779B97F4A7C15)
+# About how many bytes the sums of a group of clusters take, in a few strata.
+_DRAWN_BYTES = 500
 # A null in a column that divides users into groups.
 _NULL = 0
 
@@ -63,6 +66,7 @@ class ClusterLayout(NamedTuple):
         cubes: whether the acceleration is needed.
         grouped: whether the sums of groups of clusters are kept, so that summaries of several days merge.
         judged: the places of a human value and of the model's, for each mean that two judges estimate; users then have a grading weight.
+        drawn: people graded users with unequal probabilities, or from strata; users then have a stratum, too.
     """
 
     n_values: int
@@ -73,6 +77,7 @@ class ClusterLayout(NamedTuple):
     cubes: bool = False
     grouped: bool = False
     judged: tuple[tuple[int, int], ...] = ()
+    drawn: bool = False
 
     @classmethod
     def for_options(
@@ -89,12 +94,18 @@ class ClusterLayout(NamedTuple):
             options.resamples,
             options.method == "t",
             options.judged,
+            options.drawn,
         )
 
     @property
     def n_words(self) -> int:
-        """The words of a row: those about the user, the user's weight, normalisers, the grading weight, values."""
-        return _KEYS + self.n_keys + self.weighted + len(self.normalised) + bool(self.judged) + self.n_values
+        """The words of a row: those about the user, the stratum, the user's weight, normalisers, the grading weight, values."""
+        return self.first_number + self.weighted + len(self.normalised) + bool(self.judged) + self.n_values
+
+    @property
+    def first_number(self) -> int:
+        """How many words of a row come before its numbers."""
+        return _KEYS + self.n_keys + self.drawn
 
     def new_sums(self) -> ClusterAccumulator:
         """What adds up the clusters of a group."""
@@ -105,17 +116,24 @@ class ClusterLayout(NamedTuple):
         return rows[:, self.n_words - self.n_values :]
 
     def judged_sums(self, rows: Array, starts: Array) -> ClusterSums | None:
-        """The sums by two judges of clusters whose first users have these places; None if there is one judge."""
-        if not self.judged:
+        """The sums by two judges of clusters whose first users have these places; None if others are needed, or none."""
+        if self.drawn or not self.judged:
             return None
         columns = judged_columns(self.values(rows), self.judged, rows[:, self.n_words - self.n_values - 1])
         return sums_by_cluster(rows.view(np.int64)[:, _CLUSTER], starts, columns)
+
+    def add_drawn(self, rows: Array, sums: DrawnClusterAccumulator) -> None:
+        """Add users of clusters whom people graded with unequal probabilities, or from strata."""
+        values, words = self.values(rows), rows.view(np.int64)
+        grading = rows[:, self.n_words - self.n_values - 1]
+        figures = [drawn_columns(values[:, human], values[:, judge], grading) for human, judge in self.judged]
+        sums.add(words[:, _CLUSTER], words[:, _KEYS + self.n_keys], figures)
 
     def weights(self, rows: Array) -> Array | None:
         """The weights of each user and value; None if all are 1."""
         if not (self.weighted or self.normalised):
             return None
-        first = _KEYS + self.n_keys
+        first = self.first_number
         weights = np.ones((len(rows), self.n_values))
         if self.weighted:
             weights *= rows[:, [first]]
@@ -157,6 +175,7 @@ class ClusterRows:
         weights: Array | None = None,
         normalisers: Mapping[int, Array] | None = None,
         grading_weights: Array | None = None,
+        strata: pa.Array | None = None,
     ) -> Iterator[Message]:
         """Take in users with the hashes of their clusters, null if not known; gives messages if there are many.
 
@@ -171,10 +190,12 @@ class ClusterRows:
         words[:, _CLUSTER] = np.where(words[:, _HAS_NO_CLUSTER], alone(users), words[:, _CLUSTER])
         for index, key in enumerate(keys, _KEYS):
             words[:, index] = _hashes(key)
+        if layout.drawn:
+            words[:, layout.first_number - 1] = text_hash("") if strata is None else _hashes(strata)
         numbers = [] if weights is None else [weights]
         numbers += [normalisers[index] for index in layout.normalised] if normalisers else []
         numbers += [] if grading_weights is None else [grading_weights]
-        for index, column in enumerate([*numbers, *values[: layout.n_values]], _KEYS + layout.n_keys):
+        for index, column in enumerate([*numbers, *values[: layout.n_values]], layout.first_number):
             rows[:, index] = column
         if weights is not None:
             rows = rows[(weights > 0) & np.isfinite(weights)]
@@ -205,6 +226,7 @@ class ClusterMerger(Merger):
         self._new = new or (lambda mask: layout.new_sums())
         self._groups: dict[str, Accumulator] = {}
         self._judged: dict[str, JudgedClusterAccumulator] = {}
+        self._drawn: dict[str, DrawnClusterAccumulator] = {}
         self._n_buckets = 0
 
     def add(self, _: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
@@ -221,7 +243,7 @@ class ClusterMerger(Merger):
             self._add_groups(rows, mask)
         self._n_buckets += 1
         value_bytes = (9 if self._layout.cubes else 6) * 256 + 24 * self._n_buckets * self._layout.grouped
-        judged_bytes = BYTES_OF_A_FIGURE + 72 * self._n_buckets
+        judged_bytes = BYTES_OF_A_FIGURE + (_DRAWN_BYTES if self._layout.drawn else 72) * self._n_buckets
         figures_bytes = self._layout.n_values * value_bytes + len(self._layout.judged) * judged_bytes
         if len(self._groups) * figures_bytes > _HELD:
             yield from self.rest()
@@ -249,10 +271,15 @@ class ClusterMerger(Merger):
             if judged is not None:
                 accumulator = self._judged.setdefault(name, JudgedClusterAccumulator(len(layout.judged)))
                 accumulator.add(ClusterSums(*(each[first:end] for each in judged)))
+            if layout.drawn:
+                drawn = self._drawn.setdefault(name, DrawnClusterAccumulator(len(layout.judged)))
+                layout.add_drawn(rows[starts[first] : starts[end] if end < len(starts) else len(rows)], drawn)
 
     def rest(self) -> Iterator[Message]:
         """The sums so far. Afterwards it holds nothing."""
-        groups, judged, self._groups, self._judged, self._n_buckets = self._groups, self._judged, {}, {}, 0
+        groups = self._groups
+        judged: dict[str, JudgedClusterAccumulator | DrawnClusterAccumulator] = {**self._judged, **self._drawn}
+        self._groups, self._judged, self._drawn, self._n_buckets = {}, {}, {}, 0
         if groups:
             yield Message.from_tree(CLUSTER_SUMS, {name: sums.state() for name, sums in groups.items()})
         if judged:
@@ -270,7 +297,7 @@ def merged_clusters(messages: Iterable[Message], kind: str = CLUSTER_SUMS) -> Cl
 
 def group_name(key: Key) -> str:
     """The name of a group of users: texts or nulls in the columns that it keeps, and `ALL_VALUES` in others."""
-    return json.dumps([None if value is ALL_VALUES else _hash(value) for value in key])
+    return json.dumps([None if value is ALL_VALUES else text_hash(value) for value in key])
 
 
 def no_clusters(layout: ClusterLayout) -> dict[str, Array]:
@@ -281,12 +308,13 @@ def no_clusters(layout: ClusterLayout) -> dict[str, Array]:
 def _hashes(column: pa.Array) -> IntArray:
     """A hash of each text, for which the group is known."""
     encoded = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode("encode")
-    text_hashes = np.array([_hash(value) for value in encoded.dictionary.to_pylist()], np.int64)
+    text_hashes = np.array([text_hash(value) for value in encoded.dictionary.to_pylist()], np.int64)
     hashes: IntArray = text_hashes[encoded.indices.to_numpy(zero_copy_only=False)]
     return hashes
 
 
-def _hash(value: str | None) -> int:
+def text_hash(value: str | None) -> int:
+    """The hash of a value of a column that divides users."""
     if value is None:
         return _NULL
     return int.from_bytes(hashlib.blake2b(value.encode(), digest_size=8).digest(), "little", signed=True)

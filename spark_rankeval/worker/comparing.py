@@ -34,7 +34,6 @@ from spark_rankeval.worker.judged_sums import (
     GradedUsers,
     JudgedAccumulator,
     JudgedMerger,
-    JudgedPair,
     TwoJudges,
 )
 from spark_rankeval.worker.process import sends_messages
@@ -51,7 +50,7 @@ COMPARISON = "comparison"
 _PAIR = 8_000
 
 
-def paired_layout(n_values: int, n_attributes: int, *, totals: bool, pairs: Sequence[JudgedPair] = ()) -> ClusterLayout:
+def paired_layout(n_values: int, n_attributes: int, *, totals: bool, judges: TwoJudges | None = None) -> ClusterLayout:
     """The rows of users who go on to their clusters: a row for each model, with `paired_sides` of it and the baseline.
 
     Two judges have figures of the differences of each of their pairs, and of the baseline's values.
@@ -59,8 +58,10 @@ def paired_layout(n_values: int, n_attributes: int, *, totals: bool, pairs: Sequ
     groups = rollup(n_attributes, totals=totals, n_before=1)
     masks = rollup_masks(groups, 1 + n_attributes)
     sides = (SIDES.index("difference"), SIDES.index("baseline"))
+    pairs = () if judges is None else judges.pairs
     judged = tuple((side * n_values + pair.human, side * n_values + pair.judge) for pair in pairs for side in sides)
-    return ClusterLayout(len(SIDES) * n_values, n_keys=1 + n_attributes, masks=masks, judged=judged)
+    drawn = judges is not None and judges.is_drawn
+    return ClusterLayout(len(SIDES) * n_values, n_keys=1 + n_attributes, masks=masks, judged=judged, drawn=drawn)
 
 
 def paired_merger(layout: ClusterLayout, replicates: int, seed: int) -> Callable[[], ClusterMerger]:
@@ -192,6 +193,7 @@ def send_to_clusters(
     yield from clusters.add(
         batch.column(CLUSTER).take(rows), users.ids[there], keys, list(values[:, there]), user_weights,
         grading_weights=None if grading_weights is None else grading_weights[there],
+        strata=batch.column(STRATUM).take(rows) if STRATUM in batch.schema.names else None,
     )  # fmt: skip
 
 

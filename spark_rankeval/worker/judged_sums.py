@@ -13,11 +13,12 @@ import pyarrow as pa
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray
 from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.statistics.description import Figures
-from spark_rankeval.statistics.judged_clusters import JudgedClusters
+from spark_rankeval.statistics.drawn_clusters import STRATA, drawn_clusters, number_of_stratum
+from spark_rankeval.statistics.judged_clusters import ClusterGroups, JudgedClusters
 from spark_rankeval.statistics.judged_moments import JudgedMoments
 from spark_rankeval.statistics.sums import Sums
 from spark_rankeval.wire import Merger, Message
-from spark_rankeval.worker.clusters import JUDGED_CLUSTERS, group_name, merged_clusters
+from spark_rankeval.worker.clusters import JUDGED_CLUSTERS, group_name, merged_clusters, text_hash
 from spark_rankeval.worker.group_states import Key, rows_by_key
 
 #: The kind of messages with the sums of both judges.
@@ -28,6 +29,8 @@ FigureName = str | int
 #: The sums of the values of both judges, by figure and group of users.
 JudgedSums = dict[FigureName, dict[Key, JudgedMoments]]
 
+# The name of the sums of users whose stratum is null.
+_UNKNOWN_STRATUM = "null"
 # So many values of users wait at the most.
 _MOST_WAITING = 1 << 20
 
@@ -45,6 +48,11 @@ class TwoJudges(NamedTuple):
     pairs: tuple[JudgedPair, ...]
     is_weighted: bool  # with unequal probabilities
     has_strata: bool = False  # from strata, which the column `STRATUM` has
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether some users were drawn more often than others."""
+        return self.is_weighted or self.has_strata
 
 
 class GradedUsers(NamedTuple):
@@ -166,7 +174,7 @@ def sums_in(messages: Iterable[Message]) -> JudgedSums:
         for name, sums in moments.strata.items():
             stratum, key = json.loads(name)
             # Users of an unknown stratum are one of their own.
-            by_key.setdefault(tuple(key), {})["null" if stratum is None else stratum] = sums
+            by_key.setdefault(tuple(key), {})[_UNKNOWN_STRATUM if stratum is None else stratum] = sums
         sums_by_figure[figure] = {key: JudgedMoments(strata) for key, strata in by_key.items()}
     return sums_by_figure
 
@@ -197,8 +205,17 @@ class ClustersOfJudges:
         if self._states is None:
             return moments
         state = self._states.get(group_name(group))
-        clusters = JudgedClusters.of({}, ()) if state is None else JudgedClusters.from_state(state, figure)
-        return replace(moments, clusters=clusters)
+        if state is None:
+            return replace(moments, clusters=JudgedClusters.of({}, ClusterGroups()))
+        if STRATA not in state:
+            return replace(moments, clusters=JudgedClusters.from_state(state, figure))
+        strata = {name: number_of_stratum(text_hash(_stratum_of(name))) for name in moments.strata}
+        return replace(moments, clusters=drawn_clusters(state, figure, strata))
+
+
+def _stratum_of(name: str) -> str | None:
+    """The stratum of sums of this name."""
+    return None if name == _UNKNOWN_STRATUM else name
 
 
 def with_judged_moments(

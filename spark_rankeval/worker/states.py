@@ -333,6 +333,7 @@ class PartitionStates:
             some.users.get("weight"),
             {int(index): normaliser for index, normaliser in some.normalisers.items()},
             None if grading_weights is None else grading_weights[there],
+            columns[STRATUM].take(rows) if STRATUM in columns else None,
         )
 
     def _settle(self) -> Iterator[Message]:

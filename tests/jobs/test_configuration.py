@@ -628,8 +628,6 @@ evaluation = {metrics = 'rr', judged = {human = 'a', judge = ''}}; columns = {re
     evaluation.judged.judge has an empty column name; found ''; leave the key out for none; evaluation.judged names the columns of
 evaluation = {metrics = 'rr', judged = {human = 'a', judge = 'b'}, ci = 'bca'}  =>  evaluation.ci = 'bca' does not go with evaluation.judged
 evaluation = {metrics = 'rr', judged = {human = 'a'}}  =>  the key evaluation.judged.judge (a string) is missing
-evaluation = {metrics = 'rr', cluster = 'c', judged = {human = 'a', judge = 'b', stratum = 'd'}}
-    evaluation.cluster does not go with evaluation.judged.stratum; leave one out
 evaluation.by = ''; evaluation.user_weight = ''
     evaluation.by has an empty column name; found ''; leave the key out for none; evaluation.user_weight has an empty
 predictions.format = 'delta'; predictions.schema = 'a int'  =>  [predictions] takes no schema

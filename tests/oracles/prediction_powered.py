@@ -52,6 +52,71 @@ def clustered(y, f, is_graded, clusters, lam=None, step=1e-5):
     return value, math.sqrt(np.sum((people + lam * model) ** 2)) / denominator, lam
 
 
+def drawn_clusters(y, f, is_graded, weights, strata, clusters, lam=None, step=1e-5):
+    """The estimate of queries in clusters that were drawn with weights or from strata, its standard error, and λ.
+
+    How a cluster moves the estimate is a sum of numerical derivatives by how often its queries of a stratum count: as graded ones, as
+    those that only the model graded, and as members of the stratum.
+    """
+    _, of_query = np.unique(clusters, return_inverse=True)
+    names, stratum = np.unique(strata, return_inverse=True)
+    d, e = ~np.isnan(y), ~np.isnan(f)
+    places = [stratum == number for number in range(len(names))]
+    n_clusters, size = of_query.max() + 1, len(y)
+
+    def means(values, graded_times, other_times, place):
+        """The human mean and the model's of graded queries, and the model's of all, in a stratum."""
+        times, w = np.where(is_graded, graded_times, other_times), weights * graded_times
+        graded, others = place & is_graded, place & ~is_graded
+        human, judge = values
+        if np.ptp(weights[graded]) == 0 and others.any():
+            parts = [np.average(judge[part], weights=times[part]) for part in (graded, others)]
+            of_all = np.average(parts, weights=[graded.sum(), others.sum()])
+        else:
+            of_all = np.average(judge[place], weights=times[place])
+        return np.average(human[graded], weights=w[graded]), np.average(judge[graded], weights=w[graded]), of_all
+
+    def numerators(values, graded_times, other_times, member_times):
+        """The numerator without the model, and what it adds for λ = 1."""
+        totals = np.zeros(2)
+        for place in places:
+            human, judge, of_all = means(values, graded_times, other_times, place)
+            scale = place.sum() / max((place & ~is_graded).sum(), 1) if (place & ~is_graded).any() else 0.0
+            totals += member_times[place].sum() / member_times.sum() * np.array([human, scale * (of_all - judge)])
+        return totals
+
+    def moves(theta):
+        values = [np.where(np.isnan(each), 0.0, each - theta) for each in (y, f)]
+        moved = np.zeros((n_clusters, 2))
+        members = np.sqrt(_of_sizes(np.bincount(of_query)))
+        for place in places:
+            human, others = place & is_graded & d, place & ~is_graded & e
+            sizes = [
+                np.bincount(of_query, part * weight, n_clusters) for part, weight in ((human, weights), (others, 1.0))
+            ]
+            factors = (*(np.sqrt(_of_sizes(each)) if each.any() else 0.0 for each in sizes), members)
+            for role, factor in enumerate(factors if len(places) > 1 else factors[:2]):
+                for cluster in range(n_clusters):
+                    chosen = place & (of_query == cluster)
+                    changed = []
+                    for sign in (step, -step):
+                        times = [np.ones(size) for _ in range(3)]
+                        times[role][chosen] += sign
+                        changed.append(numerators(values, *times))
+                    moved[cluster] += factor * (changed[0] - changed[1]) / (2 * step)
+        return moved.T
+
+    ones = np.ones(size)
+    at_zero = [numerators([np.nan_to_num(each) for each in (y, f)], ones, ones, ones),
+               numerators([d.astype(float), e.astype(float)], ones, ones, ones)]  # fmt: skip
+    if lam is None:
+        people, model = moves(at_zero[0][0] / at_zero[1][0])
+        lam = min(max(-(people @ model) / (model @ model), 0.0), 1.0)
+    value, denominator = (each @ [1, lam] for each in at_zero)
+    people, model = moves(value / denominator)
+    return value / denominator, math.sqrt(np.sum((people + lam * model) ** 2)) / denominator, lam
+
+
 def _of_sizes(sizes):
     """1 / (1 − Σm² / (Σm)²)."""
     return 1 / (1 - np.sum(sizes**2) / np.sum(sizes) ** 2)

@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from spark_rankeval import Judged, compare, evaluate, merge, summarise
-from spark_rankeval.errors import OptionError
+from spark_rankeval.spark.ids import hash_in
+from spark_rankeval.statistics.drawn_clusters import drawn_clusters_of_values
 from spark_rankeval.statistics.judged_clusters import JudgedClusters
 from spark_rankeval.statistics.judged_moments import JudgedMoments
 from spark_rankeval.statistics.prediction_powered import judged_estimate
@@ -149,14 +150,41 @@ def test_days_merge_by_groups_of_clusters(tables, result):
     assert "nobody knows who is in several" in merge(lacking).summary[0].no_interval
 
 
-def test_clusters_of_an_unequal_draw_are_refused(tables):
+def test_clusters_of_an_unequal_draw_have_the_sums_of_groups_by_stratum(tables):
     predictions, labels = tables
-    drawn = labels.withColumn("share", F.lit(0.4))
-    judged = Judged(human="human", judge="llm", probability="share")
-    with pytest.raises(OptionError, match="cluster and probability of Judged"):
-        evaluate(predictions, drawn, **CALL | {"relevance": judged})
-    weighted = evaluate(predictions, drawn, **CALL | {"relevance": judged, "cluster": None, "by": "person"})
-    with pytest.raises(OptionError, match="cluster and the grades"):
-        summarise(weighted.per_user, cluster="person")
-    with pytest.raises(OptionError, match="cluster and the grades"):
-        compare(weighted, "model 0", cluster="person")
+    chance = F.when(F.col("user") % 3 == 0, 0.8).otherwise(0.4)
+    drawn = labels.withColumn("chance", chance).withColumn(
+        "kind", F.when(F.col("user") % 5 > 1, "odd").otherwise("even")
+    )
+    judged = Judged(human="human", judge="llm", probability="chance", stratum="kind")
+    result = evaluate(predictions, drawn, **CALL | {"relevance": judged, "metrics": "ndcg@5"})
+    table = result.per_user.select("*", hash_in(result.per_user, ["person"]).column.alias("hash")).toPandas()
+    first, second = (table[table["model"] == f"model {number}"].set_index("user").sort_index() for number in range(2))
+
+    def estimate_on(users, human, judge, bounds):
+        human, judge, about = human[users], judge[users], first[users]
+        columns = human, judge, about["grading_weight"], about["hash"], about["kind"]
+        moments = JudgedMoments.from_values(human, judge, columns[2] > 0, columns[2], columns[4].astype(str))
+        return judged_estimate(replace(moments, clusters=drawn_clusters_of_values(*columns)), bounds=bounds)
+
+    human, judge = (name.format(5) for name in ("ndcg_at_{}_human", "ndcg_at_{}_llm"))
+    for name, users in slices_of(first).items():
+        expected = estimate_on(users, first[human], first[judge], (0, 1))
+        row = next(r for r in result.summary if (r.model, r.key, r.slice) == ("model 0", "ndcg@5", name))
+        assert (row.mean, row.standard_error, row.interval_low, row.df) == pytest.approx(
+            (expected.value, expected.standard_error, expected.interval.low, expected.df), rel=1e-7
+        )
+        assert row.n_clusters == first[users & (first["grading_weight"] > 0) & first[human].notna()]["person"].nunique()
+    again = summarise(result.per_user, by="country")
+    assert again.to_pandas().equals(result.to_pandas())
+    row = compare(result, "model 0")["ndcg@5"]
+    expected = estimate_on(
+        first[human].notna() | True, second[human] - first[human], second[judge] - first[judge], (-1, 1)
+    )
+    assert (row.difference, row.interval_low, row.interval_high) == pytest.approx(
+        (expected.value, *expected.interval[:2]), rel=1e-7
+    )
+    parts = [summarise(result.per_user.where(F.col("user") % 2 == day), by="country") for day in range(2)]
+    for merged_row, whole in zip(merge(parts).judged.rows, result.judged.rows, strict=True):
+        assert merged_row.estimate.standard_error == pytest.approx(whole.estimate.standard_error, rel=1e-7)
+        assert merged_row.draw == whole.draw or merged_row.draw.p == pytest.approx(whole.draw.p, rel=1e-6)

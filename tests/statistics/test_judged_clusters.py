@@ -113,7 +113,7 @@ def test_no_way_of_parting_clusters_changes_a_bit_and_text_keeps_every_bit():
     for figure in range(2):
         made = JudgedClusters.from_state(whole, figure)
         assert JudgedClusters.from_state(parted, figure) == made
-        assert JudgedClusters.from_state(parted, figure).text_of_groups() == made.text_of_groups()
+        assert JudgedClusters.from_state(parted, figure).grouped.text() == made.grouped.text()
     moments = replace(JudgedMoments.from_values(queries.y, queries.f, queries.is_graded), clusters=made)
     assert JudgedMoments.from_text(moments.text()) == moments
     assert JudgedMoments.from_text(moments.independent.text()).clusters is None
@@ -125,7 +125,7 @@ def test_days_know_which_clusters_came_back():
     texts = []
     for number in range(3):
         some = SimpleNamespace(**{name: values[day == number] for name, values in vars(queries).items()})
-        texts.append(moments_of(some).clusters.text_of_groups())
+        texts.append(moments_of(some).clusters.grouped.text())
     together = JudgedClusters.merged_days([groups_of(text) for text in texts])
     groups = (queries.clusters.view(np.uint64) >> np.uint64(54)).astype(np.int64)
     expected = judged_estimate(moments_of(queries, groups))
@@ -133,7 +133,7 @@ def test_days_know_which_clusters_came_back():
     assert (found.value, found.standard_error, found.df) == pytest.approx(
         (expected.value, expected.standard_error, expected.df), rel=1e-6
     )
-    assert together.text_of_groups() == JudgedClusters.merged_days([together.grouped]).text_of_groups()
+    assert together.grouped.text() == JudgedClusters.merged_days([together.grouped]).grouped.text()
     with pytest.raises(ValueError, match="not the sums"):
         groups_of("|".join(texts[0].split("|")[:2]))
 

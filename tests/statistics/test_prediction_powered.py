@@ -411,7 +411,8 @@ def test_intervals_hold_as_often_as_promised_and_are_no_longer_than_by_hand(metr
 def test_intervals_hold_for_other_draws(design):
     rng, runs = np.random.default_rng(552), examples(100, 1000)
     kinds = simulated.population(rng, simulated.ndcg, simulated.JUDGES["unbiased"])
-    moments = [JudgedMoments.from_values(*simulated.drawn(rng, kinds, 100, 600, design)) for _ in range(runs)]
+    queries = (rng.integers(0, len(kinds.human), 600) for _ in range(runs))
+    moments = [JudgedMoments.from_values(*simulated.drawn(rng, kinds, 100, each, design)) for each in queries]
     rates = simulated.rates([judged_estimate(each, bounds=(0, 1)) for each in moments], kinds.mean)
     assert 1 - rates.covered <= stats.binom.ppf(0.999, runs, 0.08) / runs
     assert rates.width < 0.9
@@ -424,3 +425,13 @@ def test_intervals_hold_for_clusters():
     rates = simulated.rates([judged_estimate(each, bounds=(0, 1)) for each in moments], kinds.mean)
     assert 1 - rates.covered <= stats.binom.ppf(0.999, runs, 0.08) / runs
     assert rates.width < 0.97
+
+
+@pytest.mark.parametrize("design", ["weights", "both"])
+def test_intervals_hold_for_clusters_of_other_draws(design):
+    rng, runs = np.random.default_rng(554), examples(60, 1000)
+    kinds = simulated.population(rng, simulated.ndcg, simulated.JUDGES["unbiased"])
+    moments = [simulated.drawn_persons(rng, kinds, simulated.SIZES["1 to 20"](rng, 60), design) for _ in range(runs)]
+    rates = simulated.rates([judged_estimate(each, bounds=(0, 1)) for each in moments], kinds.mean)
+    assert 1 - rates.covered <= stats.binom.ppf(0.999, runs, 0.08) / runs
+    assert rates.width < 1

@@ -58,6 +58,8 @@ def judged_pairs(views: Sequence[View]) -> list[JudgedPair]:
 class GradedByPeople(ScoringFeature):
     """Queries that people graded, beside all that a model did."""
 
+    is_drawn: bool = False  # with unequal probabilities, or from strata
+
     name = JUDGED
     # The sums of a query need both of its values, and are made once.
     needs_all_users = True
@@ -68,7 +70,9 @@ class GradedByPeople(ScoringFeature):
 
     def described(self, options: DescriptionOptions, task: ScoringTask) -> DescriptionOptions:
         """The options, by which clusters have the sums of both judges."""
-        return replace(options, judged=tuple(judged_pairs(task.views))) if options.clustered else options
+        if not options.clustered:
+            return options
+        return replace(options, judged=tuple(judged_pairs(task.views)), drawn=self.is_drawn)
 
     def mergers(self, options: DescriptionOptions) -> Mergers:
         """What adds up the sums of partitions."""
