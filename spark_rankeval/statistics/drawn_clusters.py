@@ -29,9 +29,9 @@ import numpy as np
 
 from spark_rankeval.statistics.cluster_sums import SHIFT, Clusters, GroupedClusters
 from spark_rankeval.statistics.judged_clusters import (
-    CLUSTERS_OF,
     DRAWN,
     EXCESSIVE,
+    N_CLUSTERS,
     ONE_CLUSTER,
     PROBLEMS,
     ClusterGroups,
@@ -118,9 +118,9 @@ def drawn_clusters(state: Mapping[str, Array], figure: int, strata: Mapping[str,
     rows = state[STRATA][figure]
     grouped: list[GroupedClusters] = []
     for number in strata.values():
-        of_stratum = dict(zip(("group", *_COLUMNS), rows[rows[:, 0] == number][:, 1:].T, strict=True))
+        column_rows = dict(zip(("group", *_COLUMNS), rows[rows[:, 0] == number][:, 1:].T, strict=True))
         for names in _PAIRS:
-            pair = GroupedClusters.from_rows(np.stack([of_stratum[name] for name in ("group", *names)], axis=1))
+            pair = GroupedClusters.from_rows(np.stack([column_rows[name] for name in ("group", *names)], axis=1))
             if pair is None:
                 return JudgedClusters.of({EXCESSIVE: Fraction(1)}, ClusterGroups())
             grouped.append(pair)
@@ -242,7 +242,7 @@ def _clusters_of_groups(groups: ClusterGroups, counts: Mapping[str, int] | None 
     weights = _weights(strata)
     for name, column in weights.items():
         total = Fraction(math.fsum(column))
-        sums[CLUSTERS_OF + name] = Fraction(int(np.count_nonzero(column)) if counts is None else counts[name])
+        sums[N_CLUSTERS + name] = Fraction(int(np.count_nonzero(column)) if counts is None else counts[name])
         if total:
             sums["effective " + name] = Fraction(float(total**2) / math.fsum(column * column))
             sums["df of " + name] = Fraction(degrees_of_freedom(total, Fraction(math.fsum(column**3))))
@@ -259,12 +259,12 @@ def _moved(strata: Sequence[_Stratum]) -> dict[str, Floats]:
     moved = {name: np.zeros(len(strata[0].sums["w"])) for name in (*_MOVED, *_JUDGE, *_DRAW)}
     for stratum in strata:
         share, scale = stratum.size / size, stratum.scale
-        of_graded, of_others = math.sqrt(stratum.factor), math.sqrt(_factor(stratum.sums["others_e"]))
+        graded_root, others_root = math.sqrt(stratum.factor), math.sqrt(_factor(stratum.sums["others_e"]))
         for name in ("y", "d"):
-            moved[name] += of_graded * share * stratum.weighted(name)
+            moved[name] += graded_root * share * stratum.weighted(name)
         for name in ("f", "e"):
             graded, others = stratum.judged(name)
-            apart = share * of_graded * (stratum.weighted(name) - graded), share * of_others * others
+            apart = share * graded_root * (stratum.weighted(name) - graded), share * others_root * others
             moved[name] += scale * apart[0]
             moved["others_" + name] += scale * apart[1]
             moved["draw_" + name] += apart[0] - apart[1]
@@ -285,9 +285,9 @@ def _move_shares(moved: dict[str, Floats], strata: Sequence[_Stratum]) -> None:
     means = {"share_" + name: [stratum.graded_mean(name) for stratum in strata] for name in ("y", "d")} | {
         "others_" + name: [s.scale * (s.all_mean(name) - s.graded_mean(name)) for s in strata] for name in ("f", "e")
     }
-    for name, of_strata in means.items():
-        overall = math.fsum(s.size / size * mean for s, mean in zip(strata, of_strata, strict=True))
-        apart = _rounded(np.array(of_strata) - overall, np.array(of_strata))
+    for name, stratum_means in means.items():
+        overall = math.fsum(s.size / size * mean for s, mean in zip(strata, stratum_means, strict=True))
+        apart = _rounded(np.array(stratum_means) - overall, np.array(stratum_means))
         for count, difference in zip(counts, apart, strict=True):
             moved[name] += factor * count * (difference / size)
 
@@ -331,7 +331,7 @@ class DrawnSums:
         self.human, self.others, self.judge = map(self._clusters_of, _KINDS)
 
     def _clusters_of(self, name: str) -> Clusters:
-        n = int(self._sums.get(CLUSTERS_OF + name, 0))
+        n = int(self._sums.get(N_CLUSTERS + name, 0))
         figures = [float(self._sums.get(f"{figure} {name}", 0)) for figure in ("effective", "df of")]
         return Clusters(n, effective_n=figures[0], df=figures[1]) if n else Clusters(n)
 
@@ -354,24 +354,24 @@ class DrawnSums:
             return total if total > greatest * float(NEARLY_NOTHING) else 0.0
         return total
 
-    def _of_people(self, theta: Fraction, weight: float) -> dict[str, float]:
+    def _moved_by_people(self, theta: Fraction, weight: float) -> dict[str, float]:
         """By how much a cluster moves the estimate with its graded queries."""
         return _form(_HUMAN, theta) | _form(_GRADED, theta, -weight)
 
-    def _of_model(self, theta: Fraction, weight: float) -> dict[str, float]:
+    def _moved_by_model(self, theta: Fraction, weight: float) -> dict[str, float]:
         """The same with its other queries, and with the shares of strata."""
         return _form(_OTHERS, theta, weight) | _form(_SHARES, theta)
 
     def best_weight(self, theta: Fraction) -> float:
         """The weight λ with the smallest variance; NaN if all have the same."""
-        still = self._of_people(theta, 0.0) | self._of_model(theta, 0.0)
+        still = self._moved_by_people(theta, 0.0) | self._moved_by_model(theta, 0.0)
         moving = _form(_GRADED, theta, -1.0) | _form(_OTHERS, theta)
         squares = self._sum_of(moving, moving)
         return -self._sum_of(still, moving) / squares if squares > 0 else math.nan
 
     def variance(self, theta: Fraction, weight: Fraction) -> ClusterVariance:
         """The variance of the numerator of the estimate with a weight λ."""
-        people, model = self._of_people(theta, float(weight)), self._of_model(theta, float(weight))
+        people, model = self._moved_by_people(theta, float(weight)), self._moved_by_model(theta, float(weight))
         return ClusterVariance(
             self._sum_of(people, people), self._sum_of(model, model), 2 * self._sum_of(people, model)
         )

@@ -37,8 +37,8 @@ _HUMAN, _OTHERS, _JUDGE = "d", "others_e", "judge"
 _CUBED = (_HUMAN, _OTHERS, _JUDGE)
 _TERMS = (*(f"{a}*{b}" for a, b in _PRODUCTS), *(f"{name}^3" for name in _CUBED))
 #: Counts of clusters with a defined value, by its name.
-CLUSTERS_OF = "clusters of "
-_COUNTED = tuple(CLUSTERS_OF + name for name in _CUBED)
+N_CLUSTERS = "clusters of "
+_COUNTED = tuple(N_CLUSTERS + name for name in _CUBED)
 #: What says that the sums are too large for a float; that they are those of `drawn_clusters`; that a stratum has one cluster alone.
 EXCESSIVE, DRAWN, ONE_CLUSTER = "excessive", "drawn", "stratum of one cluster"
 # What says that there are clusters, and that nothing is known of them.
@@ -307,7 +307,7 @@ class ClusteredSums:
         return self._sum_of(form, form)
 
     def _clusters_of(self, name: str, total: Fraction) -> Clusters:
-        n = int(self._sums.get(CLUSTERS_OF + name, ZERO))
+        n = int(self._sums.get(N_CLUSTERS + name, ZERO))
         if not n or not PROBLEMS.keys().isdisjoint(self._sums):
             return Clusters(n)
         return Clusters(
