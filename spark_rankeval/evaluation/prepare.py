@@ -64,6 +64,7 @@ def prepare(
         predictions, labels, options.users, options.exclude, names, options.facts.attributes, attributes,
         FeatureTables(side_tables, _no_answer(options, predictions, labels, long_table), has_groups=not users_alone),
     )  # fmt: skip
+    sources = rolled_up.with_unjoined(sources)
     if long_table is not None:
         sources = sources.take_long_table(long_table)
     if attributes.weight_count is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
+from itertools import filterfalse
 from typing import TYPE_CHECKING
 
 from spark_rankeval.request.options import Lookup
@@ -16,7 +17,7 @@ from spark_rankeval.spark.fingerprints import (
     short_hash,
     total_of_hashes,
 )
-from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContext, Typed
+from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContext, MarkedUsers, Typed
 from spark_rankeval.spark.ids import name_in_sql, text_in_sql, user_hash
 from spark_rankeval.spark.inputs import Sources
 from spark_rankeval.spark.long_table import BothSides
@@ -269,8 +270,8 @@ class Grouping:
             return with_columns(
                 joined, {_EVALUATED: when(named(grouped_row.LABEL_ROWS).is_not_null(), 1, named(_EVALUATED))}
             )
-        rows = self.rows.user_rows(source)
-        n_rows, more = call("count", 1), []
+        rows = self.rows.user_rows(source, self._marked_by_labels)
+        n_rows, more = call("count", 1), self._marks if self._marked_by_labels else []
         if others is not None:
             # They are rows without a label: a third table in a join would cost a shuffle more.
             rows = union(with_columns(rows, {_ROW: number(1), _EVALUATED: number(1)}), others)
@@ -299,11 +300,20 @@ class Grouping:
         columns = dict.fromkeys(marked.column for marked in self.sources.marked_users)
         return [call("sum", named(name)).alias(name) for name in columns]
 
+    @property
+    def _marked_by_labels(self) -> list[MarkedUsers]:
+        """The users whom rows of labels mark: these rows are grouped anyway."""
+        return list(filter(self._has_rows_of_labels, self.sources.marked_users))
+
+    def _has_rows_of_labels(self, marked: MarkedUsers) -> bool:
+        return marked.whole is self.sources.labels.frame and not self.sources.labels.arrays
+
     def _users_without_labels(self) -> DataFrame | None:
         """Users to count besides, and users whose attributes are known, as rows; rows without a user are of the former only."""
         users, attributes = self.sources.users, self.sources.attributes
         named_tables = [] if users is None else [(users, _USER_ROW)]
-        named_tables += [(marked.source, marked.column) for marked in self.sources.marked_users]
+        others = filterfalse(self._has_rows_of_labels, self.sources.marked_users)
+        named_tables += [(marked.source, marked.column) for marked in others]
         rows = None
         for source, mark in named_tables:
             # A row without a valid user is not counted; it is reported as an invalid row.

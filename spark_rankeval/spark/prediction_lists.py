@@ -261,13 +261,14 @@ def choose_plan(
     if obstacle is not None or cutoff is None:
         return Plan("all", 0, (f"All predictions of a user are grouped: {obstacle}",))
     keep = cutoff + _SLACK
-    if lengths is not None and lengths.are_short(keep):
+    merges = any(view.ranking.duplicates == "keep_best" for view in task.views)
+    if lengths is not None and lengths.are_short(keep, merges=merges):
         short = (
             f"All predictions of a user are grouped: {lengths.words}, and to keep only the best {keep} would cost more."
         )
         return Plan("all", 0, (short,))
     words = [f"A user keeps the best {keep} predictions while rows are grouped: the largest cutoff is {cutoff}."]
-    if any(view.ranking.duplicates == "keep_best" for view in task.views):
+    if merges:
         words.append("Duplicates are merged first, by user and item within the same shuffle.")
     gathering: Gathering
     if not engine.keeps_best:
@@ -354,8 +355,9 @@ _USUAL_SHARE, _LARGEST_SHARE = 1 << 8, 1 << 14
 _BYTES = 1 << 22
 # A task draws no more rows. Once one has drawn so many, nothing is said.
 _MOST_OF_TASK = 1 << 18
-# Keeping the best of each list pays if they are longer than about so many times what is kept.
-_SHORT = 2.5
+# Keeping the best of each list pays if they are longer than about so many times what is kept. If equal items have to be merged for
+# that, it never pays, and only saves memory.
+_SHORT = 6
 # Spark holds a list in memory while it grows, with some 100 bytes a prediction.
 _LONGEST = 200_000
 # Files of so many bytes hold no list that is too long for memory.
@@ -370,9 +372,9 @@ class ListLengths(NamedTuple):
     mean: float  # rows of a drawn list
     longest: int  # about the most rows of any list, if these are some thousands
 
-    def are_short(self, keep: int) -> bool:
-        """Whether grouping whole lists costs less than to keep the best `keep` of each, and fits into memory."""
-        return self.mean <= _SHORT * keep and self.longest <= _LONGEST
+    def are_short(self, keep: int, *, merges: bool = False) -> bool:
+        """Whether grouping whole lists costs less than to keep the best `keep` of each, perhaps merged, and fits into memory."""
+        return (merges or self.mean <= _SHORT * keep) and self.longest <= _LONGEST
 
     @property
     def words(self) -> str:
@@ -388,14 +390,14 @@ def sampled_lengths(models: Sequence[SourceTable], model_column: str | None = No
     A table is cheap to read if its plan scans files or a cached table, and does nothing else. Any other would be computed twice. Of
     small tables no list is drawn: they fit into memory, whatever their lists are.
     """
-    sources = list({id(source.frame): source for source in models}.values())
-    sizes = [size for source in sources if (size := bytes_of_plain_scan(source.frame)) is not None]
-    if len(sizes) < len(sources):
+    tables = {id(source.frame): (source.unjoined or source.frame, source.user) for source in models}
+    sizes = [size for frame, _ in tables.values() if (size := bytes_of_plain_scan(frame)) is not None]
+    if len(sizes) < len(tables):
         return None
     if sum(sizes) <= _SMALL:
         return ListLengths(0, 0.0, 0)
     share = share_of(sum(sizes))
-    rows = [_lists_of_rows(source, index, model_column) for index, source in enumerate(sources)]
+    rows = [_lists_of_rows(*table, index, model_column) for index, table in enumerate(tables.values())]
     try:
         # The driver counts: to group so few rows in Spark would take two stages more.
         drawn = collected_columns(_drawn(rows_of_all(rows), share))
@@ -422,10 +424,10 @@ def share_of(n_bytes: int) -> int:
     return min(max(_USUAL_SHARE, 1 << (n_bytes // _BYTES).bit_length()), _LARGEST_SHARE)
 
 
-def _lists_of_rows(source: SourceTable, index: int, model_column: str | None) -> DataFrame:
+def _lists_of_rows(frame: DataFrame, user: tuple[str, ...], index: int, model_column: str | None) -> DataFrame:
     """The hash of the list that each row of a table is of."""
-    keys = [*source.user, *([] if model_column is None else [model_column])]
-    return select(source.frame, call("xxhash64", hash_in(source.frame, keys), number(index)).alias(_LIST))
+    keys = [*user, *([] if model_column is None else [model_column])]
+    return select(frame, call("xxhash64", hash_in(frame, keys), number(index)).alias(_LIST))
 
 
 def _drawn(rows: DataFrame, share: int) -> DataFrame:

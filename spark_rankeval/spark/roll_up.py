@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import types as T
@@ -13,12 +13,14 @@ from spark_rankeval.errors import InputError, did_you_mean
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import ScoringOptions, Table, Vectors
 from spark_rankeval.spark.ids import common_id_type, usable
+from spark_rankeval.spark.inputs import Model, Sources
 from spark_rankeval.spark.sql_text import (
     Sql,
     aggregate,
     call,
     find_column,
     find_field,
+    look_up,
     named,
     rows_of_all,
     select,
@@ -44,6 +46,17 @@ class RolledUp:
     options: ScoringOptions
     are_chunks_labelled: bool = False  # whether predictions alone say which documents the labelled chunks are of
     are_ids_shared: bool = False  # whether one table says which documents the chunks of several models are of
+    # The caller's tables to which documents were joined, by id() of the joined table.
+    unjoined: Mapping[int, DataFrame] = field(default_factory=dict)
+
+    def with_unjoined(self, sources: Sources) -> Sources:
+        """The tables as they were read, each knowing the caller's table."""
+
+        def with_table(model: Model) -> Model:
+            source = model.source
+            return model._replace(source=replace(source, unjoined=self.unjoined.get(id(source.frame))))
+
+        return replace(sources, models=tuple(map(with_table, sources.models)))
 
 
 def roll_up(predictions: Predictions, labels: DataFrame | None, options: ScoringOptions) -> RolledUp:
@@ -88,6 +101,7 @@ def roll_up(predictions: Predictions, labels: DataFrame | None, options: Scoring
         replace(options, item=item),
         are_chunks_labelled,
         has_models and is_joined and model_chunks is None,
+        {id(frame): tables[name] for name, frame in rolled.items() if frame is not tables[name]},
     )
 
 
@@ -150,7 +164,7 @@ class _Side(NamedTuple):
             keys[_MODEL] = named(_MODEL)
             is_same &= named(chunks.model).cast("string") == named(_MODEL)
         documents = select(chunks.frame, *(key.alias(name) for name, key in keys.items()), named(_DOCUMENT))
-        joined = frame.join(documents, is_same.column, "left")
+        joined = look_up(frame, documents, is_same)
         columns = [named(name).column for name in frame.columns]
         return joined.select(*columns, chunks.document_of(own).column.alias(self.document))
 
@@ -238,7 +252,8 @@ def _chunks_of_lists(frames: Iterable[DataFrame], labels: DataFrame, names: _Nam
             return None
         pairs = _pairs(frame, chunk, document)
         # Lists are long, and labels few.
-        rows.append(pairs.join(labelled, (named(_CHUNK) == named(_LABELLED)).column, "left_semi"))
+        labelled_pairs = labelled.join(pairs, (named(_CHUNK) == named(_LABELLED)).column)
+        rows.append(select(labelled_pairs, named(_CHUNK), named(_DOCUMENT)))
     return _Chunks.of(rows_of_all(rows), unknown=True)
 
 

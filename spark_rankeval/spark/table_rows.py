@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -23,6 +23,7 @@ from spark_rankeval.spark.fingerprints import (
     training_hash,
     users_of,
 )
+from spark_rankeval.spark.grouped_features import MarkedUsers
 from spark_rankeval.spark.ids import common_id_type, is_readable, readable, text_in_sql, text_of, usable, user_hash
 from spark_rankeval.spark.inputs import Sources
 from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusual_reasons
@@ -126,9 +127,12 @@ class TableRows:
         numbers = zip(self._as_numbers(source), values, strict=True)
         return [array.alias(ids), *(entries.alias(name) for entries, name in numbers)]
 
-    def user_rows(self, source: SourceTable) -> DataFrame:
-        """Rows under our names; a row that cannot be used keeps its user, so that it is counted, and loses the rest."""
-        about = (*self.named_users(source), *self._model_of(source))
+    def user_rows(self, source: SourceTable, marked: Iterable[MarkedUsers] = ()) -> DataFrame:
+        """Rows under our names; a row that cannot be used keeps its user, so that it is counted, and loses the rest.
+
+        Rows that mark their users say so in columns of their own.
+        """
+        about = (*self.named_users(source), *self._model_of(source), *_marks(marked))
         return self.chosen(select(source.frame, *about, *self._columns_of(source, self._valid(source))))
 
     def rows_of_both(self, both: BothSides) -> DataFrame:
@@ -146,7 +150,7 @@ class TableRows:
         )
         sides = {IS_PREDICTION: both.is_prediction, IS_LABEL: both.is_label}
         marks = [when(is_there, 1, 0).alias(name) for name, is_there in sides.items() if is_there is not None]
-        marks += [when(marked.is_marked, 1).alias(marked.column) for marked in self.sources.marked_users]
+        marks += _marks(self.sources.marked_users)
         return self.chosen(select(frame, *self.named_users(first), *columns, *marks))
 
     def _valid(self, source: SourceTable) -> Sql:
@@ -253,6 +257,11 @@ def names_of(source: SourceTable) -> tuple[str, list[str]]:
 
 
 TypedSql = tuple[Sql, T.DataType]
+
+
+def _marks(marked: Iterable[MarkedUsers]) -> list[Sql]:
+    """For each of these users a column of rows that is 1 where a row marks its user, else null."""
+    return [when(each.is_marked, 1).alias(each.column) for each in marked]
 
 
 def agreed(names: Sequence[str], conflicts: str) -> list[Sql]:

@@ -113,6 +113,23 @@ def test_a_table_or_a_column_of_any_table_gives_the_naive_figures(tables):
     assert figures(seen)["false_alarm"] == (1.0, 1)
 
 
+def test_rows_of_labels_that_say_who_has_no_answer_are_grouped_once(tables):
+    predictions, _, labels, everyone = tables
+    declared = everyone.where("unanswerable").crossJoin(labels.limit(1).select("item"))
+    graded = labels.join(everyone, "user", "left").withColumn("label", F.lit(1))
+    graded = graded.unionByName(declared.withColumn("label", F.lit(0)))
+    call = (predictions, graded, METRICS)
+    options = {"score": "score", "relevance": "label", "no_answer": "unanswerable"}
+    result = evaluate(*call, **options)
+    assert figures(result) == naive()
+    assert (result.data_quality.n_users, result.data_quality.n_no_answer) == (23, 4)
+    about_users = {"facts": Facts(attributes=everyone.select("user", "country")), "by": "country"}
+    for more in ({"users": everyone.select("user")}, about_users):
+        other = evaluate(*call, **options, **more)
+        assert figures(other, slice="all") == naive()
+        assert other.data_quality.n_no_answer == 4
+
+
 def test_models_slices_and_comparisons_know_who_has_no_answer(tables, tmp_path):
     old, new, labels, everyone = tables
     per_user = score_users(

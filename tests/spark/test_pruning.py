@@ -171,12 +171,12 @@ def test_values_do_not_depend_on_partitions_or_batches(spark, tables, n_rows, n_
 
 @pytest.fixture(scope="module")
 def files(spark, tmp_path_factory):
-    """Lists of 12 predictions, lists of 40, and lists of 3 beside one of 30,000."""
+    """Lists of 12 predictions, lists of 80, and lists of 3 beside one of 30,000."""
     users = spark.range(2_000).withColumnRenamed("id", "user")
     many = spark.range(30_000).select(F.lit(5).cast("long").alias("user"), (F.col("id") + 100).alias("item"))
     shapes = {
         "short": users.crossJoin(spark.range(12).withColumnRenamed("id", "item")),
-        "long": users.crossJoin(spark.range(40).withColumnRenamed("id", "item")),
+        "long": users.crossJoin(spark.range(80).withColumnRenamed("id", "item")),
         "hot": users.crossJoin(spark.range(3).withColumnRenamed("id", "item")).unionByName(many),
     }
     folder = tmp_path_factory.mktemp("lists")
@@ -199,7 +199,7 @@ def test_a_sample_of_files_says_whether_keeping_the_best_pays(spark, files, monk
     assert "lists are short (12.0 predictions on average, in a sample of" in explained(short.where("item >= 0"))
     for kept in part_of([hot, long, short.union(short.where("item < 0")), short.repartition(2)], 2):
         assert "A user keeps the best 9 predictions" in explained(kept)
-    lengths = prediction_lists.sampled_lengths([SimpleNamespace(frame=hot, user=("user",))])
+    lengths = prediction_lists.sampled_lengths([SimpleNamespace(frame=hot, unjoined=None, user=("user",))])
     assert 25_000 < lengths.longest < 35_000
     assert lengths.mean < 10
     # A table of users is pruned by the same sample.

@@ -30,7 +30,7 @@ from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContext, SourceFeature
 from spark_rankeval.spark.prediction_lists import Plan
 from spark_rankeval.spark.source import SourceTable, read_source
-from spark_rankeval.spark.sql_text import aggregate, aggregate_lists, call, named, number, select, when, where
+from spark_rankeval.spark.sql_text import aggregate, aggregate_lists, call, look_up, named, number, select, when, where
 from spark_rankeval.spark.tasks import packed, run_on_workers
 from spark_rankeval.worker.grouped_row import FACTS, ITEMS
 from spark_rankeval.worker.process import Bound, pack_together, rows_in
@@ -63,7 +63,7 @@ class JoinedFacts(GroupedTables):
             return rows
         facts_table = self._facts_of_items
         fields = [name for name in facts_table.columns if name not in (item_facts.ITEM, item_facts.TRAINING_HASH)]
-        joined = rows.join(facts_table.withColumnRenamed(item_facts.ITEM, ITEMS), ITEMS, "left")
+        joined = look_up(rows, facts_table.withColumnRenamed(item_facts.ITEM, ITEMS), ITEMS)
         facts = when(named(ITEMS).is_not_null(), call("struct", *map(named, fields)))
         return select(joined, *map(named, rows.columns), facts.alias(FACTS))
 
