@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spark_rankeval.ranking.ragged import (
-    CELLS,
     BoolArray,
     IntArray,
     Ragged,
     about_equal,
     grouped,
     starts_of_runs,
+    width_batches,
     width_classes,
 )
 
@@ -154,23 +154,17 @@ def distinct(items: Ragged) -> Ragged:
 def repeated_items(items: Ragged) -> Ragged:
     """The items that stand in a user's list more than once, each of them once."""
     users, values = [np.empty(0, np.int64)], [items.values[:0]]
-    for whole_group, width in width_classes(items.lengths):
-        step = max(1, CELLS // width)
-        for start in range(0, len(whole_group), step):
-            group = whole_group[start : start + step]
-            matrix, length = items.matrix(group, width), items.lengths[group]
-            if not (length == width).all():
-                # Padding sorts to the end, which is not looked at. An item that equals the padding does no harm.
-                matrix = np.where(np.arange(width) < length[:, None], matrix, _largest(items.values.dtype))
-            ordered = np.sort(matrix, axis=1)
-            # A fast test first, which takes all rows as one. Rows are looked at apart only if any neighbours are equal, which is rare.
-            if (ordered.ravel()[1:] == ordered.ravel()[:-1]).any():
-                equal = (ordered[:, 1:] == ordered[:, :-1]) & (np.arange(1, width) < length[:, None])
-                # The first pair of a run of equal ones stands for it.
-                equal[:, 1:] &= ~equal[:, :-1]
-                row, column = np.nonzero(equal)
-                users.append(group[row])
-                values.append(ordered[row, column])
+    for group, width in width_batches(items.lengths):
+        # Padding sorts to the end, which is not looked at. An item that equals the padding does no harm.
+        ordered = np.sort(items.padded(group, width, _largest(items.values.dtype)), axis=1)
+        # A fast test first, which takes all rows as one. Rows are looked at apart only if any neighbours are equal, which is rare.
+        if (ordered.ravel()[1:] == ordered.ravel()[:-1]).any():
+            equal = (ordered[:, 1:] == ordered[:, :-1]) & (np.arange(1, width) < items.lengths[group, None])
+            # The first pair of a run of equal ones stands for it.
+            equal[:, 1:] &= ~equal[:, :-1]
+            row, column = np.nonzero(equal)
+            users.append(group[row])
+            values.append(ordered[row, column])
     user, value = np.concatenate(users), np.concatenate(values)
     return grouped(value[np.argsort(user, kind="stable")], user, items.n_users)
 
@@ -189,11 +183,8 @@ def first_occurrences(items: Ragged, repeated: Ragged, scores: Ragged | None = N
     """
     keep = np.ones(len(items.values), np.bool_)
     for group, width in width_classes(np.where(repeated.lengths > 0, items.lengths, 0)):
-        matrix, length = items.matrix(group, width), items.lengths[group, None]
-        if not (length == width).all():
-            matrix = np.where(np.arange(width) < length, matrix, _largest(items.values.dtype))
-        order = np.argsort(matrix, axis=1)
-        entry = (items.offsets[group, None] + order)[order < length]
+        order = np.argsort(items.padded(group, width, _largest(items.values.dtype)), axis=1)
+        entry = (items.offsets[group, None] + order)[order < items.lengths[group, None]]
         starts = np.flatnonzero(starts_of_runs(items.user[entry], items.values[entry]))
         keep[entry] = False
         if scores is not None:

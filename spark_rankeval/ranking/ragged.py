@@ -149,8 +149,16 @@ class Ragged:
             return chosen
         # A row is copied in one go from where its list begins, which takes a quarter of looking up place after place.
         room = self._with_room if width <= self.longest else _with_room(self.values, width)
-        padded: Array = sliding_window_view(room, width)[self.offsets[users]]
-        return padded
+        copied: Array = sliding_window_view(room, width)[self.offsets[users]]
+        return copied
+
+    def padded(self, users: IntArray, width: int, padding: Any) -> Array:
+        """The same with `padding` in the places past the end of a list."""
+        rows, lengths = self.matrix(users, width), self.lengths[users, None]
+        if not (lengths == width).all():
+            # Rows of different lengths are a copy.
+            np.copyto(rows, padding, where=np.arange(width) >= lengths)
+        return rows
 
     @cached_property
     def longest(self) -> int:
@@ -248,6 +256,14 @@ def width_classes(lengths: IntArray) -> Iterator[tuple[IntArray, int]]:
     for group in np.split(order, bounds):
         if lengths[group[0]]:
             yield group, int(lengths[group].max())
+
+
+def width_batches(lengths: IntArray) -> Iterator[tuple[IntArray, int]]:
+    """The groups of `width_classes` in batches, so that a matrix of a batch has about `CELLS` cells."""
+    for group, width in width_classes(lengths):
+        step = max(1, CELLS // width)
+        for start in range(0, len(group), step):
+            yield group[start : start + step], width
 
 
 def n_true(flags: Array) -> Array:

@@ -22,7 +22,6 @@ from spark_rankeval.ranking.lists import (
 )
 from spark_rankeval.ranking.matching import Matches, contained, first_occurrences, match, repeated_items
 from spark_rankeval.ranking.ragged import (
-    CELLS,
     Array,
     BoolArray,
     FloatArray,
@@ -33,7 +32,7 @@ from spark_rankeval.ranking.ragged import (
     offsets_of,
     position_within,
     starts_of_runs,
-    width_classes,
+    width_batches,
 )
 from spark_rankeval.ranking.recommended import Recommended
 
@@ -69,16 +68,11 @@ def ranks_of(lists: RawLists, prediction: IntArray, ties: Ties) -> PredictionRan
         return PredictionRanks(position + 1, position, np.ones(len(position), np.int64))
     above, tied = np.zeros(len(prediction), np.int64), np.ones(len(prediction), np.int64)
     matches = grouped(prediction, user, items.n_users)
-    for group, width in width_classes(np.where(matches.lengths > 0, items.lengths, 0)):
-        step = max(1, CELLS // width)
-        for start in range(0, len(group), step):
-            users = group[start : start + step]
-            has_few = matches.lengths[users] <= _COUNTED_MATCHES
-            if width <= _COUNTED_WIDTH or has_few.all():
-                _count_above(lists.scores, matches, users, width, above, tied)
-            else:
-                _count_above(lists.scores, matches, users[has_few], width, above, tied)
-                _search_above(lists.scores, matches, users[~has_few], width, above, tied)
+    for users, width in width_batches(np.where(matches.lengths > 0, items.lengths, 0)):
+        has_few = matches.lengths[users] <= (width if width <= _COUNTED_WIDTH else _COUNTED_MATCHES)
+        for chosen, count in ((has_few, _count_above), (~has_few, _search_above)):
+            if chosen.any():
+                count(lists.scores, matches, users[chosen], width, above, tied)
     before = _n_earlier(lists, lists.scores, prediction, user, np.flatnonzero(tied > 1), ties)
     return PredictionRanks(above + before + 1, above, tied)
 
@@ -89,15 +83,8 @@ def high_predictions(lists: RawLists, k: int) -> BoolArray:
     if scores is None:
         return position_within(items.user, items.n_users) < k
     least = np.full(items.n_users, -np.inf)
-    for group, width in width_classes(np.where(items.lengths > k, items.lengths, 0)):
-        step = max(1, CELLS // width)
-        for start in range(0, len(group), step):
-            users = group[start : start + step]
-            rows = scores.matrix(users, width)
-            length = scores.lengths[users]
-            if not (length == width).all():
-                rows = np.where(np.arange(width) < length[:, None], rows, -np.inf)
-            least[users] = np.partition(rows, width - k, axis=1)[:, width - k]
+    for users, width in width_batches(np.where(items.lengths > k, items.lengths, 0)):
+        least[users] = np.partition(scores.padded(users, width, -np.inf), width - k, axis=1)[:, width - k]
     return scores.values >= least[items.user]
 
 
@@ -108,12 +95,9 @@ def _count_above(scores: Ragged, matches: Ragged, users: IntArray, width: int, a
         # Users with many matches first: those who have a further one are then the first columns.
         order = np.argsort(-n_matches, kind="stable")
         users, n_matches = users[order], n_matches[order]
-    # One row a rank: comparisons and sums then run along the users, which are many, and not along a list.
-    ranks = np.ascontiguousarray(scores.matrix(users, width).T)
-    length = scores.lengths[users]
-    if not (length == width).all():
-        # What is no number is neither higher nor equal.
-        ranks[np.arange(width)[:, None] >= length] = np.nan
+    # One row a rank: comparisons and sums then run along the users, which are many, and not along a list. What is no number is
+    # neither higher nor equal.
+    ranks = np.ascontiguousarray(scores.padded(users, width, np.nan).T)
     first = matches.offsets[users]
     for nth in range(int(n_matches.max(initial=0))):
         n_users = int(np.searchsorted(-n_matches, -nth, side="left"))
@@ -127,18 +111,14 @@ def _search_above(
     scores: Ragged, matches: Ragged, users: IntArray, width: int, above: IntArray, tied: IntArray
 ) -> None:
     """The same by sorting the lists, for users with many matches."""
-    rows = scores.matrix(users, width)
-    length = scores.lengths[users]
-    if not (length == width).all():
-        rows = np.where(np.arange(width) < length[:, None], rows, np.nan)
     # Ascending, what is no number last.
-    ordered = np.sort(rows, axis=1).ravel()
+    ordered = np.sort(scores.padded(users, width, np.nan), axis=1).ravel()
     n_matches = matches.lengths[users]
     row = np.repeat(np.arange(len(users)), n_matches)
     match = matches.offsets[users][row] + position_within(row, len(users))
     score = scores.values[matches.values[match]]
     lower, not_higher = (_count_in_rows(below, ordered, row, width, score) for below in (np.less, np.less_equal))
-    above[match] = length[row] - not_higher
+    above[match] = scores.lengths[users][row] - not_higher
     tied[match] = not_higher - lower
 
 
@@ -164,11 +144,9 @@ def _n_earlier(
         return earlier
     has_few = np.bincount(user[tied], minlength=items.n_users) <= _COUNTED_TIES
     compared = tied[has_few[user[tied]]]
-    for group, width in width_classes(items.lengths[user[compared]]):
-        step = max(1, CELLS // width)
-        for start in range(0, len(group), step):
-            piece = compared[group[start : start + step]]
-            earlier[piece] = _compare_tied(lists, scores, ties, prediction[piece], user[piece], width)
+    for batch, width in width_batches(items.lengths[user[compared]]):
+        piece = compared[batch]
+        earlier[piece] = _compare_tied(lists, scores, ties, prediction[piece], user[piece], width)
     if not has_few.all():
         ordered = tied[~has_few[user[tied]]]
         earlier[ordered] = _sort_tied(lists, scores, ties, ~has_few, prediction[ordered])
@@ -313,7 +291,12 @@ def _from_score_on(lists: RawLists, policy: RankingPolicy) -> RawLists:
     if policy.score_precision == "float32":
         with np.errstate(over="ignore"):
             lowest = np.float64(np.float32(lowest))
-    kept = lists.where(lists.scores.values >= lowest)
+    return _shortened(lists, lists.scores.values >= lowest)
+
+
+def _shortened(lists: RawLists, is_kept: BoolArray) -> RawLists:
+    """The lists without their last items. How many predictions there were stays for a list that loses none."""
+    kept = lists.where(is_kept)
     if lists.n_predictions is None:
         return kept
     n_kept = kept.items.lengths
@@ -326,15 +309,10 @@ def _order_of(lists: RawLists, ties: Ties) -> IntArray:
     order = np.arange(len(items.values))
     if scores is None:
         return order
-    for group, width in width_classes(items.lengths):
-        step = max(1, CELLS // width)
-        for start in range(0, len(group), step):
-            users = group[start : start + step]
-            rows, lengths = -scores.matrix(users, width), items.lengths[users, None]
-            if not (lengths == width).all():
-                # What is no number comes last.
-                rows[np.arange(width) >= lengths] = np.nan
-            items.fill(order, users, items.offsets[users, None] + np.argsort(rows, axis=1))
+    for users, width in width_batches(items.lengths):
+        # What is no number comes last.
+        first = np.argsort(-scores.padded(users, width, np.nan), axis=1)
+        items.fill(order, users, items.offsets[users, None] + first)
     new = starts_of_runs(items.user, scores.values[order])
     tied = np.flatnonzero(~(new & np.append(new, True)[1:]))
     if not len(tied):
@@ -361,10 +339,6 @@ def _within_budget(lists: RawLists, policy: RankingPolicy) -> tuple[RawLists, In
     passed_before = np.append(False, passes)[:-1] & ~is_first
     is_kept = np.empty(len(order), np.bool_)
     is_kept[order] = ~passed_before if policy.crossing == "in" else ~passes
-    kept = lists.where(is_kept)
-    if lists.n_predictions is not None:
-        n_kept = kept.items.lengths
-        kept = replace(kept, n_predictions=np.where(n_kept < items.lengths, n_kept, lists.n_predictions))
     decides = np.zeros(items.n_users, np.int64)
     if lists.scores is not None:
         last = np.flatnonzero(passes & ~passed_before)
@@ -372,7 +346,7 @@ def _within_budget(lists: RawLists, policy: RankingPolicy) -> tuple[RawLists, In
         for other in (np.maximum(last - 1, items.offsets[user]), np.minimum(last + 1, items.offsets[user + 1] - 1)):
             is_equal = lists.scores.values[order[other]] == lists.scores.values[order[last]]
             decides[user[is_equal & (other != last)]] = 1
-    return kept, decides
+    return _shortened(lists, is_kept), decides
 
 
 def _apply_duplicates_rule(lists: RawLists, rule: Duplicates) -> tuple[RawLists, IntArray]:
