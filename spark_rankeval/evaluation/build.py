@@ -24,13 +24,7 @@ from spark_rankeval.records.judge_estimates import estimated_row, judged_rows, n
 from spark_rankeval.records.notes import notes_of, notes_of_tables
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import Key, has_item_group, is_of_all, item_attribute, slice_name, sorted_keys
-from spark_rankeval.records.summary import (
-    SELF_NORMALISED,
-    SummaryRow,
-    bounds_of,
-    metric_or_none,
-    summary_row,
-)
+from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, bounds_of, metric_or_none, summary_row
 from spark_rankeval.request.counts import GRADING_WEIGHT
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.request.options import SummaryOptions

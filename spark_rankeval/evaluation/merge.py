@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Any, TypeVar
 
 from spark_rankeval.checks import check_table, kind_of
@@ -16,13 +15,15 @@ from spark_rankeval.metrics.naming import column_name, parse_metric
 from spark_rankeval.records.judge_estimates import is_estimated, merged_estimate
 from spark_rankeval.records.notes import kept_notes_of_tables, notes_of
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.slices import ItemGroup, attributes_of, has_item_group, is_item_group, users_of
-from spark_rankeval.records.stored import (
-    item_groups_of,
-    no_users,
-    qualities_in,
-    row_of,
+from spark_rankeval.records.slices import (
+    ItemGroup,
+    alike_groups,
+    attributes_of,
+    has_item_group,
+    is_item_group,
+    users_of,
 )
+from spark_rankeval.records.stored import item_groups_of, no_users, qualities_in, row_of
 from spark_rankeval.records.summary import MOST_LISTED, SummaryRow, bounds_of, summary_row
 from spark_rankeval.records.table_columns import METRICS, RUN_ID, TIME
 from spark_rankeval.request.options import Table
@@ -427,17 +428,6 @@ def _all_equal(what: str, names_by_summary: Mapping[str, set[str]]) -> None:
 def _figure_in_words(row: SummaryRow) -> str:
     model = f" of {row.model!r}" if row.model else ""
     return row.name + model + (f" of {row.slice}" if row.slice != "all" else "")
-
-
-def alike_groups(groups_by_day: Iterable[tuple[ItemGroup, ...]]) -> tuple[tuple[ItemGroup, ...], list[str]]:
-    """The groups of items of several results that have the same size and edges in each, and the names of the others."""
-    groups: dict[str, set[ItemGroup]] = {}
-    for group in chain.from_iterable(groups_by_day):
-        groups.setdefault(group.slice, set()).add(group)
-    names = sorted(groups, key=lambda name: (attributes_of(name), name))
-    return tuple(next(iter(groups[name])) for name in names if len(groups[name]) == 1), [
-        name for name in names if len(groups[name]) > 1
-    ]
 
 
 def unknown_groups(

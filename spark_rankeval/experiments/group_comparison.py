@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_rankeval.comparison.comparison_inputs import (
-    ComparedMetric,
-)
+from spark_rankeval.comparison.comparison_inputs import ComparedMetric
 from spark_rankeval.experiments.covariates import Adjusted, CovariateSums, adjusted_difference, group_of
 from spark_rankeval.records.group_rows import GroupRow, groups_table
 from spark_rankeval.records.selection import VerdictTables

@@ -25,7 +25,7 @@ from spark_rankeval.ranking.ragged import BoolArray, FloatArray
 from spark_rankeval.ranking.recommended import LABEL_FACTS, Fact
 
 
-class _Unset(enum.Enum):
+class Unset(enum.Enum):
     """The value of an unset parameter, which a dialect fills. An enum member stays itself through pickle."""
 
     UNSET = "unset"
@@ -34,8 +34,7 @@ class _Unset(enum.Enum):
         return "UNSET"
 
 
-UNSET: Final = _Unset.UNSET
-Unset = _Unset
+UNSET: Final = Unset.UNSET
 
 Needs = Literal["relevant", "gain", "labels", "predictions", "no_answer"]
 """What the labels of a user must hold for a metric to be defined: a relevant one, a grade above 0, or anything; or that
@@ -45,7 +44,6 @@ Growth = Literal["", "gains", "found", "ideal", "order"]
 """How a value follows grades. ``gains``: it grows with those in the first k places, and no others matter. ``found``: so, and it falls with
 those of all other items. ``ideal``: it is a quotient, whose two parts grow. ``order``: so, and of items that get the highest grade their
 number decides the lower part, and the upper one is larger if they stand further up. Empty: in none of these ways."""
-
 
 # Text of a metric has parameters in brackets and a cutoff behind an @, and words may be parted by spaces or hyphens.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -410,10 +408,8 @@ def metric_values(metric: Metric, batch: RankingBatch) -> FloatArray:
     """The values of a metric; an error in a class of the caller's own becomes a `MetricError` of one line that says where."""
     try:
         return metric.compute(batch)
-    except MetricError:
-        raise
     except Exception as error:
-        if type(metric).__module__.startswith("spark_rankeval."):
+        if isinstance(error, MetricError) or type(metric).__module__.startswith("spark_rankeval."):
             raise
         frames = traceback.extract_tb(error.__traceback__)
         file = getattr(getattr(type(metric)._values, "__code__", None), "co_filename", "")

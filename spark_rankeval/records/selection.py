@@ -8,12 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from spark_rankeval.errors import (
-    MetricError,
-    OptionError,
-    UnknownMetricError,
-    did_you_mean,
-)
+from spark_rankeval.errors import MetricError, OptionError, UnknownMetricError, did_you_mean
 from spark_rankeval.metrics.base import UNSET, Metric
 from spark_rankeval.metrics.naming import column_name, parse_metric, reads_as
 from spark_rankeval.records.comparison_rows import ComparisonRow

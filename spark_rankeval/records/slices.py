@@ -267,3 +267,14 @@ def item_groups_table(groups: Sequence[ItemGroup]) -> Table:
     return Table(
         groups, columns, caption="Groups of items", dash_means="not a group by popularity in the training data"
     )
+
+
+def alike_groups(groups_by_day: Iterable[tuple[ItemGroup, ...]]) -> tuple[tuple[ItemGroup, ...], list[str]]:
+    """The groups of items of several results that have the same size and edges in each, and the names of the others."""
+    groups: dict[str, set[ItemGroup]] = {}
+    for group in itertools.chain.from_iterable(groups_by_day):
+        groups.setdefault(group.slice, set()).add(group)
+    names = sorted(groups, key=lambda name: (attributes_of(name), name))
+    return tuple(next(iter(groups[name])) for name in names if len(groups[name]) == 1), [
+        name for name in names if len(groups[name]) > 1
+    ]

@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spark_rankeval.checks import check_extra, needs_extra
 from spark_rankeval.errors import USER, InputError, uses_own_unit
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.records.chart_rows import (
-    PURPOSE,
-    WIDTH,
-    Bin,
-    Counts,
-    Estimate,
-    Grid,
-    Histogram,
-    axis_of,
-    coarsened,
-)
+from spark_rankeval.records.chart_rows import PURPOSE, WIDTH, Bin, Counts, Estimate, Grid, Histogram, axis_of, coarsened
 from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.judged_rows import interval_kind, joined_in_words, lift_in_words
 from spark_rankeval.records.pair_rows import PairRow

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING
 
 from spark_rankeval.request.options import Lookup
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.spark.fingerprints import (
-    ROW_HASH,
-    is_hashed_by_workers,
-    row_hash,
-    short_hash,
-    total_of_hashes,
-)
+from spark_rankeval.spark.fingerprints import ROW_HASH, is_hashed_by_workers, row_hash, short_hash, total_of_hashes
 from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContext, MarkedUsers, Typed
 from spark_rankeval.spark.ids import name_in_sql, text_in_sql, user_hash
 from spark_rankeval.spark.inputs import Sources

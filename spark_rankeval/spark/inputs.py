@@ -16,11 +16,7 @@ from spark_rankeval.spark.grouped_features import MarkedUsers, SourceFeature, Ta
 from spark_rankeval.spark.ids import problem_of_type, readable, text_in_sql
 from spark_rankeval.spark.long_table import BothSides, LongTable
 from spark_rankeval.spark.source import SourceTable, check_comparable, read_source, require_column
-from spark_rankeval.spark.sql_text import (
-    find_column,
-    named,
-    select,
-)
+from spark_rankeval.spark.sql_text import find_column, named, select
 from spark_rankeval.worker.grouped_row import GRADED, STRATUM
 from spark_rankeval.worker.reading import WHOLE_TABLES
 

@@ -22,10 +22,7 @@ from spark_rankeval.spark.per_user import (
     hashes_by_name,
     how_marks_are_read,
 )
-from spark_rankeval.spark.sql_text import (
-    check_unambiguous,
-    find_column,
-)
+from spark_rankeval.spark.sql_text import check_unambiguous, find_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

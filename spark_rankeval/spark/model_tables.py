@@ -17,19 +17,9 @@ from spark_rankeval.records.notes import note_of_labels
 from spark_rankeval.records.stored import SHARED
 from spark_rankeval.request.counts import GRADING_WEIGHT
 from spark_rankeval.spark.ids import check_types, common_id_type, for_example, model_in, name_in, name_in_sql, user_hash
-from spark_rankeval.spark.per_user import (
-    PerUserSchema,
-)
+from spark_rankeval.spark.per_user import PerUserSchema
 from spark_rankeval.spark.source import user_column
-from spark_rankeval.spark.sql_text import (
-    aggregate_lists,
-    any_null,
-    call,
-    column,
-    find_column,
-    named,
-    rows_of_all,
-)
+from spark_rankeval.spark.sql_text import aggregate_lists, any_null, call, column, find_column, named, rows_of_all
 from spark_rankeval.spark.table_rows import agreed
 from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, run_on_workers
 from spark_rankeval.wire import Message

@@ -16,8 +16,8 @@ from scipy import stats
 from worlds.summary_rows import row
 
 from spark_rankeval.errors import InputError, MergeError
-from spark_rankeval.evaluation.merge import NO_BOOTSTRAP, NO_CLUSTERS, alike_groups, merged_rows, unknown_groups
-from spark_rankeval.records.slices import ItemGroup
+from spark_rankeval.evaluation.merge import NO_BOOTSTRAP, NO_CLUSTERS, merged_rows, unknown_groups
+from spark_rankeval.records.slices import ItemGroup, alike_groups
 from spark_rankeval.records.stored import metrics_record, row_of
 from spark_rankeval.records.summary import SummaryRow, bounds_of, summary_row
 from spark_rankeval.records.table_columns import METRICS, TIME

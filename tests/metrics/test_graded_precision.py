@@ -8,7 +8,7 @@ from worlds.graded import GRADED, check, figures_of, value_of
 from worlds.ranked_users import batch_of, in_order, random_users
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics import AveragePrecision, GradedAveragePrecision, QMeasure, graded_relevance, parse_metric
+from spark_rankeval.metrics import AveragePrecision, GradedAveragePrecision, QMeasure, parse_metric, sums_of_minima
 
 GRADES = [(1, 3.0), (2, 2.0), (3, 0.0), (4, 1.0), (5, -1.0)]
 BATCH = batch_of(random_users(np.random.default_rng(52), 200, distinct=True))
@@ -74,11 +74,11 @@ def random_worths(rng, kind, size):
 
 @pytest.mark.parametrize("kind", ["fractions", "far apart", "repeated"])
 def test_many_different_grades_add_up_as_fractions_do(kind, monkeypatch):
-    monkeypatch.setattr(graded_relevance, "_MOST_LEVELS", 20)
+    monkeypatch.setattr(sums_of_minima, "_MOST_LEVELS", 20)
     rng = np.random.default_rng(55)
     worths = [random_worths(rng, kind, size).tolist() for size in (150, 3, 60)]
     user = np.repeat(np.arange(4), [150, 0, 3, 60])
-    actual = graded_relevance._sums_of_minima(user, np.concatenate(worths), 4).tolist()
+    actual = sums_of_minima.sums_of_minima(user, np.concatenate(worths), 4).tolist()
     assert actual[:150] + actual[153:] == sums_of_lesser(worths[0]) + sums_of_lesser(worths[2])
     np.testing.assert_allclose(actual[150:153], sums_of_lesser(worths[1]), rtol=1e-15)
 
@@ -88,21 +88,21 @@ def test_many_different_grades_add_up_as_fractions_do(kind, monkeypatch):
 def test_the_exact_sum_of_any_number_of_grades_of_any_size_is_that_of_fractions(size, unit):
     rng = np.random.default_rng(58)
     for worth in (rng.integers(1, 10**6, size) * unit, np.maximum(rng.random(size) ** 4, 0.01) * 100 * unit):
-        assert graded_relevance._exact_sums_of_minima(worth).tolist() == sums_of_lesser(worth.tolist())
+        assert sums_of_minima.exact_sums_of_minima(worth).tolist() == sums_of_lesser(worth.tolist())
 
 
 def test_whole_grades_have_the_same_digits_added_by_levels_or_exactly(monkeypatch):
     rng = np.random.default_rng(56)
     user, worth = np.sort(rng.integers(0, 5, 600)), rng.integers(1, 10**6, 600).astype(float)
-    by_levels = graded_relevance._sums_of_minima(user, worth, 5)
-    monkeypatch.setattr(graded_relevance, "_MOST_LEVELS", 0)
-    np.testing.assert_array_equal(graded_relevance._sums_of_minima(user, worth, 5), by_levels)
+    by_levels = sums_of_minima.sums_of_minima(user, worth, 5)
+    monkeypatch.setattr(sums_of_minima, "_MOST_LEVELS", 0)
+    np.testing.assert_array_equal(sums_of_minima.sums_of_minima(user, worth, 5), by_levels)
 
 
 def test_a_user_of_forty_thousand_grades_takes_no_time_that_grows_with_their_square():
     rng = np.random.default_rng(57)
     worth = rng.permutation(40_000) + 0.1
-    total = graded_relevance._sums_of_minima(np.zeros(40_000, np.int64), worth, 1)
+    total = sums_of_minima.sums_of_minima(np.zeros(40_000, np.int64), worth, 1)
     # The last entry of all meets every other.
     assert total[-1] == float(sum(map(Fraction, np.minimum(worth, worth[-1]).tolist())))
 
