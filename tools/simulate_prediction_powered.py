@@ -281,7 +281,7 @@ def drawn(
         return y, f, rng.random(size) < chance, 1 / chance, strata
     graded = np.zeros(size, np.bool_)
     for part in (is_low, ~is_low):
-        graded[rng.choice(np.flatnonzero(part), n // 2, replace=False)] = True
+        graded[rng.choice(np.flatnonzero(part), min(n // 2, int(part.sum())), replace=False)] = True
     return y, f, graded, None, strata
 
 
@@ -380,7 +380,7 @@ def drawn_persons(rng: np.random.Generator, population: Population, sizes: Array
     return replace(moments, clusters=drawn_clusters_of_values(y, f, grading, hashes, strata))
 
 
-def table_of_drawn_clusters(rng: np.random.Generator, runs: int = 400, rows: slice = slice(None)) -> Iterator[str]:
+def table_of_drawn_clusters(rng: np.random.Generator, runs: int = 300, rows: slice = slice(None)) -> Iterator[str]:
     """Queries of persons that were not drawn with equal probabilities; each row has random numbers of its own."""
     judges = [judge for judge in JUDGES if judge != "reversed"]
     yield from _header("draw", "persons", "metric", "people alone", *judges, "without `cluster`")

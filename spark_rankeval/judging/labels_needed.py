@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
 from spark_rankeval.checks import is_number, kind_of
 from spark_rankeval.comparison.comparison_results import ModelComparison
-from spark_rankeval.errors import InputError, OptionError
+from spark_rankeval.errors import InputError, OptionError, speaking_of, unit_words
 from spark_rankeval.evaluation.result import Result
+from spark_rankeval.records.judge_estimates import JudgedRow
 
 
-def labels_needed(result: Result | ModelComparison, width: float) -> pd.DataFrame:
+def labels_needed(result: Result | ModelComparison, width: float | Mapping[str, float]) -> pd.DataFrame:
     """How many users people must grade for intervals of a width: with the model's grades, and by hand alone.
 
     The pilot is a result with `Judged`, or a comparison of models that were evaluated so. It tells how much values vary, and how well the
     model agrees with people. More graded users are thought to be drawn like those that there are. Users in all stay as many as they are.
+
+    If users come in clusters (`cluster=`), clusters are counted, because more users of the same clusters do less than those of others. More
+    clusters are thought to have as many graded and other users as those that there are.
 
     Examples:
         >>> grades = [(user, item, float(user % 3 == item), float(user % 2 == item)) for user in range(200) for item in range(2)]
@@ -30,37 +36,50 @@ def labels_needed(result: Result | ModelComparison, width: float) -> pd.DataFram
 
     Args:
         result: the pilot.
-        width: of the interval, from its lower to its upper end.
+        width: of the interval, from its lower to its upper end. A dict has one for each metric, such as ``{"ndcg@10": 0.02}``. The table
+            then has these metrics alone.
 
     Returns:
-        a row for each model and metric, over all users: `metric`, `model`, `n_graded` and `width` as they are now, `wanted` (the argument),
-        `with_judge`, the graded users that the width needs with the model's grades, and `by_hand` without. Both are empty if the pilot
-        tells too little. `with_judge` is also empty if the model does not count in the pilot, or if not
-        even grades of all users are enough.
+        a row for each model and metric, over all users: `metric`, `model`, `n_graded`, `n_clusters` (those with graded users; 0 if users
+        are independent) and `width` as they are now, `wanted` (the argument), `counted` ("users" or "clusters", under the name of the
+        unit), `with_judge`, how many of these the width needs with the model's grades, and `by_hand` without. `remark` says why a number is
+        missing. Both are empty if the pilot tells too little. `with_judge` is also empty if the model does not count in the pilot, or if
+        not even grades of all users are enough.
 
     Raises:
         InputError: the result has no grades of two judges.
-        OptionError: the width is not a positive number.
+        OptionError: a width is not a positive number, or its metric is not in the result.
     """
     if not isinstance(result, Result | ModelComparison):
         msg = f"labels_needed takes a result of evaluate or compare with the grades of Judged; got {kind_of(result)}"
         raise InputError(msg)
-    if not (is_number(width) and 0 < width < math.inf):
-        msg = f"width must be a positive number, such as 0.05; got {width!r}"
-        raise OptionError(msg)
-    rows = []
-    for row in result.judged.rows:
-        if row.slice != "all":
-            continue
-        needed, interval = row.labels_needed(width), row.estimate.interval
-        now = {"n_graded": row.estimate.n_graded, "width": interval.high - interval.low, "wanted": float(width)}
-        counts = (None, None) if needed is None else needed
-        rows.append(
-            {
-                "metric": row.metric,
-                "model": row.model,
-                **now,
-                **dict(zip(("with_judge", "by_hand"), counts, strict=True)),
-            }
-        )
+    everyone = [row for row in result.judged.rows if row.slice == "all"]
+    widths = _widths(width, list(dict.fromkeys(row.metric for row in everyone)))
+    with speaking_of(result.judged.unit):
+        rows = [_record(row, widths[row.metric]) for row in everyone if row.metric in widths]
     return pd.DataFrame(rows).astype({"with_judge": "Int64", "by_hand": "Int64"})
+
+
+def _widths(width: float | Mapping[str, float], metrics: Sequence[str]) -> dict[str, float]:
+    """The width of each metric that has one; an `OptionError` if it is not valid."""
+    widths = dict(width) if isinstance(width, Mapping) else dict.fromkeys(metrics, width)
+    wrong = [value for value in widths.values() if not (is_number(value) and 0 < value < math.inf)]
+    if wrong or not widths:
+        msg = f"width must be a positive number, such as 0.05, or a dict of such numbers by metric; got {[*wrong, width][0]!r}"
+        raise OptionError(msg)
+    if others := [name for name in widths if name not in metrics]:
+        msg = f"width names {', '.join(map(str, others))}, which the result does not have; it has {', '.join(metrics)}"
+        raise OptionError(msg)
+    return widths
+
+
+def _record(row: JudgedRow, width: float) -> dict[str, Any]:
+    """The row of a figure."""
+    needed, interval, n_clusters = row.labels_needed(width), row.estimate.interval, row.n_clusters
+    with_judge, by_hand = (None, None) if needed is None else needed
+    return {
+        "metric": row.metric, "model": row.model, "n_graded": row.estimate.n_graded, "n_clusters": n_clusters,
+        "width": interval.high - interval.low, "wanted": float(width),
+        "counted": "clusters" if n_clusters else unit_words("users"), "with_judge": with_judge, "by_hand": by_hand,
+        "remark": unit_words(row.remark_on(needed, width)),
+    }  # fmt: skip

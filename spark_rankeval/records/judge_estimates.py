@@ -71,10 +71,28 @@ class JudgedRow:
     moments: JudgedMoments
 
     def labels_needed(self, width: float) -> LabelsNeeded | None:
-        """How many users people must grade for an interval of this width: with the model's grades, and without."""
+        """How many users, or clusters, people must grade for an interval of this width: with the model's grades, and without."""
         needed = labels_needed(self.moments, width, self.estimate.interval.level)
         # What a model would add that does not count so far is not known.
         return needed._replace(with_judge=None) if needed is not None and self.estimate.note else needed
+
+    def remark_on(self, needed: LabelsNeeded | None, width: float) -> str:
+        """Why a number of `labels_needed` is missing, or says little; empty if there is nothing to say."""
+        estimate, n_all = self.estimate, self.moments.n_graded + self.moments.n_others
+        if needed is None:
+            return f"the pilot tells too little: {estimate.interval.reason}"
+        facts = {
+            f"people alone count: {estimate.note}": bool(estimate.note),
+            "the model adds nothing to people's grades": not estimate.lambda_ and not estimate.note,
+            f"people's grades of all {n_all:,} users are not enough": needed.with_judge is None and not estimate.note,
+            "the pilot's interval is narrow enough": estimate.interval.high - estimate.interval.low <= width,
+        }
+        return "; ".join(words for words, is_true in facts.items() if is_true)
+
+    @property
+    def n_clusters(self) -> int:
+        """The clusters with users whom people graded; 0 if users are independent."""
+        return 0 if self.moments.clustered is None else self.moments.clustered.human.n
 
     @property
     def means(self) -> tuple[tuple[float, Interval], ...]:

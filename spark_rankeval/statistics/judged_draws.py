@@ -13,7 +13,7 @@ from spark_rankeval.statistics.distributions import t_critical, t_sf
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.judged_moments import JudgedMoments
 from spark_rankeval.statistics.judged_samples import ONE, ZERO, E, F, Sample, sample_of
-from spark_rankeval.statistics.prediction_powered import LEAST_GRADED
+from spark_rankeval.statistics.prediction_powered import LEAST_GRADED, judged_estimate
 
 
 class DrawCheck(NamedTuple):
@@ -37,11 +37,12 @@ class DrawCheck(NamedTuple):
 
 
 class LabelsNeeded(NamedTuple):
-    """How many graded queries make an interval of a width.
+    """How many graded queries, or clusters of them, make an interval of a width.
 
     Attributes:
-        with_judge: with the model's values of the queries that there are; None if not even all of them are enough.
-        by_hand: by people alone; may be more than there are queries. None beyond 2⁶⁰.
+        with_judge: with the model's values of the queries that there are; None if not even all of them are enough. With those of as many
+            queries a cluster as there are, if queries come in clusters.
+        by_hand: by people alone; may be more than there are. None beyond 2⁶⁰.
     """
 
     with_judge: int | None
@@ -89,9 +90,8 @@ def _variance(sample: Sample, theta: Fraction) -> tuple[float, float]:
 def labels_needed(moments: JudgedMoments, width: float, level: float = 0.95) -> LabelsNeeded | None:
     """How many graded queries make an interval of this width, from the variances of those that there are; None if these are unknown.
 
-    They are unknown if queries come in clusters: more queries of the same clusters do less than those of others.
-
-    More graded queries are drawn like those that there are. The queries in all stay as many as they are.
+    More graded queries are drawn like those that there are. The queries in all stay as many as they are. If queries come in clusters,
+    these are counted: more of them, which have as many graded and other queries as those that there are.
 
     Examples:
         >>> human, judge = [1.0, 0.0, 0.5, 1.0, 0.0] * 8, [0.9, 0.1, 0.4, 0.9, 0.3] * 200
@@ -103,8 +103,10 @@ def labels_needed(moments: JudgedMoments, width: float, level: float = 0.95) -> 
     if not (is_number(width) and width > 0):
         raise OptionError(f"width must be a positive number; got {width!r}")
     sample, problem = sample_of(moments)
-    if sample is None or problem or sample.clusters is not None:
+    if sample is None or problem:
         return None
+    if sample.clusters is not None:
+        return _clusters_needed(moments, sample.clusters.human.n, width, level)
     parts = sample.parts(Fraction(float(sample.value(ZERO))))
     n, size, share = float(sample.n), int(sample.size), float(sample.d)
     human, covariance, judge, others, pooled = (float(part) for part in parts)
@@ -128,6 +130,22 @@ def labels_needed(moments: JudgedMoments, width: float, level: float = 0.95) -> 
     with_judge = _smallest(lambda n_graded: width_of(n_graded, uses_judge=True) <= width, size)
     by_hand = _smallest(lambda n_graded: width_of(n_graded, uses_judge=False) <= width, 1 << 60)
     return LabelsNeeded(with_judge, by_hand)
+
+
+def _clusters_needed(moments: JudgedMoments, n: int, width: float, level: float) -> LabelsNeeded:
+    """The same for the n clusters with graded queries: more of them have variances, and degrees of freedom, in proportion."""
+    estimate = judged_estimate(moments, level)
+
+    def width_of(n_clusters: int, error: float, df: float) -> float:
+        many = (df + 1) * n_clusters / n - 1
+        many = math.floor(many) if many < 1000 else float(f"{many:.2g}")
+        return 2 * t_critical(level, many) * error * math.sqrt(n / n_clusters) if many >= 1 else math.inf
+
+    def needed(error: float, df: float) -> int | None:
+        return _smallest(lambda n_clusters: width_of(n_clusters, error, df) <= width, 1 << 60)
+
+    human = estimate.human
+    return LabelsNeeded(needed(estimate.interval_error, estimate.df), needed(human.standard_error, human.df))
 
 
 def _smallest(is_enough: Callable[[int], bool], most: int) -> int | None:

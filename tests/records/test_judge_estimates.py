@@ -157,17 +157,41 @@ def test_the_number_of_labels_follows_the_pilot():
     (row,) = judged_rows(ROWS)
     assert (needed["metric"], needed["n_graded"], needed["wanted"]) == ("ndcg@10", row.estimate.n_graded, 0.05)
     assert (needed["with_judge"], needed["by_hand"]) == row.labels_needed(0.05)
+    assert (needed["n_clusters"], needed["counted"], needed["remark"]) == (0, "users", "")
     assert needed["with_judge"] < needed["by_hand"]
     few = rows_of(*users(400, graded=0.03))
     assert judged_rows(few)[0].estimate.note
-    assert labels_needed(result_of(few), width=0.05)["with_judge"].isna().all()
-    for wrong in (0, -1, math.inf, "0.05"):
+    (alone,) = labels_needed(result_of(few), width=0.05).to_dict("records")
+    assert alone["with_judge"] is None
+    assert alone["remark"].startswith("people alone count: fewer than 20 graded users")
+    for wrong in (0, -1, math.inf, "0.05", {"ndcg@10": 0}, {}):
         with pytest.raises(OptionError, match="positive number"):
             labels_needed(result_of(ROWS), width=wrong)
     with pytest.raises(InputError, match="relevance=Judged"):
         labels_needed(result_of([one for one in ROWS if one.relevance]), width=0.05)
     with pytest.raises(InputError, match="takes a result"):
         labels_needed(ROWS, width=0.05)
+
+
+def test_each_metric_has_a_width_of_its_own_and_remarks_say_why_numbers_are_missing():
+    human, judge, is_graded = ALL
+    named = [
+        *rows_of(human, judge, is_graded),
+        *(replace(row, metric="rr") for row in rows_of(human, 1 - judge, is_graded)),
+    ]
+    result = result_of(named)
+    assert labels_needed(result, {"ndcg@10": 0.05})["metric"].tolist() == ["ndcg@10"]
+    table = labels_needed(result, {"ndcg@10": 0.9, "rr": 0.001}).set_index("metric")
+    assert table["wanted"].to_dict() == {"ndcg@10": 0.9, "rr": 0.001}
+    assert table["remark"].to_dict() == {
+        "ndcg@10": "the pilot's interval is narrow enough",
+        "rr": "the model adds nothing to people's grades; people's grades of all 400 users are not enough",
+    }
+    (nobody,) = judged_rows(estimated(human, judge, np.zeros(400, bool)))
+    assert nobody.remark_on(nobody.labels_needed(0.05), 0.05) == "the pilot tells too little: no user has human grades"
+    assert len(table.columns) < 15
+    with pytest.raises(OptionError, match="width names map, which the result does not have; it has ndcg@10, rr"):
+        labels_needed(result, {"map": 0.05})
 
 
 def test_a_chart_has_a_mark_for_both_judges_and_one_for_each_alone(tmp_path):

@@ -91,7 +91,22 @@ def test_clusters_of_one_query_have_nearly_the_estimate_of_independent_queries()
     assert one.standard_error == pytest.approx(other.standard_error, rel=0.02)
     assert one.human.interval[:2] == pytest.approx(other.human.interval[:2], rel=1e-3)
     assert draw_check(alone).p == pytest.approx(draw_check(independent).p, rel=0.02)
-    assert labels_needed(alone, 0.1) is None
+
+
+def test_clusters_are_counted_that_make_an_interval_of_a_width():
+    queries = sample(10, n_clusters=150)
+    moments = moments_of(queries)
+    estimate, n = judged_estimate(moments), moments.clusters_of_people(0.1).n
+    needed = labels_needed(moments, estimate.interval.high - estimate.interval.low + 1e-9)
+    assert abs(needed.with_judge - n) <= 2
+    assert needed.by_hand > n
+    # As many clusters again, which are the same, give what is counted for them.
+    thrice = SimpleNamespace(**{name: np.tile(values, 3) for name, values in vars(queries).items()})
+    thrice.clusters = thrice.clusters + np.repeat(np.arange(3), len(queries.y))
+    again = judged_estimate(moments_of(thrice))
+    for interval, kind in ((again.interval, "with_judge"), (again.human.interval, "by_hand")):
+        found = getattr(labels_needed(moments, interval.high - interval.low), kind)
+        assert found == pytest.approx(3 * n, rel=0.02)
 
 
 def state_of(queries, rows):
