@@ -39,7 +39,7 @@ from spark_rankeval.wire import KIND, Message
 from spark_rankeval.worker.group_states import Key
 from spark_rankeval.worker.grouped_row import NO_USER, STRATUM, USER_WEIGHT, column_of_model, hash_column, slice_column
 from spark_rankeval.worker.process import TOO_LARGE
-from spark_rankeval.worker.scored_features import features_of
+from spark_rankeval.worker.scored_features import Gathered, features_of
 from spark_rankeval.worker.states import state_of_batches
 from spark_rankeval.worker.user_metrics import (
     MODEL,
@@ -368,9 +368,10 @@ class Scoring:
         self, figures: Mapping[Key, Figures], messages: Sequence[Message], options: DescriptionOptions
     ) -> dict[Key, Figures]:
         """The figures with those of all features, from their messages."""
-        task, totals = self.reading.task, totals_in(self.reading.task, figures)
+        task = self.reading.task
+        gathered = Gathered(task, messages, totals_in(task, figures), options)
         for feature in features_of(task):
-            figures = feature.figures(figures, task, messages, totals, options)
+            figures = feature.figures(figures, gathered)
         return dict(figures)
 
     def with_rows(self, summary: SummaryOptions) -> DataFrame:

@@ -147,6 +147,15 @@ class PartitionFeature:
         return None
 
 
+class Gathered(NamedTuple):
+    """What the figures of features are made of."""
+
+    task: ScoringTask
+    messages: Sequence[Message]
+    totals: Mapping[str, int]  # the counts that all users share
+    options: DescriptionOptions
+
+
 class ScoringFeature(Feature):
     """A feature of a task, as it travels to the workers and as the driver reads their messages."""
 
@@ -174,15 +183,8 @@ class ScoringFeature(Feature):
         """What makes few of many messages, by their kinds."""
         return {}
 
-    def figures(
-        self,
-        figures: Mapping[Key, Figures],
-        task: ScoringTask,
-        messages: Sequence[Message],
-        totals: Mapping[str, int],
-        options: DescriptionOptions,
-    ) -> Mapping[Key, Figures]:
-        """The figures of all groups with those of the feature, from its messages and the counts that all users share."""
+    def figures(self, figures: Mapping[Key, Figures], gathered: Gathered) -> Mapping[Key, Figures]:
+        """The figures of all groups with those of the feature."""
         return figures
 
 

@@ -51,7 +51,7 @@ from spark_rankeval.worker.comparing import (
     paired_layout,
 )
 from spark_rankeval.worker.grouped_row import slice_column
-from spark_rankeval.worker.scored_features import features_of
+from spark_rankeval.worker.scored_features import Gathered, features_of
 from spark_rankeval.worker.states import merging_states, state_of_batches, state_of_columns
 from spark_rankeval.worker.user_metrics import MODEL, count_names, count_of_model, score_batches
 
@@ -180,7 +180,7 @@ class _Run:
             figures = figures_by_group(messages, self.groups)
         totals = totals_in(self.task, figures)
         for feature in features_of(self.task):
-            figures = feature.figures(figures, self.task, messages, totals, self.groups.options)
+            figures = feature.figures(figures, Gathered(self.task, messages, totals, self.groups.options))
         return figures
 
     def _states(self, tasks, **options):

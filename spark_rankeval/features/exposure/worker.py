@@ -42,6 +42,7 @@ from spark_rankeval.worker.reading import Side, columns_of, flags
 from spark_rankeval.worker.scored_features import (
     BatchFeature,
     FeatureAccumulator,
+    Gathered,
     PartitionFeature,
     RankedView,
     ScoredUsers,
@@ -264,14 +265,9 @@ AnyExposure = TypeVar("AnyExposure", Exposure, GroupExposure)
 _MOST_LISTED = 8
 
 
-def with_corpus_values(
-    figures: Mapping[Key, Figures],
-    task: ScoringTask,
-    messages: Sequence[Message],
-    totals: Mapping[str, int],
-    options: DescriptionOptions,
-) -> dict[Key, Figures]:
+def with_corpus_values(figures: Mapping[Key, Figures], gathered: Gathered) -> dict[Key, Figures]:
     """The figures of each slice, with the values of all lists together from messages of exposure."""
+    task, messages, totals, options = gathered
     exposures = exposures_of(messages, slots_of(task), sizes_of(totals))
     group_slots = group_slots_of(task)
     group_exposures = group_exposures_of(messages, group_slots, has_blocks=options.resamples)
@@ -347,16 +343,9 @@ class AllLists(ScoringFeature):
             GROUP_EXPOSURE: lambda: CountsMerger(GROUP_EXPOSURE, COUNT),
         }
 
-    def figures(
-        self,
-        figures: Mapping[Key, Figures],
-        task: ScoringTask,
-        messages: Sequence[Message],
-        totals: Mapping[str, int],
-        options: DescriptionOptions,
-    ) -> Mapping[Key, Figures]:
+    def figures(self, figures: Mapping[Key, Figures], gathered: Gathered) -> Mapping[Key, Figures]:
         """The figures with the values of all lists together."""
-        return with_corpus_values(figures, task, messages, totals, options)
+        return with_corpus_values(figures, gathered)
 
 
 class _ExposureOfPartition(PartitionFeature):

@@ -25,7 +25,7 @@ from spark_rankeval.ranking.recommended import Recommended
 from spark_rankeval.records.slices import is_of_all
 from spark_rankeval.request.options import ItemGroups
 from spark_rankeval.request.task import GROUP_FACTS, ScoringTask, View, is_about_labels
-from spark_rankeval.statistics.description import DescriptionOptions, Figures
+from spark_rankeval.statistics.description import Figures
 from spark_rankeval.wire import Message
 from spark_rankeval.worker.group_states import Key
 from spark_rankeval.worker.grouped_row import NO_USER
@@ -34,6 +34,7 @@ from spark_rankeval.worker.reading import Side, flags
 from spark_rankeval.worker.scored_features import (
     BatchFeature,
     FeatureAccumulator,
+    Gathered,
     PartitionFeature,
     RankedView,
     ScoredUsers,
@@ -201,14 +202,7 @@ class FiguresOfGroups(ScoringFeature):
         """The groups for the metrics of a task."""
         return GroupsOfPartition(self.groups, self._own_tables, task)
 
-    def figures(
-        self,
-        figures: Mapping[Key, Figures],
-        task: ScoringTask,
-        messages: Sequence[Message],
-        totals: Mapping[str, int],
-        options: DescriptionOptions,
-    ) -> Mapping[Key, Figures]:
+    def figures(self, figures: Mapping[Key, Figures], gathered: Gathered) -> Mapping[Key, Figures]:
         """The figures, in which users of a slice without a value in a group are counted as undefined there."""
         return with_users_outside(figures, len(self.groups.attributes))
 

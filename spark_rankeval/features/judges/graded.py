@@ -28,6 +28,7 @@ from spark_rankeval.worker.reading import Side, flags, numbers
 from spark_rankeval.worker.scored_features import (
     BatchFeature,
     FeatureAccumulator,
+    Gathered,
     PartitionFeature,
     ScoredUsers,
     ScoringFeature,
@@ -78,16 +79,10 @@ class GradedByPeople(ScoringFeature):
         """What adds up the sums of partitions."""
         return {JUDGED: JudgedMerger}
 
-    def figures(
-        self,
-        figures: Mapping[Key, Figures],
-        task: ScoringTask,
-        messages: Sequence[Message],
-        totals: Mapping[str, int],
-        options: DescriptionOptions,
-    ) -> Mapping[Key, Figures]:
+    def figures(self, figures: Mapping[Key, Figures], gathered: Gathered) -> Mapping[Key, Figures]:
         """The figures, in which the human value of a metric has the sums of both judges."""
-        return with_judged_moments(figures, messages, judged_pairs(task.views), is_clustered=options.clustered)
+        pairs = judged_pairs(gathered.task.views)
+        return with_judged_moments(figures, gathered.messages, pairs, is_clustered=gathered.options.clustered)
 
 
 class _GradedOfPartition(PartitionFeature):
