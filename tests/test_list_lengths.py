@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_rankeval.spark.prediction_lists import lengths_of, share_of
+from spark_rankeval.spark.prediction_lists import ListLengths, lengths_of, share_of
 
 SHARE = 4
 
@@ -40,3 +40,9 @@ def test_lists_of_usual_length_are_short_however_large_their_table_is(n_bytes):
     lists = np.repeat(np.arange(20) * share, 50)
     found = lengths_of(lists, np.isin(np.arange(1_000), [0, 3, 7]), share)
     assert found.are_short(28)
+
+
+def test_lists_whose_equal_items_are_merged_are_short_until_they_are_too_long_for_memory():
+    assert not ListLengths(10, 200, 300).are_short(18)
+    assert ListLengths(10, 200, 300).are_short(18, merges=True)
+    assert not ListLengths(10, 200, 300_000).are_short(18, merges=True)

@@ -55,6 +55,13 @@ def test_users_to_count_cost_no_further_shuffle(tables, spark):
 
 
 @pytest.mark.not_on_sail("plans")
+def test_labels_that_say_who_has_no_answer_are_read_once(tables):
+    labels = tables[1].selectExpr("*", "user = 1 AS is_unanswerable")
+    scored = score_users(tables[0], labels, "abstention", score="score", no_answer="is_unanswerable")
+    assert "Union" not in plan_of(scored)
+
+
+@pytest.mark.not_on_sail("plans")
 def test_judged_labels_are_shuffled_once_and_then_their_counts(tables):
     labels = tables[1].selectExpr("*", "user % 3 AS human", "user % 2 AS llm", "item % 2 AS kind")
     judged = read_labels(labels, ["human", "llm"], user="user", item="item", by="kind")
