@@ -21,6 +21,8 @@ RETRIEVAL_WORDS = {
     "long-no-items": "… from one long table, item=None",
     "documents": "… with roll_up=, a column of predictions",
     "documents-table": "… with roll_up=, a table of chunks",
+    "chunks-grouped": "chunks grouped into lists, no Python",
+    "documents-grouped": "… each with its document from a table",
     "two-judges": "evaluate, 6 values by each of two judges",
     "judged": "… with relevance=Judged(…)",
 }
@@ -66,6 +68,8 @@ def prepare_retrieval(spark: SparkSession, folder: str, works: Collection[str]) 
 
 def retrieval_works(prepared: Prepared) -> dict[str, Work]:
     """The works by name. They run only after `prepare_retrieval`."""
+    from pyspark.sql import functions as F
+
     from spark_rankeval import Facts, Judged, evaluate
 
     def chunks(relevance: Any = "llm", metrics: Collection[str] = _TEN, **options: Any) -> Work:
@@ -75,6 +79,20 @@ def retrieval_works(prepared: Prepared) -> dict[str, Work]:
 
     def long_table(**options: Any) -> Work:
         return lambda: evaluate(prepared("long-table"), None, _TEN, score="score", relevance="relevance", **options)
+
+    def grouped(*tables: str) -> Work:
+        """Nothing but lists by user of items that may have to be joined first."""
+
+        def collected() -> object:
+            rows = prepared("chunks").select("user", "item", "score", "document").drop(*["document"] * bool(tables))
+            for table in tables:
+                rows = rows.join(prepared(table), "item", "left")
+            lists = rows.groupBy("user").agg(
+                F.collect_list("document").alias("items"), F.collect_list("score").alias("scores")
+            )
+            return lists.agg(F.sum(F.size("items")), F.sum(F.size("scores"))).collect()
+
+        return collected
 
     def documents(*columns: str) -> Work:
         def rolled_up() -> object:
@@ -100,6 +118,8 @@ def retrieval_works(prepared: Prepared) -> dict[str, Work]:
         "long-no-items": long_table(item=None),
         "documents": documents("document"),
         "documents-table": documents(),
+        "chunks-grouped": grouped(),
+        "documents-grouped": grouped("documents"),
         "two-judges": chunks(["human", "llm"], on_missing="unjudged"),
         "judged": chunks(Judged(human="human", judge="llm")),
     }

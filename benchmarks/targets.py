@@ -195,6 +195,12 @@ def _option_of_groups(option: str) -> Reader:
     return figure
 
 
+def _joined_documents(reports: Reports) -> Figure:
+    """An evaluation to which nothing is added but Spark's join of a document to each chunk, over the same without."""
+    best = reports["retrieval"]["best_seconds"]
+    return Figure(1 + (best["documents-grouped"] - best["chunks-grouped"]) / best["graded"])
+
+
 def _fingerprints(reports: Reports) -> Figure:
     """An evaluation over the same without what adding up hashes costs, which cannot be left out of one."""
 
@@ -277,6 +283,17 @@ TARGETS = (
     _ratio_target("… 2 of categories", "beyond-accuracy", "categories", "ndcg", 1.3),
     _ratio_target("… 4 of all lists together", "beyond-accuracy", "all-lists", "ndcg", 1.8),
     _ratio_target("… 2 against a baseline", "beyond-accuracy", "baseline", "ndcg", 1.3, baseline="baseline-lists"),
+    _ratio_target("6 values at a lowest score ÷ without", "retrieval", "min-score", "graded", 1.1),
+    _ratio_target("… with users without an answer", "retrieval", "no-answer", "graded", 1.1),
+    _ratio_target("… of lists cut by a budget ÷ by a cutoff", "retrieval", "budget", "graded", 1.25),
+    _ratio_target("… from one long table ÷ from two tables", "retrieval", "long-table", "graded", 1.1),
+    _ratio_target("… from one long table without items ÷ with items", "retrieval", "long-no-items", "long-table", 1.1),
+    _ratio_target("… of documents, a column of predictions ÷ of chunks", "retrieval", "documents", "graded", 1.25),
+    Target(
+        "… of documents, a table of chunks ÷ of chunks", ("retrieval",),
+        lambda reports: ratio(reports["retrieval"], "documents-table", "graded"), 1.25, floor=_joined_documents,
+    ),
+    _ratio_target("… from two judges together ÷ by each of them", "retrieval", "judged", "two-judges", 1.15),
     _ratio_target("TREC's files read, ndcg@10 ÷ the same from Parquet", "trec", "trec", "trec-parquet", 2.5),
     # Text is read no faster than the columns of Parquet.
     Target("… pandas alone ÷ here", ("trec",), _pandas("trec"), 3, minimum=True, floor=_pandas("trec-parquet")),
