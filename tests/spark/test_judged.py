@@ -218,12 +218,6 @@ def test_a_probability_that_is_none_is_an_error(tables):
     [
         ({"ci": "bca"}, "rr", OptionError, "t intervals"),
         ({"user_weight": "llm"}, "rr", OptionError, "user_weight and Judged"),
-        (
-            {"cluster": "country", "relevance": Judged(human="human", judge="llm", stratum="country")},
-            "rr",
-            OptionError,
-            "cluster and stratum of Judged",
-        ),
         ({}, "personalisation@5", MetricError, "which Judged needs"),
         ({"relevance": None, "on_missing": "unjudged"}, "rr", OptionError, "name their column with relevance="),
         ({"relevance": Judged(human="hand", judge="llm")}, "rr", InputError, "hand"),
