@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -86,6 +87,8 @@ def _sentence(name: str, count: int, scoring: Scoring | None, chosen: OnInvalid)
 
 
 # What each table has, in words, and what follows if none of it occurs in the other table.
+# Labels have other numbers as well, such as days and counts.
+_NAME_OF_GRADES = re.compile(r"grade|gain|judg|label|llm|human|rating|relevan|score|star|^rels?$", re.IGNORECASE)
 _APART = {
     Overlap("labels", "items"): ("labelled items", "no list has a hit"),
     Overlap("intents", "items"): ("labelled items", "no label has an intent"),
@@ -177,7 +180,7 @@ def _labels_of_caller(sources: Sources) -> SourceTable:
 
 
 def unread_grades_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> list[str]:
-    """A sentence on metrics of gain that read no grades, if nothing reads some numbers of the labels, which may be grades."""
+    """A sentence on metrics of gain that read no grades, if nothing reads numbers of the labels that are called like grades."""
     labels = _labels_of_caller(sources)
     names = [
         name for name, metric in metrics.items() if isinstance(metric, GainMetric) and not metric.sees_relevance_alone
@@ -186,7 +189,7 @@ def unread_grades_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> l
         return []
     read = {*labels.columns_read, *sources.slices, sources.weight, *sources.clusters, *sources.judged.values()}
     columns = [field.name for field in labels.frame.schema if isinstance(field.dataType, T.NumericType)]
-    numbers = [column for column in columns if column not in read]
+    numbers = [column for column in columns if column not in read and _NAME_OF_GRADES.search(column)]
     if not numbers:
         return []
     verb, value = ("takes" if len(names) == 1 else "take"), repr(numbers[0]) if len(numbers) == 1 else "…"

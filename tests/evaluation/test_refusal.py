@@ -78,9 +78,9 @@ def test_metrics_of_gain_say_that_numbers_of_the_labels_may_be_grades():
         "ndcg@5 takes every label as grade 1, because the call names no column of grades. If 'grade' of the labels has grades, pass "
         "relevance='grade'"
     )
-    several = ungraded(["dcg@5", "err"], ["grade", "day"])
+    several = ungraded(["dcg@5", "err"], ["stars", "day", "Rel"])
     assert several.startswith("dcg@5 and err take every label")
-    assert several.endswith("If 'grade' or 'day' of the labels has grades, pass relevance=…")
+    assert several.endswith("If 'stars' or 'Rel' of the labels has grades, pass relevance=…")
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,7 @@ def test_metrics_of_gain_say_that_numbers_of_the_labels_may_be_grades():
         {"metric": "recall@5"},
         {"metric": "ndcg(gain='binary')@5"},
         {"metric": "ndcg@5", "numbers": []},
+        {"metric": "ndcg@5", "numbers": ["day", "views", "timestamp"]},
         {"metric": "ndcg@5", "values": (ValueColumn("label", T.IntegerType()),)},
         {"metric": "ndcg@5", "values": (ValueColumn("grade", T.IntegerType(), extra="weight"),)},
         {"metric": "ndcg@5", "slices": ("grade",)},
