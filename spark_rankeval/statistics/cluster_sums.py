@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from spark_rankeval.errors import warn
+from spark_rankeval.ranking.ragged import starts_of_runs
 from spark_rankeval.statistics.sums import (
     LEAST_MEAN_WEIGHT,
     LIMBS,
@@ -271,7 +272,7 @@ class ClusterAccumulator:
 def group_sums(sums: ClusterSums) -> Array:
     """The sums of clusters whose groups stand together; columns × groups × (the group's number, weights, values)."""
     groups = sums.clusters.view(np.uint64) >> SHIFT
-    starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
+    starts = np.flatnonzero(starts_of_runs(groups))
     with np.errstate(over="ignore", invalid="ignore"):
         group_sums = [np.add.reduceat(each, starts, axis=0).T for each in (sums.weights, sums.values)]
     numbers = np.broadcast_to(groups[starts].astype(np.float64), group_sums[0].shape)

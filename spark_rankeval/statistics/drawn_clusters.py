@@ -27,16 +27,18 @@ from typing import Any
 
 import numpy as np
 
+from spark_rankeval.ranking.ragged import starts_of_runs
 from spark_rankeval.statistics.cluster_sums import SHIFT, Clusters, GroupedClusters
 from spark_rankeval.statistics.judged_clusters import (
     DRAWN,
     EXCESSIVE,
     N_CLUSTERS,
     ONE_CLUSTER,
-    PROBLEMS,
     ClusterGroups,
     ClusterVariance,
     JudgedClusters,
+    SumsOfClusters,
+    columns_by_name,
 )
 from spark_rankeval.statistics.sums import NEARLY_NOTHING, degrees_of_freedom
 
@@ -93,11 +95,11 @@ class DrawnClusterAccumulator:
         """Add queries with the hashes of their clusters and strata. Queries of a cluster stand together."""
         if not len(clusters):
             return
-        starts = np.flatnonzero(np.append(True, clusters[1:] != clusters[:-1]))
+        starts = np.flatnonzero(starts_of_runs(clusters))
         groups, numbers = (clusters.view(np.uint64) >> SHIFT).astype(np.int64), strata >> _STRATUM_SHIFT
         order = np.lexsort((numbers, groups))
         groups, numbers = groups[order], numbers[order]
-        firsts = np.flatnonzero(np.append(True, (groups[1:] != groups[:-1]) | (numbers[1:] != numbers[:-1])))
+        firsts = np.flatnonzero(starts_of_runs(groups, numbers))
         names = np.stack([numbers[firsts], groups[firsts]], axis=1).astype(np.float64)
         added = []
         for figure, columns in enumerate(figures):
@@ -160,11 +162,7 @@ class _Stratum:
     """The sums of groups of clusters in a stratum, as floats, and their totals."""
 
     def __init__(self, columns: Sequence[GroupedClusters]) -> None:
-        scaled = {
-            name: part
-            for names, pair in zip(_PAIRS, columns, strict=True)
-            for name, part in zip(names, (pair.weights, pair.values), strict=True)
-        }
+        scaled = columns_by_name(_PAIRS, columns)
         self.sums = {name: np.array(part.numbers, np.float64) * float(part.unit) for name, part in scaled.items()}
         self.totals = {name: float(sum(part.numbers) * part.unit) for name, part in scaled.items()}
         self.size = self.totals["n"] + self.totals["others"]
@@ -321,8 +319,8 @@ def _df_of_strata(strata: Sequence[_Stratum]) -> float:
     return 1 / sum(share**2 / df for share, df in parts) if all(df for _, df in parts) else 0.0
 
 
-class DrawnSums:
-    """The clusters of queries that were drawn with unequal probabilities or from strata; it has what `ClusteredSums` has."""
+class DrawnSums(SumsOfClusters):
+    """The clusters of queries that were drawn with unequal probabilities or from strata."""
 
     def __init__(self, clusters: JudgedClusters) -> None:
         self._sums = clusters.sums
@@ -334,16 +332,6 @@ class DrawnSums:
         n = int(self._sums.get(N_CLUSTERS + name, 0))
         figures = [float(self._sums.get(f"{figure} {name}", 0)) for figure in ("effective", "df of")]
         return Clusters(n, effective_n=figures[0], df=figures[1]) if n else Clusters(n)
-
-    @property
-    def problem(self) -> str:
-        """Why the mean under human grades has no interval; empty if it has one."""
-        return next((words for name, words in PROBLEMS.items() if name in self._sums), self.human.problem)
-
-    @property
-    def has_others(self) -> bool:
-        """Whether the model's mean over the other queries has a variance that is known."""
-        return self.others.df >= 1
 
     def _sum_of(self, first: Mapping[str, float], second: Mapping[str, float]) -> float:
         """The sum over clusters of the product of two forms; what is rounding of squares is 0."""

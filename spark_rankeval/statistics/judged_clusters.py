@@ -21,7 +21,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.statistics.cluster_sums import Clusters, ClusterSums, GroupedClusters, group_sums, sums_by_cluster
+from spark_rankeval.ranking.ragged import starts_of_runs
+from spark_rankeval.statistics.cluster_sums import (
+    Clusters,
+    ClusterSums,
+    GroupedClusters,
+    Scaled,
+    group_sums,
+    sums_by_cluster,
+)
 from spark_rankeval.statistics.sums import LIMBS, NEARLY_NOTHING, ExactSums, Sums, degrees_of_freedom, exact_sum
 
 Array = np.ndarray[Any, Any]
@@ -50,8 +58,8 @@ DRAWN_COLUMNS = 6
 _BATCH = 1 << 13
 #: How many bytes the sums of a figure take in memory, without those of groups of clusters.
 BYTES_OF_A_FIGURE = len(_TERMS) * LIMBS * 8
-#: Why there is no interval, by what says so in the sums.
-PROBLEMS = {
+# Why there is no interval, by what says so in the sums.
+_PROBLEMS = {
     EXCESSIVE: "values are too large for the sums of clusters",
     _UNKNOWN: "a summary has no sums of groups of clusters, so nobody knows who is in several. Summarise the per-user tables together",
     ONE_CLUSTER: "a stratum has one cluster alone with human grades, which has no spread",
@@ -222,7 +230,7 @@ class JudgedClusters:
         order = np.argsort(clusters, kind="stable")
         values = np.stack([np.asarray(each, np.float64) for each in (human, judge)], axis=1)[order]
         labels = np.asarray(clusters, np.int64)[order]
-        starts = np.flatnonzero(np.append(True, labels[1:] != labels[:-1]))
+        starts = np.flatnonzero(starts_of_runs(labels))
         columns = judged_columns(values, [(0, 1)], np.asarray(is_graded, np.float64)[order])
         accumulator = JudgedClusterAccumulator(1)
         accumulator.add(sums_by_cluster(labels, starts, columns))
@@ -232,11 +240,7 @@ class JudgedClusters:
     def merged_days(cls, days: Sequence[ClusterGroups]) -> JudgedClusters:
         """Those of several days, for which each group of clusters counts as one cluster."""
         grouped = tuple(GroupedClusters.added(parts) for parts in zip(*(day.columns for day in days), strict=True))
-        scaled = {
-            name: part
-            for names, group in zip(_COLUMNS, grouped, strict=True)
-            for name, part in zip(names, (group.weights, group.values), strict=True)
-        }
+        scaled = columns_by_name(_COLUMNS, grouped)
         numbers = {name: part.numbers for name, part in scaled.items()}
         units = {name: part.unit for name, part in scaled.items()}
         sums = {}
@@ -268,7 +272,31 @@ class _Form(NamedTuple):
         return cls({name: factor.numerator * (per // factor.denominator) for name, factor in factors.items()}, per)
 
 
-class ClusteredSums:
+def columns_by_name(names: Iterable[tuple[str, str]], grouped: Iterable[GroupedClusters]) -> dict[str, Scaled]:
+    """The sums of groups of clusters by the names of their columns, two for each pair of columns."""
+    pairs = zip(names, grouped, strict=True)
+    return {name: part for both, each in pairs for name, part in zip(both, (each.weights, each.values), strict=True)}
+
+
+class SumsOfClusters:
+    """What sums of queries in clusters tell, however people chose the queries that they graded."""
+
+    _sums: Sums
+    human: Clusters
+    others: Clusters
+
+    @property
+    def problem(self) -> str:
+        """Why the mean under human grades has no interval; empty if it has one."""
+        return next((words for name, words in _PROBLEMS.items() if name in self._sums), self.human.problem)
+
+    @property
+    def has_others(self) -> bool:
+        """Whether the model's mean over the other queries has a variance that is known."""
+        return self.others.df >= 1
+
+
+class ClusteredSums(SumsOfClusters):
     """The clusters of some queries with the sums of the queries."""
 
     def __init__(self, clusters: JudgedClusters, totals: Sums) -> None:
@@ -282,16 +310,6 @@ class ClusteredSums:
         self._totals[_JUDGE] = self._totals["e"] + self._totals["others_e"]
         self.human, self.others, self.judge = (self._clusters_of(name, self._totals[name]) for name in _CUBED)
         self._k, self._l = (self._factor(name, self._totals[name]) for name in (_HUMAN, _OTHERS))
-
-    @property
-    def problem(self) -> str:
-        """Why the mean under human grades has no interval; empty if it has one."""
-        return next((words for name, words in PROBLEMS.items() if name in self._sums), self.human.problem)
-
-    @property
-    def has_others(self) -> bool:
-        """Whether the model's mean over the other queries has a variance that is known."""
-        return self.others.df >= 1
 
     def _sum_of(self, first: _Form, second: _Form) -> Fraction:
         """The sum over clusters of the product of two forms; what is rounding of squares is 0."""
@@ -308,7 +326,7 @@ class ClusteredSums:
 
     def _clusters_of(self, name: str, total: Fraction) -> Clusters:
         n = int(self._sums.get(N_CLUSTERS + name, ZERO))
-        if not n or not PROBLEMS.keys().isdisjoint(self._sums):
+        if not n or not _PROBLEMS.keys().isdisjoint(self._sums):
             return Clusters(n)
         return Clusters(
             n,

@@ -200,8 +200,10 @@ class JudgedMoments:
     @cached_property
     def clustered(self) -> ClusteredSums | DrawnSums | None:
         """The clusters with the sums of all queries; None if queries are independent."""
-        if self.clusters is None or DRAWN in self.clusters.sums:
-            return None if self.clusters is None else DrawnSums(self.clusters)
+        if self.clusters is None:
+            return None
+        if DRAWN in self.clusters.sums:
+            return DrawnSums(self.clusters)
         return ClusteredSums(self.clusters, added(self.strata.values()))
 
     @property
