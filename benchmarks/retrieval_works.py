@@ -80,13 +80,13 @@ def retrieval_works(prepared: Prepared) -> dict[str, Work]:
     def long_table(**options: Any) -> Work:
         return lambda: evaluate(prepared("long-table"), None, _TEN, score="score", relevance="relevance", **options)
 
-    def grouped(*tables: str) -> Work:
-        """Nothing but lists by user of items that may have to be joined first."""
+    def grouped(*, joined: bool) -> Work:
+        """Nothing but lists of documents by user. The documents are a column of the predictions, or joined from a table."""
 
         def collected() -> object:
-            rows = prepared("chunks").select("user", "item", "score", "document").drop(*["document"] * bool(tables))
-            for table in tables:
-                rows = rows.join(prepared(table), "item", "left")
+            rows = prepared("chunks").select("user", "item", "score", *([] if joined else ["document"]))
+            if joined:
+                rows = rows.join(prepared("documents"), "item", "left")
             lists = rows.groupBy("user").agg(
                 F.collect_list("document").alias("items"), F.collect_list("score").alias("scores")
             )
@@ -118,8 +118,8 @@ def retrieval_works(prepared: Prepared) -> dict[str, Work]:
         "long-no-items": long_table(item=None),
         "documents": documents("document"),
         "documents-table": documents(),
-        "chunks-grouped": grouped(),
-        "documents-grouped": grouped("documents"),
+        "chunks-grouped": grouped(joined=False),
+        "documents-grouped": grouped(joined=True),
         "two-judges": chunks(["human", "llm"], on_missing="unjudged"),
         "judged": chunks(Judged(human="human", judge="llm")),
     }
