@@ -86,9 +86,9 @@ def _sentence(name: str, count: int, scoring: Scoring | None, chosen: OnInvalid)
     return f"{meaning}: {count:,} ({details})" if details else f"{meaning}: {count:,}", cause
 
 
-# What each table has, in words, and what follows if none of it occurs in the other table.
 # Labels have other numbers as well, such as days and counts.
 _NAME_OF_GRADES = re.compile(r"grade|gain|judg|label|llm|human|rating|relevan|score|star|^rels?$", re.IGNORECASE)
+# What each table has, in words, and what follows if none of it occurs in the other table.
 _APART = {
     Overlap("labels", "items"): ("labelled items", "no list has a hit"),
     Overlap("intents", "items"): ("labelled items", "no label has an intent"),

@@ -150,19 +150,15 @@ def _built(
     """The same in the words of the caller."""
     schema, settings = findings.schema, findings.schema.settings
     qualities = checked_qualities(findings)
+    defined = [metric for metric in findings.metrics if metric.definition]
+    metrics = {metric.asked or metric.label: parse_metric(metric.definition) for metric in defined}
     if not findings.missing:
         warn_if_apart(qualities, settings)
-        metrics = [parse_metric(metric.definition) for metric in findings.metrics if metric.definition]
-        warn_of_labels(qualities, metrics)
+        warn_of_labels(qualities, metrics.values())
     unmatched = [] if findings.sources is None else unmatched_ids(findings.sources, qualities, findings.counts)
     for words in unmatched:
         warn(words)
-    by_name = {
-        metric.asked or metric.label: parse_metric(metric.definition)
-        for metric in findings.metrics
-        if metric.definition
-    }
-    ungraded = [] if findings.sources is None else unread_grades_in_words(findings.sources, by_name)
+    ungraded = [] if findings.sources is None else unread_grades_in_words(findings.sources, metrics)
     repeats = [] if findings.sources is None else repeats_in_words(findings.sources, findings.counts)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
     _warn_of_values_out_of_range(findings)

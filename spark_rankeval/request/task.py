@@ -207,6 +207,11 @@ class ScoringTask:
         return _deepest([view.largest_cutoff for view in self.views])
 
     @property
+    def merges_duplicates(self) -> bool:
+        """Whether the best of a user's equal items stands for all of them."""
+        return any(view.ranking.duplicates == "keep_best" for view in self.views)
+
+    @property
     def normalised(self) -> tuple[int, ...]:
         """The places of the metrics whose mean is a quotient of sums over all users."""
         return tuple(place for place, metric in enumerate(self.metrics) if metric.normalises)

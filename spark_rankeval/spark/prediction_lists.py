@@ -261,14 +261,13 @@ def choose_plan(
     if obstacle is not None or cutoff is None:
         return Plan("all", 0, (f"All predictions of a user are grouped: {obstacle}",))
     keep = cutoff + _SLACK
-    merges = any(view.ranking.duplicates == "keep_best" for view in task.views)
-    if lengths is not None and lengths.are_short(keep, merges=merges):
+    if lengths is not None and lengths.are_short(keep, merges=task.merges_duplicates):
         short = (
             f"All predictions of a user are grouped: {lengths.words}, and to keep only the best {keep} would cost more."
         )
         return Plan("all", 0, (short,))
     words = [f"A user keeps the best {keep} predictions while rows are grouped: the largest cutoff is {cutoff}."]
-    if merges:
+    if task.merges_duplicates:
         words.append("Duplicates are merged first, by user and item within the same shuffle.")
     gathering: Gathering
     if not engine.keeps_best:

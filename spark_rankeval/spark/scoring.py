@@ -153,14 +153,13 @@ class Scoring:
     def grouping(self, plan: Plan) -> Grouping:
         """How the tables become one row per user."""
         task = self.reading.task
-        keeps_best = any(view.ranking.duplicates == "keep_best" for view in task.views)
         return Grouping(
             self.sources,
             task,
             gathering=plan.gathering,
             keep=plan.keep,
             first=plan.first,
-            merge_duplicates=plan.keep > 0 and keeps_best,
+            merge_duplicates=plan.keep > 0 and task.merges_duplicates,
             lookup=plan.lookup,
         )
 
