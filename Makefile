@@ -228,13 +228,12 @@ test-notebook: java setup  ## run the notebooks of docs/ and compare with their 
 test-site: docs  ## open the pages of the site in Chromium and check them
 	@$(BIN)/python -m pytest -q tests/site
 
-lint: setup  ## check style, types, the direction of imports, prose and names
+lint: setup  ## check style, types, the direction of imports, prose
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/lint-imports
 	@$(BIN)/python tools/prose.py
-	@$(BIN)/python tools/names.py
 
 format: setup  ## format the code
 	@$(BIN)/ruff format .

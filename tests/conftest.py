@@ -3,12 +3,11 @@
 from datetime import UTC, datetime
 
 import pytest
-from helpers.budget import Budget
 from helpers.documented import ROOT, examples_of
-from helpers.effort import FULL_LENGTH
-from helpers.engines import engines_of, runs_nowhere
 from helpers.left_out import is_left_out, reason_of
+from helpers.lengths import LENGTHS, left_to, length_of
 from helpers.sessions import PLATFORMS, session_of
+from helpers.stored_texts import StoredTexts
 from hypothesis import settings
 
 # A busy machine is no fault of an example.
@@ -18,55 +17,30 @@ settings.load_profile("no deadline")
 
 def pytest_addoption(parser):
     parser.addoption("--platform", choices=(*PLATFORMS, "none"), default="classic", help="where the tests run Spark")
-    parser.addoption(
-        "--assigned", action="store_true", help="run those tests that tests/engines.toml gives to the platform"
-    )
-    parser.addoption("--budget", action="store_true", help="compare what the tests need with tests/budget.toml")
+    parser.addoption("--length", choices=LENGTHS, help="run the tests of one length alone: tests/helpers/lengths.py")
 
 
 def pytest_configure(config):
-    if config.getoption("budget"):
-        config.pluginmanager.register(Budget(config), "budget")
     config.addinivalue_line("markers", "classic_alone(need): cannot run on Spark Connect, which has no such thing")
     config.addinivalue_line("markers", "connect_alone(need): is about a Connect server, whose client knows something")
     config.addinivalue_line("markers", "not_on_sail(need): cannot run on Sail, which has no such thing")
     config.addinivalue_line("markers", "sail_alone(need): is about the engine that local.session() starts")
-    config.addinivalue_line(
-        "markers", "night: takes long and sees little more than its neighbours; FULL_LENGTH=1 runs it, or its name"
-    )
+    config.addinivalue_line("markers", "ci: runs in .ci/run, and not in `make test`")
+    config.addinivalue_line("markers", "night: runs in `make nightly` alone")
 
 
 def pytest_collection_modifyitems(config, items):
     platform = config.getoption("platform")
-    # What is about a Connect server runs on a row of the matrix.
-    config.without_engine = [
-        item.nodeid for item in items if runs_nowhere(item) and not item.get_closest_marker("connect_alone")
-    ]
-    if config.getoption("assigned"):
-        config.hook.pytest_deselected(items=[item for item in items if platform not in engines_of(item)])
-        items[:] = [item for item in items if platform in engines_of(item)]
     impossible = [item for item in items if platform in PLATFORMS and is_left_out(item, platform)]
-    long = (
-        []
-        if FULL_LENGTH
-        else [item for item in items if item.get_closest_marker("night") and not _is_named(item, config)]
-    )
-    out = [*impossible, *long]
-    config.left_out = sorted(f"{item.nodeid}: {reason_of(item)}" for item in impossible)
-    config.left_out += sorted(f"{item.nodeid}: at night" for item in long)
+    length = config.getoption("length")
+    other = [item for item in items if length and length_of(item) != length]
+    out = [*impossible, *other]
+    config.left_out = sorted(f"left out: {item.nodeid}: {reason_of(item)}" for item in impossible)
+    if other:
+        config.left_out.append(left_to(other))
     if out:
         config.hook.pytest_deselected(items=out)
         items[:] = [item for item in items if item not in set(out)]
-    # Of two processes neither waits long for the other at the end if the long files, those that meet Spark, come first.
-    items.sort(key=lambda item: item.path.parent.name != "spark")
-
-
-def _is_named(item, config):
-    """Whether the command line, or a list of tests such as tests/platforms/differing.txt, names this test itself."""
-    test, folder = item.nodeid.partition("::")[2], config.invocation_params.dir
-    named = [argument.partition("::") for argument in config.args]
-    of_file = [name for path, _, name in named if name and item.path == (folder / path).resolve()]
-    return any(test == name or test.startswith((f"{name}[", f"{name}::")) for name in of_file)
 
 
 def pytest_sessionfinish(session):
@@ -82,7 +56,22 @@ def pytest_testnodedown(node, error):
 
 def pytest_terminal_summary(terminalreporter, config):
     for line in getattr(config, "left_out", []):
-        terminalreporter.write_line(f"left out: {line}")
+        terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="module")
+def _stored_texts(request):
+    return StoredTexts(request.path)
+
+
+@pytest.fixture
+def golden(_stored_texts, request):
+    """Compare a text with the stored one: `golden(text)`, or `golden(text, name)` for one of several texts of a test."""
+
+    def compare(text, name=""):
+        _stored_texts.compare(f"{request.node.name}{name and f' {name}'}", text)
+
+    return compare
 
 
 @pytest.fixture(scope="session")
@@ -91,11 +80,11 @@ def platform(pytestconfig):
 
 
 @pytest.fixture(scope="session")
-def _session(platform, pytestconfig):
-    assert platform in PLATFORMS, "this run has no Spark; a test that starts Spark belongs in tests/spark"
+def _session(platform):
+    assert platform in PLATFORMS, (
+        "this run has no Spark; a test that starts Spark belongs in tests/spark or tests/pyspark"
+    )
     with session_of(platform) as both:
-        if budget := pytestconfig.pluginmanager.get_plugin("budget"):
-            _, budget.actions = both
         yield both
 
 

@@ -35,7 +35,7 @@ MAY_MAKE_SQL = {
     # What an engine is and can do.
     "checks.py": ["calls sql"],
     "platforms.py": ["calls sql"],
-    # Statements about tables, whose names are quoted, with comments of ours and names of runs: tests/spark/test_catalog_names.py.
+    # Statements about tables, whose names are quoted, with comments of ours and names of runs: tests/spark/features/test_catalog_names.py.
     "catalog.py": ["calls sql"],
 }
 # Methods of Spark's that read text as SQL. Text that is a constant of ours is no way in for anybody.

@@ -18,7 +18,7 @@ from spark_rankeval.errors import DataError, DialectError, InputError, OptionErr
 from spark_rankeval.trec import evaluate_runs, read_qrels, read_run, write_run
 from spark_rankeval.trec.lines import QRELS, RUN, problem_of
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "trec"
+GOLDEN = Path(__file__).parents[2] / "golden" / "trec"
 #: What the files of every query were asked with: -m P.1,5,10,30 -m recall.5,10 -m ndcg_cut.3,10 and so on.
 ALL_VALUES = [
     "rbp", "f1", "recall", "precision", "hit_rate@1", "hit_rate@5", "ap@5", "ndcg@10", "ndcg@3", "ndcg", "iprec_11pt", "recall@10",

@@ -142,7 +142,7 @@ def test_what_the_page_of_history_says_in_python_runs(spark, days, tmp_path, mon
     for place, day in enumerate(days):
         table = metrics_table(spark, day, datetime(2026, 11, 16 + place, 12, tzinfo=UTC))
         table.write.parquet(f"{tmp_path}/metrics/run_id=day{place}")
-    page = (Path(__file__).parents[2] / "docs" / "history.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "history.md").read_text()
     codes = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(codes) == 3
     names = {"spark": spark, "result": days[0], "monday": days[0], "tuesday": days[1], "wednesday": days[2]}
