@@ -75,17 +75,25 @@ endif
 # CI says BY_TWO= and runs two targets at a time instead: there each Spark starts once.
 BY_TWO := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
-# Without Java it leaves out the tests on PySpark, says so, and fails in CI. PARTS="--all" runs all of tests/spark on both engines.
-# PARTS="Sail metrics" runs some of the parts PySpark, Sail, metrics and others.
+# tests/helpers/lengths.py says which tests `make test` runs, and which .ci/run and `make nightly`. Without Java `make test` leaves out the
+# tests on PySpark, says so, and fails in CI. PARTS="Sail metrics" runs some of the parts Sail, PySpark, metrics and others.
 PARTS ?=
-test: setup .venv-platform-sail/.installed $(if $(JAVA),$(VENV)/.classes)  ## run the tests of the library on Sail and PySpark
+test: setup .venv-platform-sail/.installed $(if $(JAVA),$(VENV)/.classes)  ## run the front of the tests: without Spark, on Sail and on PySpark
 	@JAVA="$(JAVA)" $(BIN)/python tests/parts.py $(PARTS)
+
+test-features: java setup .venv-platform-sail/.installed $(VENV)/.classes  ## run the tests of the library that make test leaves to .ci/run
+	@$(BIN)/python tests/parts.py --length=ci $(PARTS)
 
 test-jobs: java setup $(VENV)/.classes  ## run the tests of the jobs and of the command line
 	@$(BIN)/python -m pytest -q $(BY_TWO) tests/jobs
 
 test-pages: java setup $(VENV)/.classes  ## run the examples in the README, docs/ and docstrings
 	@$(BIN)/python -m pytest -q $(BY_TWO) tests/pages
+
+# CI runs jobs and pages on Sail, and here what Sail lacks something for.
+.PHONY: test-without-sail
+test-without-sail: java setup $(VENV)/.classes
+	@$(BIN)/python -m pytest -q -m "(not_on_sail or classic_alone) and not night" tests/jobs tests/pages
 
 # The systems that the dialects are compared with. Each has its own environment, because their requirements conflict.
 # SYSTEMS chooses some of the environments: make parity SYSTEMS="trec ranx sklearn".
@@ -120,22 +128,18 @@ CASES ?= 10000
 fuzz: java setup  ## compare random nasty cases with the oracle
 	@$(BIN)/python tests/fuzz.py --cases $(CASES) --seed $(SEED)
 
-# FAULTS="quantile" chooses the faults that have this word in their description, file or tests. "spark" and "no spark" choose
-# faults by whether their tests start Spark. FAULTS_RUN="--processes 1 --all-tests" runs one fault at a time, each with the
-# whole suite. `tests/mutants/run.py --help` has all options.
-FAULTS ?=
-mutants: java setup  ## put faults into the package, and say which ones no test notices
-	@$(BIN)/python tests/mutants/run.py --faults "$(FAULTS)" $(FAULTS_RUN)
+# `python -m tests.mutants.run --help` has the options: MUTANTS="--since HEAD~5" tries mutants of what has changed.
+MUTANTS ?=
+mutants: setup .venv-platform-sail/.installed  ## change the package in many places, one at a time, and say which changes no test notices
+	@PYTHONPATH="$(CURDIR)/tests:$(CURDIR)" .venv-platform-sail/bin/python -m tests.mutants.run $(MUTANTS)
 
 # The matrix of platforms: versions of Spark, classic or Connect, pandas 2 or 3. A Connect server runs in its own process.
-# Each platform is a target, such as test-spark-3.5 or test-connect-4.3. It runs the whole suite, or the part named by TESTS.
+# Each platform is a target, such as test-spark-3.5 or test-connect-4.3. It runs the tests of Spark, or those named by TESTS.
 # Only the tests' process has the package on its path. A Connect server's Python gets it as a zip.
 ROWS := test-sail test-spark-3.5 test-spark-4.0 test-spark-4.3 test-spark-4.3-pandas-2 test-connect-4.0 test-connect-4.3 test-connect-4.3-pandas-2
 TESTS ?= tests tests/jobs tests/pages
-# Tests of what has ever differed between platforms, and some tests of every job. CI runs them on the newest Connect and the
-# oldest Spark. Of a file that the list names it runs the tests by day, and each test that it names itself.
-DIFFERING := @tests/platforms/differing.txt
-DIFFERING_JOBS := $(addprefix tests/jobs/test_,$(addsuffix .py,evaluate_job compare_job looking_back sources catalog))
+# What has most often differed between platforms: figures, SQL expressions, storage, and a job.
+SMOKE := tests/spark/test_same_everywhere.py tests/spark/test_expressions.py tests/spark/test_columns.py tests/pyspark/test_storage.py
 .PRECIOUS: .venv-platform-%/.installed .venv-benchmark-%/.installed
 
 .venv-platform-%/.installed: tests/platforms/requirements-%.txt tests/platforms/tools.txt | $(UV)
@@ -165,17 +169,12 @@ test-connect-3.5: .venv-platform-3.5-connect/.installed .venv-platform-4.0/.inst
 	@PYTHONPATH="$(CURDIR)" CONNECT_SERVER_PYTHON="$(CURDIR)/.venv-platform-4.0/bin/python" .venv-platform-3.5-connect/bin/python \
 	  -m pytest -q $(BY_TWO) --platform=connect -W ignore::pytest.PytestUnraisableExceptionWarning $(TESTS)
 
-.PHONY: platforms-check check-connect check-oldest
-platforms-check: check-connect check-oldest  ## run the tests of what ever differed between platforms, on the newest Connect and the oldest Spark
+.PHONY: smoke-connect smoke-oldest
+smoke-connect:  ## run a smoke of the newest Connect
+	@$(MAKE) test-connect-4.3 BY_TWO= TESTS="$(SMOKE) tests/jobs/test_evaluate_job.py"
 
-check-connect:
-	@echo "left to 'make platforms': tests that tests/platforms/differing.txt does not name; of tests/jobs on Connect"
-	@echo "  $(filter-out $(notdir $(DIFFERING_JOBS)),$(notdir $(wildcard tests/jobs/test_*.py)))"
-	@$(MAKE) test-connect-4.3 TESTS="$(DIFFERING) $(DIFFERING_JOBS)"
-
-check-oldest:
-	@echo "left to 'make platforms': tests that tests/platforms/differing.txt does not name, and tests/jobs on Spark 3.5"
-	@$(MAKE) test-spark-3.5 TESTS="$(DIFFERING)"
+smoke-oldest:  ## run a smoke of the oldest Spark
+	@$(MAKE) test-spark-3.5 BY_TWO= TESTS="$(SMOKE)"
 
 platforms: $(ROWS)  ## run the whole suite on every platform (an hour or more)
 
@@ -188,17 +187,19 @@ test-database: java setup  ## read labels from PostgreSQL and write metrics into
 	  echo "PostgreSQL or its JDBC driver was not found: install them (Debian: apt-get install postgresql libpostgresql-jdbc-java) or set POSTGRES_BIN and POSTGRES_JAR" >&2; exit 1; }
 	@POSTGRES_BIN="$(POSTGRES_BIN)" POSTGRES_JAR="$(POSTGRES_JAR)" $(BIN)/python -m pytest -q tests/database
 
-# Every test at full length: on every platform, with every system, every fault and every picture.
-nightly: export FULL_LENGTH = 1
-nightly:  ## run everything at full length (some hours)
-	@$(MAKE) test test-jobs test-pages lint
+# Everything: all lengths, every platform, system, fault and picture.
+nightly:  ## run everything (some hours)
+	@$(MAKE) lint test test-features simulations test-jobs test-pages
 	@$(MAKE) test-cluster test-faults test-database fuzz test-speed package-check test-orchestrators
 	@$(MAKE) test-browser test-notebook test-site
 	@$(MAKE) parity
 	@$(MAKE) platforms
-	@$(MAKE) test-sail TESTS="tests/jobs tests/pages"
 	@$(MAKE) test-sail-newest
 	@$(MAKE) mutants
+
+.PHONY: simulations
+simulations: setup .venv-platform-sail/.installed  ## simulate what intervals promise, and run all other tests of the length night
+	@$(BIN)/python tests/parts.py --length=night $(PARTS)
 
 test-cluster: java setup  ## run the package on a standalone cluster that does not have it installed
 	@$(BIN)/python -m pytest -q tests/on_cluster
@@ -228,12 +229,13 @@ test-notebook: java setup  ## run the notebooks of docs/ and compare with their 
 test-site: docs  ## open the pages of the site in Chromium and check them
 	@$(BIN)/python -m pytest -q tests/site
 
-lint: setup  ## check style, types, the direction of imports, prose
+lint: setup  ## check style, types, the direction of imports, prose and messages
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/lint-imports
 	@$(BIN)/python tools/prose.py
+	@$(BIN)/python tools/messages.py
 
 format: setup  ## format the code
 	@$(BIN)/ruff format .

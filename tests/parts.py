@@ -1,4 +1,4 @@
-"""Run the parts of `make test`, two at a time: tests on PySpark, which needs Java, tests on Sail, and two parts without Spark.
+"""Run the parts of `make test`, two at a time: tests on Sail, tests on PySpark, which needs Java, and two parts without Spark.
 
     python tests/parts.py [--length LENGTH] [PySpark] [Sail] [metrics] [others]
 
@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import side_by_side
@@ -19,17 +20,13 @@ from side_by_side import say
 
 ROOT = Path(__file__).parents[1]
 PYSPARK, SAIL = (ROOT / name / "bin" / "python" for name in (".venv", ".venv-platform-sail"))
+WITHOUT_SPARK = [f"--ignore=tests/{name}" for name in ("spark", "pyspark", "metrics")]
 # The options of pytest for each part, the longest first.
 PARTS = {
     "Sail": (SAIL, "--platform=sail", "tests/spark"),
     "PySpark": (PYSPARK, "--platform=classic", "tests/pyspark"),
     "metrics": (PYSPARK, "--platform=none", "tests/metrics"),
-    "others": (
-        PYSPARK,
-        "--platform=none",
-        "tests",
-        *(f"--ignore=tests/{name}" for name in ("spark", "pyspark", "metrics")),
-    ),
+    "others": (PYSPARK, "--platform=none", "tests", *WITHOUT_SPARK),
 }
 
 
@@ -45,10 +42,19 @@ def has_java():
 
 def n_tests(part, length):
     """How many tests a part has."""
-    listed = subprocess.run(
-        command_of(part, length, "--collect-only"), cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    command = command_of(part, length, "--collect-only")
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return len(re.findall(r"^tests/.*::", listed.stdout, re.MULTILINE))
+
+
+def left(ended):
+    """A line that adds up what all parts left to other commands."""
+    counts = Counter()
+    for part in ended:
+        for line in part.lines:
+            for command, n in re.findall(r"left to (`[^`]+`): (\d+) tests", line):
+                counts[command] += int(n)
+    return "; ".join(f"left to {command}: {n} tests" for command, n in counts.items())
 
 
 def main():
@@ -65,7 +71,8 @@ def main():
         lambda name: side_by_side.run(name, command_of(name, options.length), environment),
         [name for name in names if name != "PySpark" or not lacks_java],
     )
-    say("\n".join(f"{part.name}: {part.words}" for part in ended))
+    say("\n".join(f"{part.name}: {part.lines[-1] if part.lines else ''}" for part in ended))
+    say(left(ended))
     if failed := [part.name for part in ended if part.failed]:
         say(f"FAILED: {', '.join(failed)}")
     if lacks_java:

@@ -1,4 +1,4 @@
-"""Run commands side by side, one for each processor: parts of `make test`, and what CI runs in one process each.
+"""Run make targets side by side, one for each processor, as .ci/run does.
 
     python3 tests/side_by_side.py test-site "parity SYSTEMS='trec ranx'"
 
@@ -23,15 +23,15 @@ PROGRESS = re.compile(r"(?:\w+ +)?[.FEsxX]+ +\[ *\d+%\]$")
 
 @dataclass(frozen=True)
 class Ended:
-    """What is left of a command: its name, whether it failed, and the last line that it printed."""
+    """What is left of a command: its name, whether it failed, and what it printed beside its progress."""
 
     name: str
     failed: bool
-    words: str
+    lines: tuple[str, ...]
 
 
 def run(name, command, environment=None):
-    """Run a command. Its progress is shown at once, and everything else when it ends."""
+    """Run a command. Its progress is shown at once, and everything else when it ends, with its time and that of all its processes."""
     began, lines = time.monotonic(), []
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -40,9 +40,12 @@ def run(name, command, environment=None):
             if PROGRESS.match(line):
                 say(f"{name:8} {line.rstrip()}")
             else:
-                lines.append(line)
-    say(f"\n== {name}: {time.monotonic() - began:.0f} s\n{''.join(lines)}")
-    return Ended(name, process.returncode != 0, lines[-1].strip() if lines else "")
+                lines.append(line.rstrip())
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    seconds = f"{time.monotonic() - began:.0f} s, {used.ru_utime + used.ru_stime:.0f} CPU-seconds"
+    say("\n".join([f"\n== {name}: {seconds}", *lines]))
+    return Ended(name, process.returncode != 0, tuple(lines))
 
 
 def say(text):

@@ -3,7 +3,7 @@
     python tools/suites.py <commit of the last green run>
 
 It prints the make targets to run, one on each line. Standard error lists the suites that are left to `make nightly`, with the reason.
-All suites run if no commit is given, or if this checkout does not have it.
+None runs if no commit is given. All run if this checkout does not have the commit.
 """
 
 from __future__ import annotations
@@ -69,15 +69,13 @@ def changed_since(commit: str) -> list[str] | None:
 def main(arguments: Sequence[str]) -> None:
     """Print the suites to run."""
     commit = arguments[0] if arguments else ""
-    changed = changed_since(commit) if commit else None
+    changed = changed_since(commit) if commit else []
     run = list(SUITES) if changed is None else suites_of(changed)
     for suite in run:
         print(suite)
-    for suite in SUITES:
-        if suite not in run:
-            print(
-                f"left to make nightly: {suite}; no file that it depends on has changed since {commit}", file=sys.stderr
-            )
+    if others := [suite for suite in SUITES if suite not in run]:
+        reason = f"no file that they depend on has changed since {commit}" if commit else "LAST_GREEN is not set"
+        print(f"left to `make nightly`: {', '.join(others)}; {reason}", file=sys.stderr)
 
 
 if __name__ == "__main__":

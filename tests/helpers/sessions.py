@@ -90,7 +90,12 @@ def _classic():
 
     scheduler = spark.sparkContext._jsc.sc().dagScheduler()
     yield spark, scheduler.numTotalJobs
+    gateway = spark.sparkContext._gateway
     spark.stop()
+    # The JVM ends when nobody writes to it any more. Only who waits for it learns its CPU time.
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(60)
 
 
 def _server_python():
