@@ -74,10 +74,9 @@ def test_what_is_estimated_merges_only_with_the_same(others, words):
 
 
 def test_judges_who_changed_places_do_not_merge():
-    with pytest.raises(
-        MergeError, match="the judges differ: llm before human in first, and human before llm in second"
-    ):
-        merged_rows({"first": ROWS, "second": rows_of(*ALL, judges=("human", "llm"))})
+    turned = rows_of(*ALL, judges=("human", "llm"))
+    with pytest.raises(MergeError, match="differ: llm before human in first, and human before llm in second"):
+        merged_rows({"first": ROWS, "second": turned})
 
 
 def test_a_name_means_what_both_judges_estimate():
@@ -95,16 +94,11 @@ def test_a_name_means_what_both_judges_estimate():
 
 
 def test_gaps_do_not_take_sums_of_two_judges_for_those_of_users():
-    human, judge, graded = ALL
-    parts = {"country=DE": slice(0, 200), "country=FR": slice(200, 400)}
-    sliced = [ROWS[0]]
-    for name, part in parts.items():
-        sliced += estimated(human[part], judge[part], graded[part], slice_=name)
-    for gap in gap_rows(sliced, ["country"]):
-        assert math.isnan(gap.difference)
-        assert math.isnan(gap.p)
-        assert gap.no_interval
-    assert "two judges estimate" in gap_rows(sliced, ["country"])[-1].no_interval
+    halves = {"country=DE": slice(0, 200), "country=FR": slice(200, 400)}
+    sliced = [one for name, half in halves.items() for one in estimated(*(each[half] for each in ALL), slice_=name)]
+    gaps = gap_rows([ROWS[0], *sliced], ["country"])
+    assert all(math.isnan(gap.difference) and math.isnan(gap.p) and gap.no_interval for gap in gaps)
+    assert "two judges estimate" in gaps[-1].no_interval
 
 
 def test_plots_of_users_say_that_an_estimate_has_none():
@@ -155,31 +149,43 @@ def test_notes_tell_of_a_draw_that_does_not_look_random_and_of_people_alone():
 def test_the_number_of_labels_follows_the_pilot():
     (needed,) = labels_needed(result_of(ROWS), width=0.05).to_dict("records")
     (row,) = judged_rows(ROWS)
-    assert (needed["metric"], needed["n_graded"], needed["wanted"]) == ("ndcg@10", row.estimate.n_graded, 0.05)
+    figures = ("metric", "n_graded", "wanted", "n_clusters", "counted", "remark")
+    assert [needed[name] for name in figures] == ["ndcg@10", row.estimate.n_graded, 0.05, 0, "users", ""]
     assert (needed["with_judge"], needed["by_hand"]) == row.labels_needed(0.05)
-    assert (needed["n_clusters"], needed["counted"], needed["remark"]) == (0, "users", "")
     assert needed["with_judge"] < needed["by_hand"]
     few = rows_of(*users(400, graded=0.03))
     assert judged_rows(few)[0].estimate.note
     (alone,) = labels_needed(result_of(few), width=0.05).to_dict("records")
     assert alone["with_judge"] is None
     assert alone["remark"].startswith("people alone count: fewer than 20 graded users")
-    for wrong in (0, -1, math.inf, "0.05", {"ndcg@10": 0}, {}):
-        with pytest.raises(OptionError, match="positive number"):
-            labels_needed(result_of(ROWS), width=wrong)
-    with pytest.raises(InputError, match="relevance=Judged"):
-        labels_needed(result_of([one for one in ROWS if one.relevance]), width=0.05)
-    with pytest.raises(InputError, match="takes a result"):
-        labels_needed(ROWS, width=0.05)
+
+
+@pytest.mark.parametrize(
+    ("result", "width", "error", "says"),
+    [
+        *(
+            (result_of(ROWS), width, OptionError, "positive number")
+            for width in (0, -1, math.inf, "0.05", {"ndcg@10": 0}, {})
+        ),
+        (
+            result_of(ROWS),
+            {"map": 0.05},
+            OptionError,
+            "width names map, which the result does not have; it has ndcg@10",
+        ),
+        (result_of([one for one in ROWS if one.relevance]), 0.05, InputError, "relevance=Judged"),
+        (ROWS, 0.05, InputError, "takes a result"),
+    ],
+)
+def test_numbers_of_labels_that_cannot_be_told_are_refused(result, width, error, says):
+    with pytest.raises(error, match=says):
+        labels_needed(result, width=width)
 
 
 def test_each_metric_has_a_width_of_its_own_and_remarks_say_why_numbers_are_missing():
     human, judge, is_graded = ALL
-    named = [
-        *rows_of(human, judge, is_graded),
-        *(replace(row, metric="rr") for row in rows_of(human, 1 - judge, is_graded)),
-    ]
-    result = result_of(named)
+    unlike = [replace(row, metric="rr") for row in rows_of(human, 1 - judge, is_graded)]
+    result = result_of([*ROWS, *unlike])
     assert labels_needed(result, {"ndcg@10": 0.05})["metric"].tolist() == ["ndcg@10"]
     table = labels_needed(result, {"ndcg@10": 0.9, "rr": 0.001}).set_index("metric")
     assert table["wanted"].to_dict() == {"ndcg@10": 0.9, "rr": 0.001}
@@ -189,23 +195,24 @@ def test_each_metric_has_a_width_of_its_own_and_remarks_say_why_numbers_are_miss
     }
     (nobody,) = judged_rows(estimated(human, judge, np.zeros(400, bool)))
     assert nobody.remark_on(nobody.labels_needed(0.05), 0.05) == "the pilot tells too little: no user has human grades"
-    assert len(table.columns) < 15
-    with pytest.raises(OptionError, match="width names map, which the result does not have; it has ndcg@10, rr"):
-        labels_needed(result, {"map": 0.05})
 
 
-def test_a_chart_has_a_mark_for_both_judges_and_one_for_each_alone(tmp_path):
+def test_a_chart_has_a_mark_for_both_judges_and_one_for_each_alone():
     result = result_of(ROWS)
-    drawn = result.plot.judged().to_dict()
-    records = next(iter(drawn["datasets"].values()))
+    records = next(iter(result.plot.judged().to_dict(validate=False)["datasets"].values()))
     (judged,) = result.judged.rows
-    values = {record["series"]: (record["value"], record["low"], record["high"]) for record in records}
     names = ("both", "human alone", "llm alone")
-    assert values == {name: (value, *ends[:2]) for name, (value, ends) in zip(names, judged.means, strict=True)}
-    page = result.report(tmp_path / "page.html").read_text()
+    assert {record["series"]: (record["value"], record["low"], record["high"]) for record in records} == {
+        name: (value, *ends[:2]) for name, (value, ends) in zip(names, judged.means, strict=True)
+    }
+    with pytest.raises(InputError, match="relevance=Judged"):
+        result_of([one for one in ROWS if one.relevance]).plot.judged()
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_a_report_has_a_section_of_both_judges(tmp_path):
+    page = result_of(ROWS).report(tmp_path / "page.html").read_text()
     assert "Human and model judges" in page
     assert "Means under &#39;human&#39;, with the grades of &#39;llm&#39;" in page
-    alone = result_of([one for one in ROWS if one.relevance])
-    assert "Human and model judges" not in alone.report(tmp_path / "other.html").read_text()
-    with pytest.raises(InputError, match="relevance=Judged"):
-        alone.plot.judged()
+    alone = result_of([one for one in ROWS if one.relevance]).report(tmp_path / "other.html").read_text()
+    assert "Human and model judges" not in alone

@@ -3,6 +3,8 @@
 import math
 import zlib
 
+from spark_rankeval.comparison.comparison_results import ModelComparison, PairwiseComparison
+from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.pair_rows import PairRow
 from spark_rankeval.records.quality import DataQuality
@@ -101,17 +103,49 @@ def models_rows(models=("als", "popularity"), cutoffs=(1, 5, 10, 20, 50), recall
     return tuple(rows)
 
 
-def summary_as_text(rows, qualities):
-    return as_text(summary_on_screen(rows, qualities))
+def result_of(rows, qualities=None, **others):
+    """A result of these rows, without tables of users."""
+    return Result(tuple(rows), qualities or {}, {}, (), None, None, **others)
 
 
-def summary_as_html(rows, qualities):
-    return as_html(summary_on_screen(rows, qualities))
+def comparison_of(rows, sliced=(), **others):
+    """A comparison of these rows with ``popularity``."""
+    options = {"test": "sign_flip", "replicates": 999, "correction": "holm"} | others
+    return ModelComparison(tuple(rows), 0.95, seed=0, baseline="popularity", sliced=tuple(sliced), **options)
 
 
-def summary_as_markdown(rows):
-    return as_markdown(summary_on_paper(rows))
+def pairs_of(rows, test="tukey", replicates=0):
+    """A comparison of all pairs, of these rows."""
+    return PairwiseComparison(tuple(rows), 0.95, test, replicates, 0)
 
 
-def summary_as_latex(rows):
-    return as_latex(summary_on_paper(rows))
+def as_summary(rows, qualities=None):
+    """The text of a summary."""
+    return as_text(summary_on_screen(rows, qualities or {}))
+
+
+def in_lines(page):
+    """HTML with a line for each row of a table."""
+    return page.replace("<tr>", "\n<tr>")
+
+
+def summary_in_all_formats(rows, qualities=None):
+    """A summary as text, HTML, Markdown and LaTeX."""
+    screen, paper = summary_on_screen(rows, qualities or {}), summary_on_paper(rows)
+    return as_text(screen), in_lines(as_html(screen)), as_markdown(paper), as_latex(paper)
+
+
+def in_all_formats(shown, **options):
+    """A table or comparison as text, HTML, Markdown and LaTeX."""
+    return repr(shown), in_lines(shown._repr_html_()), shown.to_markdown(), shown.to_latex(**options)
+
+
+def cells_of(table):
+    """The head and the rows of a table, what is raised after ^, and its notes."""
+    rows = [" | ".join(f"{cell.text}{cell.raised and f'^{cell.raised}'}" for cell in cells) for cells in table.rows]
+    return "\n".join([*rows, *(note.sentence for note in table.notes)])
+
+
+def scene(*parts):
+    """Several things as one text, to compare with a stored one."""
+    return "\n---\n".join(map(str, parts))

@@ -1,0 +1,238 @@
+"""Rows as columns: the lists of columns against the rows that fill them, tables for a session, and making many rows at once."""
+
+import gc
+import math
+from dataclasses import fields
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from unittest import mock
+
+import pandas as pd
+import pytest
+from pyspark.sql import types as T
+from worlds.model_frames import groups_of_frames
+from worlds.summary_rows import comparison_of, difference, pair, pairs_of, result_of, row
+
+from spark_rankeval.auditing.audit import Audit
+from spark_rankeval.comparison.comparison_results import ModelComparison, ModelRanks
+from spark_rankeval.errors import InputError
+from spark_rankeval.evaluation.dialect_map import DialectMap
+from spark_rankeval.evaluation.result import Result
+from spark_rankeval.evaluation.slice_gaps import Gaps
+from spark_rankeval.experiments.group_comparison import GroupComparison
+from spark_rankeval.records import table_columns as columns_of
+from spark_rankeval.records.audit_rows import CHECKS, AuditRow
+from spark_rankeval.records.comparison_rows import ComparisonRow
+from spark_rankeval.records.gaps import GapRow
+from spark_rankeval.records.group_rows import GroupRow
+from spark_rankeval.records.pair_rows import PairRow, RankRow
+from spark_rankeval.records.side_by_side import Choice, MapRow
+from spark_rankeval.records.stored import HistoryRow
+from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.run_history.gates import GateOutcome
+from spark_rankeval.run_history.history import History
+from spark_rankeval.spark import record_tables
+from spark_rankeval.spark.record_tables import check_run_ids, schema_of
+from spark_rankeval.worker.process import without_collection
+
+KINDS = {
+    "str": "string", "str | None": "string", "float": "double", "int": "bigint", "int | None": "bigint", "bool": "boolean",
+    "Mapping[float, float]": "map<double,double>", "Mapping[str, str]": "map<string,string>",
+}  # fmt: skip
+# What columns lack of a row: what is shown beside a figure, and the steps of a map.
+NO_COLUMNS = {"standard", "standard_mean", "choices", "note"}
+LISTS = {name: value for name, value in vars(columns_of).items() if isinstance(value, columns_of.TableColumns)}
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "whole"),
+    [
+        ("METRICS", SummaryRow, None),
+        ("SUMMARY", SummaryRow, None),
+        ("COMPARISONS", ComparisonRow, ModelComparison),
+        ("PAIRS", PairRow, ModelComparison),
+        ("GROUP_COMPARISONS", GroupRow, GroupComparison),
+        ("RANKS", RankRow, ModelComparison),
+        ("GAPS", GapRow, ModelComparison),
+        ("GATES", GateOutcome, None),
+        ("DIALECT_MAP", MapRow, None),
+    ],
+)
+def test_columns_have_the_names_and_types_of_rows(name, rows, whole):
+    columns = LISTS[name]
+    kinds = {field.name: KINDS.get(field.type) for field in (*fields(rows), *(() if whole is None else fields(whole)))}
+    kinds |= {"time": "timestamp", "because": "string"}
+    assert {name: kind for name, kind, _ in columns.columns} == {name: kinds[name] for name in columns.names}
+    if name not in ("SUMMARY", "DIALECT_MAP"):
+        assert {field.name for field in fields(rows)} - NO_COLUMNS <= set(columns.names)
+
+
+@pytest.mark.parametrize("columns", LISTS.values(), ids=LISTS)
+def test_every_column_has_one_name_and_a_meaning_in_a_line(columns):
+    assert len({*columns.names, *columns.earlier.values()}) == len(columns.names) + len(columns.earlier)
+    assert set(columns.earlier) <= set(columns.required)
+    assert columns.later <= set(columns.names)
+    comments = [field.metadata["comment"] for field in schema_of(columns.columns)]
+    assert all(0 < len(comment) <= 110 and "\n" not in comment for comment in comments)
+
+
+@pytest.mark.parametrize(
+    ("kind", "runs", "problem"),
+    [
+        (T.StringType(), ["007"], None),
+        (T.DateType(), ["2026-11-20"], None),
+        (T.IntegerType(), ["7", "20261120"], None),
+        (T.LongType(), [], None),
+        (T.IntegerType(), ["007", "8"], "read as int, and '007' as 7, but"),
+        (T.LongType(), ["+7"], r"read as bigint, and '\+7' as 7, but"),
+        (T.DoubleType(), ["1.50"], "read as double, but"),
+        (T.DecimalType(6, 0), ["1e5"], r"read as decimal\(6,0\), but"),
+        (T.TimestampType(), ["2026-11-20 04:30:00"], "read as timestamp, but"),
+    ],
+)
+def test_names_of_runs_that_were_read_as_numbers_are_refused_if_they_changed(kind, runs, problem):
+    frame = SimpleNamespace(
+        schema=T.StructType([T.StructField("run_id", kind)]),
+        inputFiles=lambda: [f"file:/out/metrics/run_id={run}/part-0.parquet".replace("+", "%2B") for run in runs],
+    )
+    if problem is None:
+        check_run_ids("results", frame)
+    else:
+        with pytest.raises(InputError, match=f"results: the column 'run_id' was {problem} .*Inference.enabled"):
+            check_run_ids("results", frame)
+
+
+# --- as DataFrames, up to the session that makes them
+
+
+def made(rows, schema):
+    """What a session makes of rows of the types that Spark takes, by column."""
+    verify = T._make_type_verifier(schema)
+    for one in rows:
+        verify(one)
+    return SimpleNamespace(rows=[dict(zip(schema.names, one, strict=True)) for one in rows], schema=schema)
+
+
+SESSION = SimpleNamespace(createDataFrame=made)
+ROWS = [
+    row("ap@10", asked="map@10", model="als", quantiles={0.25: 0.1, 0.5: 0.2}, median=0.2),
+    row("rr", math.nan, quantiles={0.5: math.nan}),
+]
+USERS = {
+    name: pd.DataFrame({"user": range(first, first + 40), "rr": [(place % 7) / 7 for place in range(40)]})
+    for first, name in ((0, "a"), (100, "b"))
+}
+GAP = GapRow(
+    "largest gap", "rr", "", "country", "country=DE", "country=FR", 9, 8, 0.5, 0.4, 0.1, 0.02, 0.06, 0.14, 0.05, 0.15, 2, "welch", "",
+    0.001, 0.0, True, "better", "DE is better.", asked="mrr",
+)  # fmt: skip
+SHOWN = {
+    "SUMMARY": lambda: result_of(ROWS),
+    "HISTORY": lambda: History(
+        tuple(HistoryRow("007", datetime(2026, 11, 20, 4, 30, tzinfo=UTC), one) for one in ROWS)
+    ),
+    "MODEL_COMPARISON": lambda: comparison_of([difference("ap@10", asked="map@10")]),
+    "PAIRS": lambda: pairs_of([pair("ap@10")]),
+    "RANKS": lambda: ModelRanks((RankRow("ap@10", "als", 9, 0.3, 1, 1, 2, 3, "als is between 1st and 2nd."),), 0.95),
+    "GROUP_COMPARISON": lambda: groups_of_frames(USERS, {"rr": "rr"}, "a"),
+    "GAPS": lambda: Gaps((GAP,), 0.95),
+    "AUDIT": lambda: Audit(
+        (AuditRow(CHECKS[0].name, 2, 9, ({"user": 1},)), AuditRow(CHECKS[1].name, 0, 0, not_checked="no times"))
+    ),
+    "DIALECT_MAP": lambda: DialectMap(
+        (MapRow("ndcg", "ranx", "ndcg", 0.3, 0.01, 9, (Choice("other gains", 0.01),)),), None
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_dataframes_have_the_documented_columns_and_the_values_of_pandas(name):
+    shown, columns = SHOWN[name](), LISTS[name]
+    table, frame = shown.to_spark(SESSION), shown.to_pandas()
+    assert table.schema.names == columns.names
+    assert [field.metadata["comment"] for field in table.schema] == [meaning for *_, meaning in columns.columns]
+    assert len(table.rows) == len(frame) > 0
+    same = [each for each in frame.columns if not each.startswith("q0")]
+    assert set(columns.names) - set(same) <= {
+        "quantiles", "level", "correction", "headline", "covariate", "sequential", "tightest_at",
+    }  # fmt: skip
+    for record, (_, expected) in zip(table.rows, frame.iterrows(), strict=True):
+        for each in same:
+            assert record[each] == expected[each] or (pd.isna(expected[each]) and pd.isna(record[each])), each
+
+
+def test_nan_stays_nan_quantiles_are_one_column_and_slices_are_rows_too():
+    first, second = result_of(ROWS).to_spark(SESSION).rows
+    assert [first[name] for name in ("metric", "asked", "cutoff")] == ["ap@10", "map@10", 10]
+    assert first["quantiles"] == {0.25: 0.1, 0.5: 0.2}
+    assert (second["asked"], second["cutoff"]) == ("rr", None)
+    assert math.isnan(second["mean"])
+    assert math.isnan(second["quantiles"][0.5])
+    sliced = [difference("rr", slice="country=DE")]
+    table = comparison_of([difference("rr")], sliced, headline="rr").to_spark(SESSION)
+    assert [[one[name] for name in ("slice", "level", "correction", "headline")] for one in table.rows] == [
+        ["all", 0.95, "holm", "rr"], ["country=DE", 0.95, "holm", "rr"],
+    ]  # fmt: skip
+
+
+def test_the_session_is_the_callers_the_active_one_or_that_of_the_users(monkeypatch):
+    sessions = []
+    active, own = (
+        SimpleNamespace(createDataFrame=lambda *_, name=name: sessions.append(name)) for name in ("active", "own")
+    )
+    result = Result(tuple(ROWS), {}, {}, (), lambda: SimpleNamespace(sparkSession=own), None)
+    monkeypatch.setattr(record_tables.local, "active_session", lambda: active)
+    result.to_spark(own)
+    result.to_spark()
+    monkeypatch.setattr(record_tables.local, "active_session", lambda: None)
+    result.to_spark()
+    assert sessions == ["own", "active", "own"]
+    for shown in (Result.from_dict(result.to_dict()), comparison_of([difference()])):
+        with pytest.raises(
+            InputError, match=r"no session is active: pass one, as in to_spark\(spark\), or start PySpark"
+        ):
+            shown.to_spark()
+
+
+# --- many rows at once, without a garbage collection
+
+
+@without_collection
+def lists(n):
+    return [[number] for number in range(n)]
+
+
+@pytest.fixture
+def collection():
+    was_on = gc.isenabled()
+    gc.enable()
+    # Another test of the process may have hidden something, as workers do.
+    gc.unfreeze()
+    yield
+    (gc.enable if was_on else gc.disable)()
+
+
+@pytest.mark.usefixtures("collection")
+@pytest.mark.parametrize(("n", "stays_young"), [(100_000, False), (10_000, True)])
+def test_what_was_made_is_old_if_it_is_much(n, stays_young):
+    gc.collect()
+    with mock.patch.object(gc, "enable"):
+        # Nothing is visited before the test looks.
+        objects = lists(n)
+    young = {id(one) for one in gc.get_objects(0)}
+    assert (id(objects[-1]) in young) == stays_young
+
+
+@pytest.mark.usefixtures("collection")
+def test_the_collector_stays_as_the_caller_has_it():
+    lists(100_000)
+    assert gc.isenabled()
+    gc.freeze()
+    try:
+        lists(100_000)
+        assert gc.get_freeze_count() > 0, "what the caller has hidden stays hidden"
+    finally:
+        gc.unfreeze()
+    gc.disable()
+    lists(10)
+    assert not gc.isenabled()

@@ -1,0 +1,263 @@
+"""Words beside comparisons, funnels, bounds and counts: what figures are corrected for, and whom they are of."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from worlds.summary_rows import QUALITY, comparison_of, difference, pair, pairs_of, result_of, row, scene, undefined
+
+from spark_rankeval.errors import InputError, UnknownMetricError
+from spark_rankeval.records.judged_rows import joined_in_words
+from spark_rankeval.records.quality import DataQuality, quality_notes, quality_table
+from spark_rankeval.records.selection import chosen, headline_keys
+from spark_rankeval.records.stage_rows import (
+    FIGURES,
+    StageRow,
+    funnel_tables,
+    stage_bars,
+    stage_estimates,
+    stages_in_words,
+)
+from spark_rankeval.records.unjudged_rows import bounded_means, is_bound
+from spark_rankeval.table_writers import as_text
+from spark_rankeval.tables import Document
+
+# --- why a verdict is not that of its interval
+
+#: An interval that leaves a difference open, and a verdict that does.
+WIDE, OPEN = {"joint_low": -0.01, "joint_high": 0.07}, {"verdict": "undecided", "p": 0.2}
+HOLM = "Holm's steps decide what Bonferroni's wider interval leaves open"
+SIGNS_DECIDE = "the sign-flip test decides what the interval leaves open"
+SIGNS_DO_NOT = "the sign-flip test leaves open what the interval decides"
+FEW = "p allows for few users and leaves open what the interval decides"
+HEADLINE = {"headline": "ndcg@10"}
+
+
+def notes_beside(name, rows, **others):
+    """The notes of a comparison that stand beside a name."""
+    lines = repr(comparison_of(rows, **others)).splitlines()
+    return [line.removeprefix(name).strip() for line in lines if line.startswith(f"{name} ")]
+
+
+@pytest.mark.parametrize(("figures", "says"), [
+    ({}, ""),
+    (WIDE, HOLM),
+    (WIDE | {"p_test": "exact", "p_sign_flip": 0.02}, HOLM),
+    (WIDE | {"p_test": "exact", "p_sign_flip": 0.01}, SIGNS_DECIDE),
+    (OPEN | {"p_test": "exact"}, SIGNS_DO_NOT),
+    (OPEN | WIDE, ""),
+    ({"margin": 0.02}, HOLM),
+    ({"margin": 0.01}, ""),
+    ({"margin": 0.04, "verdict": "no relevant difference"}, HOLM),
+    ({"margin": 0.05, "verdict": "no relevant difference"}, ""),
+    (OPEN | {"margin": 0.02}, ""),
+    (OPEN | {"margin": 0.05}, FEW),
+])  # fmt: skip
+def test_a_note_says_why_a_verdict_is_not_that_of_its_interval(figures, says):
+    first, *others = notes_beside("interval", [difference(n_joint=4, **figures), difference("mrr", n_joint=4)])
+    assert first.startswith("the intervals of 4 comparisons hold together (Bonferroni)")
+    assert others == ([f"{says}: ndcg@10 of als"] if says else [])
+
+
+MARGIN = {"margin": 0.01, "p_test": "t", "p": 0.001}
+WAITING = difference(verdict="undecided", p=0.3, **WIDE)
+GATED = [
+    difference("mrr", verdict="undecided", p=0.3, n_joint=2),
+    difference("rr", n_joint=2, **OPEN | {"p": 0.3}, **WIDE),
+]
+FLIPPED = difference(p_test="sign_flip", p_sign_flip=0.001, p=0.001)
+HITS = difference("hit_rate@10", p_test="exact", p_sign_flip=1e-9, p=0.001)
+OF_TWO = [
+    difference(metric, model, n_joint=n) for metric, n in (("ndcg@10", 2), ("mrr", 4), ("rr", 4)) for model in ("als", "bpr")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "options"),
+    [
+        pytest.param(
+            [difference(n_joint=2, p_test="sign_flip", p_sign_flip=0.04, **WIDE), difference("mrr", n_joint=2)],
+            {"correction": "benjamini_hochberg"},
+            id="Benjamini and Hochberg have no steps of Holm",
+        ),
+        pytest.param([difference(p_test="exact", **OPEN)], {}, id="a single comparison is not corrected"),
+        pytest.param([WAITING, replace(GATED[0], n_joint=1)], HEADLINE, id="each metric alone, the headline first"),
+        pytest.param([WAITING, *GATED], HEADLINE, id="others are corrected beside a headline"),
+        pytest.param(
+            [WAITING, replace(GATED[0], p=0.4, p_test="exact"), GATED[1]], HEADLINE, id="a row that is open by its own p"
+        ),
+        pytest.param([FLIPPED, HITS, difference("mrr", p_test="exact", p=0.04)], HEADLINE, id="the least p"),
+        pytest.param([FLIPPED, HITS], {}, id="no headline limits p"),
+        pytest.param([FLIPPED, replace(HITS, model="bpr")], HEADLINE, id="a headline limits p of its own model"),
+        *(
+            pytest.param(
+                [difference(p_margin=0.001, **MARGIN), difference("mrr", p_margin=p_margin, **MARGIN)],
+                HEADLINE,
+                id=f"p of a margin is {p_margin} beside a headline",
+            )
+            for p_margin in (0.0005, 0.001)
+        ),
+        pytest.param(OF_TWO, HEADLINE, id="models share the error of a headline"),
+        pytest.param(OF_TWO[:2], HEADLINE, id="models share the error of a headline alone"),
+    ],
+)  # fmt: skip
+def test_notes_say_what_figures_are_corrected_for(golden, rows, options):
+    shown = repr(comparison_of(rows, **options))
+    golden("\n".join(line for line in shown.split("\n\n")[1].splitlines() if not line.startswith("lift")))
+
+
+def test_the_least_p_of_pairs_is_that_of_the_replicates(golden):
+    rows = (pair(p_randomised=0.001, p=0.001), pair("mrr", p_randomised=0.004))
+    golden(scene(pairs_of(rows, "randomised", 999), pairs_of(rows, "tukey", 999)))
+
+
+def test_intervals_are_wide_enough_for_several_comparisons_in_words():
+    assert joined_in_words([WAITING, *GATED]) == ", wide enough for both comparisons at once (ndcg@10: alone)"
+    assert joined_in_words(GATED) == ", wide enough for both comparisons at once"
+    assert joined_in_words([WAITING]) == ""
+
+
+def test_only_sessions_say_what_to_call_for_single_intervals():
+    compared = comparison_of([difference(n_joint=2), difference("mrr", n_joint=2)])
+    assert "to_pandas() also has each one alone" in repr(compared)
+    for text in (compared.to_text(), compared.to_markdown(), compared.to_latex()):
+        assert "the intervals of 2 comparisons hold together" in text
+        assert "to_pandas" not in text
+
+
+# --- funnels
+
+
+MEANS = {"ann": (0.75, 0.25, 0.0, 0.25, 0.9375), "rerank": (0.5, 0.375, 0.125, 0.5, 0.625)}
+
+
+def stage_row(stage, k, slice_="all", **others):
+    figures = {
+        name: row(f"{'ndcg' if name in FIGURES[3:] else name}@{k}", mean, slice=slice_, model=stage)
+        for name, mean in zip(FIGURES, MEANS[stage], strict=True)
+    }
+    return StageRow(stage, k, slice_, **figures | others)
+
+
+STAGES = [stage_row("ann", 100), stage_row("rerank", 5)]
+
+
+def test_a_funnel_in_tables_and_sentences(golden):
+    """The first stage adds nothing; slices stand below one another; odd intervals are named by their stage."""
+    german = [stage_row("ann", 100, "country=DE"), stage_row("rerank", 5, "country=DE")]
+    none = row("added@5", 0.0, no_interval="one user", interval_low=math.nan, interval_high=math.nan)
+    odd = replace(STAGES[1], added=none, reached=replace(STAGES[1].reached, interval_method="clopper_pearson"))
+    missing = {"interval_method": "", "no_interval": "not asked for"} | dict.fromkeys(
+        ("interval_low", "interval_high"), math.nan
+    )
+    plain = [replace(one, **{name: replace(getattr(one, name), **missing) for name in FIGURES}) for one in STAGES]
+    shown = (STAGES, [*STAGES, *german], [STAGES[0], odd], plain)
+    golden(scene(*(as_text(Document(funnel_tables(rows))) for rows in shown), *stages_in_words(STAGES)))
+
+
+def test_the_parts_of_a_bar_add_up_to_what_came_in_and_was_added():
+    bars = stage_bars(STAGES)
+    assert [(bar.place, bar.kept, bar.added, bar.lost) for bar in bars] == [
+        ("ann, first 100", 0.75, 0.0, 0.25),
+        ("rerank, first 5", 0.375, 0.125, 0.375),
+    ]
+    assert (bars[1].low, bars[1].high) == (0.48, 0.52)
+    assert [(each.series, each.place, each.value) for each in stage_estimates(STAGES)[2:]] == [
+        ("reached", "rerank, first 5", 0.5),
+        ("ceiling", "rerank, first 5", 0.625),
+    ]
+
+
+def test_a_record_of_a_stage_has_every_figure_with_its_ends():
+    record = STAGES[1].record()
+    assert (record["stage"], record["k"], record["slice"], record["metric"]) == ("rerank", 5, "all", "ndcg@5")
+    assert (record["lost"], record["lost_low"], record["lost_high"]) == pytest.approx((0.375, 0.355, 0.395))
+    assert set(FIGURES) <= set(record)
+    assert stage_row("ann", 100, recall=undefined("recall@100")).record()["n_users"] == 0
+
+
+# --- bounds of what is not judged
+
+
+LOWEST, HIGHEST = "ndcg(unjudged='lowest')@10", "ndcg(unjudged='highest')@10"
+BOUNDS = [row("ndcg@10", 0.4), row(LOWEST, 0.1), row(HIGHEST, 0.9, asked="ndcg@10 highest"), row("judged@10", 0.6)]
+
+
+def test_a_mean_has_the_bounds_of_its_own_model_slice_and_relevance():
+    others = [row(name, 0.2, slice="country=DE", model="als") for name in (LOWEST, HIGHEST)]
+    bounded = bounded_means([*BOUNDS, *others, row(LOWEST, 0.3, relevance="click")])
+    (mean,) = bounded.rows
+    assert (mean.metric, mean.mean, mean.lowest, mean.highest, mean.reached) == ("ndcg@10", 0.4, 0.1, 0.9, False)
+    assert (mean.residual, bounded.unbounded) == (0.8, ("judged@10",))
+    assert bounded_means(BOUNDS[:1]) is None
+    alike = [row(f"rr{side}", 0.5) for side in ("", "(unjudged='lowest')", "(unjudged='highest')")]
+    assert bounded_means(alike).rows[0].reached
+    nothing = bounded_means([row(name, math.nan) for name in ("ndcg@10", LOWEST, HIGHEST)])
+    assert math.isnan(nothing.rows[0].residual)
+
+
+def test_bounds_have_a_table_of_their_own_and_answer_to_their_own_names_alone(golden):
+    result = result_of(BOUNDS, {"": QUALITY})
+    golden(repr(result))
+    assert headline_keys(BOUNDS) == ["ndcg@10", "judged@10"]
+    assert headline_keys(BOUNDS[1:3]) == [LOWEST, HIGHEST]
+    assert result["nDCG @10"] == result["ndcg@10"] == 0.4
+    assert result["ndcg@10 highest"] == result["ndcg(unjudged=highest)@10"] == 0.9
+    assert [each.metric for each in chosen(BOUNDS, ["ndcg@10 highest", "judged@10"])] == [HIGHEST, "judged@10"]
+    with pytest.raises(UnknownMetricError):
+        _ = result["ndcg@10 lowest"]
+    with pytest.raises(InputError, match="bounds='unjudged'"):
+        _ = result_of(BOUNDS[:1]).bounds
+    assert [is_bound(each.definition) for each in BOUNDS] == [False, True, True, False]
+    assert not is_bound("a column with unjudged=lowest")
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_a_report_has_a_section_of_bounds(tmp_path):
+    page = result_of(BOUNDS, {"": QUALITY}).report(tmp_path / "report.html").read_text()
+    assert page.count("What is not judged") == 2  # the heading, and the list of headings
+    assert "unjudged=" not in page
+    without = result_of(BOUNDS[:1], {"": QUALITY}).report(tmp_path / "report.html").read_text()
+    assert "What is not judged" not in without
+
+
+# --- counts of users and rows
+
+
+def test_what_depends_on_predictions_is_added_up_over_models():
+    """Users and labels are the same for all models."""
+    added = {
+        "n_without_predictions", "n_hanging_on_ties", "n_predictions", "n_invalid_predictions", "n_duplicate_predictions", "n_excluded",
+        "n_infinite_scores", "n_left_out", "n_in_both", "n_labels_without_vector",
+    }  # fmt: skip
+    counts = {name: 10 + place for place, name in enumerate(QUALITY.to_dict())}
+    quality = QUALITY.with_counts(**counts)
+    together = type(quality).sum_of_models([quality, quality])
+    assert together.to_dict() == {name: count * (2 if name in added else 1) for name, count in counts.items()}
+
+
+def test_counts_that_are_0_for_all_models_are_only_counted():
+    nothing = dict.fromkeys(QUALITY.to_dict(), 0)
+    one, other = QUALITY.with_counts(**nothing), QUALITY.with_counts(**nothing | {"n_excluded": 3})
+    table = quality_table({"als": one, "popularity": other})
+    assert [[cell.text for cell in line] for line in table.rows] == [
+        ["users", "0", "0"], ["predictions", "0", "0"], ["labels", "0", "0"], ["predictions excluded", "0", "3"],
+    ]  # fmt: skip
+    assert [note.text for note in table.notes] == ["22 other counts are 0"]
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"n_without_labels": 20, "n_in_both": 240},
+        {"n_without_relevant": 1, "n_in_both": 300, "n_left_out": 1},
+        # A table of an earlier version does not say who of them has labels.
+        {"n_without_labels": 20, "n_without_predictions": 30},
+        {"n_without_labels": 300, "n_without_relevant": 300, "n_without_predictions": 3, "n_in_both": 0},
+        dict.fromkeys(("n_users", "n_without_relevant", "n_in_both", "n_hanging_on_ties"), 0),
+    ],
+    ids=["some without labels", "one left out", "unknown who has both", "nobody with labels", "no users"],
+)
+def test_a_share_of_users_says_of_which_users_it_is(golden, counts):
+    quality = DataQuality.of(**{"n_users": 300, "n_without_relevant": 30, "n_hanging_on_ties": 60, **counts})
+    golden("\n".join(note.text for note in quality_notes(quality)))
