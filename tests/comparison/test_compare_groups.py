@@ -37,6 +37,16 @@ def compared(frames=FRAMES, columns=METRICS, **options):
     return groups_of_frames(frames, columns, "control", **options)
 
 
+def blue(frames=FRAMES, metric="ndcg@10", **options):
+    """The row of blue against control."""
+    return compared(frames, **options)[metric, "blue"]
+
+
+def each(frames, **columns):
+    """All groups with a further column, made of each one's frame."""
+    return {name: frame.assign(**columns) for name, frame in frames.items()}
+
+
 def test_the_figures_are_those_of_welchs_test_for_few_users_with_holms_correction():
     found = compared()
     tests = {}
@@ -66,25 +76,38 @@ def test_no_split_of_the_users_changes_a_digit(options):
 
 
 def test_a_covariate_saves_variance_and_is_counted():
-    plain, found = compared()["ndcg@10", "blue"], compared(covariate="before")["ndcg@10", "blue"]
+    plain, found = blue(), blue(covariate="before")
     # A sequence has the errors of Welch's test, which the share is about; for one look few users count as more spread.
-    errors = [compared(covariate=each, sequential=True)["ndcg@10", "blue"].standard_error for each in ("before", None)]
+    errors = [blue(covariate=name, sequential=True).standard_error for name in ("before", None)]
     assert found.variance_saved == pytest.approx(1 - (errors[0] / errors[1]) ** 2)
     assert errors[0] < found.standard_error < plain.standard_error
     assert found.variance_saved > 0.4
     assert found.theta == pytest.approx(0.7, abs=0.1)
     with_value = [FRAMES[name][FRAMES[name].ndcg_at_10.notna()] for name in ("blue", "control")]
     assert found.n_without_covariate == sum(frame.before.isna().sum() for frame in with_value)
-    text = repr(compared(covariate="before"))
-    assert "the share of the difference's variance that before explains" in text
-    assert "users without it take its mean" in text
 
 
 def test_weights_weigh_means():
-    row = compared(weight="spend")["recall@5", "blue"]
+    row = blue(metric="recall@5", weight="spend")
     means = [np.average(FRAMES[name].recall_at_5, weights=FRAMES[name].spend) for name in ("blue", "control")]
     assert (row.mean, row.baseline_mean) == pytest.approx(means)
-    assert "users are weighted by spend" in repr(compared(weight="spend"))
+
+
+def test_it_prints_its_options_and_reads_as_frames_and_json(golden):
+    found = compared(margin={"ndcg@10": 0.5})
+    assert found["ndcg@10", "blue"].verdict == "no relevant difference"
+    assert [row["metric"] for row in json.loads(found.to_json())["rows"]] == ["ndcg@10"] * 2 + ["recall@5"] * 2
+    assert list(found.to_pandas()["group"]) == ["blue", "green"] * 2
+    assert found.to_latex().startswith("\\begin{table}")
+    assert len(found) == len(found.sentences) == 4
+    options = [
+        {},
+        {"weight": "spend"},
+        {"covariate": "before"},
+        {"sequential": True, "tightest_at": 300},
+        {"cluster": ("home",)},
+    ]
+    golden("\n---\n".join(repr(compared(HOMES, **one)).partition("\n\n")[2] for one in options))
 
 
 def sequence_width(n, level, rho_squared):
@@ -99,7 +122,7 @@ def test_a_confidence_sequence_is_that_of_its_theorem(weight):
     options = {"weight": weight, "sequential": True, "tightest_at": 300, "correction": "none"}
     users = {name: frame.assign(spend=1 + (frame.user % 4 == 0) / 2) for name, frame in FRAMES.items()}
     users["blue"] = users["blue"].assign(ndcg_at_10=1.15 * users["blue"].ndcg_at_10)
-    found = compared(users, **options)["ndcg@10", "blue"]
+    found = blue(users, **options)
     frames = [users[name].dropna(subset="ndcg_at_10") for name in ("blue", "control")]
     weights = [frame.spend.to_numpy() if weight else np.ones(len(frame)) for frame in frames]
     # Users of unequal weights count as Kish's number of users of equal ones.
@@ -117,31 +140,39 @@ def test_a_confidence_sequence_is_that_of_its_theorem(weight):
     assert sequence_width(n, 1 - found.p, rho_squared) == pytest.approx(z)
 
 
-def test_a_confidence_sequence_says_where_it_is_tightest_and_waits_for_100_users():
-    assert "tightest at 300 users" in repr(compared(sequential=True, tightest_at=300))
-    few = {name: frame.head(29) for name, frame in FRAMES.items()}
-    row = compared(few, sequential=True)["recall@5", "blue"]
-    assert row.no_interval == "a confidence sequence begins when blue has 100 users; it has 29"
-    assert (row.verdict, math.isnan(row.p)) == ("undecided", True)
-
-
 def test_a_confidence_sequence_waits_for_values_that_are_far_from_most():
     # 5 × (range / standard deviation)² users.
-    rare = {
-        name: frame.assign(
-            recall_at_5=np.where(np.arange(len(frame)) % 40 == 0, 1 / (1 + np.arange(len(frame)) % 3), 0.0)
-        )
-        for name, frame in FRAMES.items()
-    }
-    values = {name: frame.recall_at_5 for name, frame in rare.items()}
-    needed = {name: math.ceil(5 / each.var()) for name, each in values.items()}
-    row = compared(rare, sequential=True)["recall@5", "blue"]
+    def rare(frame):
+        return np.where(np.arange(len(frame)) % 40 == 0, 1 / (1 + np.arange(len(frame)) % 3), 0.0)
+
+    frames = each(FRAMES, recall_at_5=rare)
+    values = {name: frame.recall_at_5 for name, frame in frames.items()}
+    needed = {name: math.ceil(5 / column.var()) for name, column in values.items()}
     least = min(("blue", "control"), key=lambda name: len(values[name]) / needed[name])
+    row = blue(frames, "recall@5", sequential=True)
     assert row.no_interval == (
         f"a confidence sequence begins when {least} has {needed[least]:,} users, because few of its values are far from most; it has "
         f"{len(values[least])}"
     )
     assert (row.verdict, row.interval_method) == ("undecided", "confidence_sequence")
+
+
+def test_a_confidence_sequence_says_why_it_waits():
+    row = blue({name: frame.head(29) for name, frame in FRAMES.items()}, "recall@5", sequential=True)
+    assert row.no_interval == "a confidence sequence begins when blue has 100 users; it has 29"
+    assert (row.verdict, math.isnan(row.p)) == ("undecided", True)
+    equal = blue(each(FRAMES, ndcg_at_10=0.5), sequential=True)
+    assert equal.no_interval == "a confidence sequence begins when users differ; all of blue have the same value"
+    late = blue(HOMES, cluster=("home",), sequential=True)
+    assert late.no_interval == "a confidence sequence begins when control has 100 clusters; it has 39"
+    rng = np.random.default_rng(8)
+    unequal = each(FRAMES, spend=lambda frame: rng.lognormal(0, 1.5, len(frame)))
+    row = blue(unequal, weight="spend", sequential=True)
+    named = re.match(
+        r"a confidence sequence begins when (\w+) is as good as [\d,]+ users of equal weights", row.no_interval
+    )
+    weights = unequal[named[1]]["spend"][unequal[named[1]]["ndcg_at_10"].notna()]
+    assert f"as good as {weights.sum() ** 2 / (weights**2).sum():.1f}" in row.no_interval
 
 
 def test_few_users_and_odd_data_get_a_reason():
@@ -151,55 +182,53 @@ def test_few_users_and_odd_data_get_a_reason():
     }
     rows = compared(hits, {"hit_rate": "hit_rate"})
     assert rows["hit_rate", "blue"].interval_method == "mover"
-    assert rows["hit_rate", "blue"].interval_low > 0
-    assert rows["hit_rate", "blue"].interval_low < 0.4
+    assert 0 < rows["hit_rate", "blue"].interval_low < 0.4
     assert rows["hit_rate", "green"].no_interval == "green: one user has no spread"
     assert "no interval: hit_rate: green: one user has no spread" in repr(rows)
-    nobody = FRAMES | {"blue": FRAMES["blue"].assign(ndcg_at_10=math.nan)}
-    row = compared(nobody)["ndcg@10", "blue"]
-    assert (row.no_interval, row.n_users, row.verdict) == ("blue: no user has a value", 0, "undecided")
-    empty = FRAMES | {"blue": FRAMES["blue"].head(0)}
-    assert compared(empty)["ndcg@10", "blue"].no_interval == "blue: no user has a value"
+    for nobody in (FRAMES["blue"].assign(ndcg_at_10=math.nan), FRAMES["blue"].head(0)):
+        row = blue(FRAMES | {"blue": nobody})
+        assert (row.no_interval, row.n_users, row.verdict) == ("blue: no user has a value", 0, "undecided")
 
 
-def test_users_who_cannot_be_compared_are_counted():
-    both = FRAMES | {"blue": pd.concat([FRAMES["blue"], FRAMES["control"].head(3)])}
-    with pytest.raises(DataError, match="users in several groups: 3") as caught:
-        compared(both)
-    assert caught.value.counts == {"n_in_several_groups": 3}
-    twice = FRAMES | {"blue": pd.concat([FRAMES["blue"], FRAMES["blue"].head(2)])}
-    with pytest.raises(DataError, match="users with several rows in 'blue': 2"):
-        compared(twice)
-    spoilt = FRAMES | {"green": FRAMES["green"].assign(spend=[-1.0, math.nan] + [1.0] * 118)}
-    with pytest.raises(DataError, match="weights in 'green' that are negative, infinite or missing: 2"):
-        compared(spoilt, weight="spend")
-    with pytest.raises(InputError, match="more than 500 groups"):
-        compared({str(n): FRAMES["blue"].iloc[n % 200 : n % 200 + 1] for n in range(501)}, n_partitions=1)
+def joined(name, *others):
+    """The groups, one of them with further rows."""
+    return FRAMES | {name: pd.concat([FRAMES[name], *others])}
 
 
-def test_wrong_calls():
-    with pytest.raises(InputError, match="the baseline 'control' is not among the groups: 'blue', 'green'"):
-        compared({name: FRAMES[name] for name in ("blue", "green")})
-    with pytest.raises(InputError, match="nothing to compare it with"):
-        compared({"control": FRAMES["control"]})
-    with pytest.raises(OptionError, match="tightest_at must be a number of users from 1 on; got 0"):
-        compared(tightest_at=0)
-    with pytest.raises(OptionError, match="sequential must be one of True, False; got 'yes'"):
-        compared(sequential="yes")
+SPOILT = FRAMES | {"green": FRAMES["green"].assign(spend=[-1.0, math.nan] + [1.0] * 118)}
+MANY = {str(n): FRAMES["blue"].iloc[n % 200 : n % 200 + 1] for n in range(501)}
+
+
+@pytest.mark.parametrize(
+    ("frames", "options", "error", "says"),
+    [
+        (joined("blue", FRAMES["control"].head(3)), {}, DataError, "users in several groups: 3"),
+        (joined("blue", FRAMES["blue"].head(2)), {}, DataError, "users with several rows in 'blue': 2"),
+        (SPOILT, {"weight": "spend"}, DataError, "weights in 'green' that are negative, infinite or missing: 2"),
+        (MANY, {"n_partitions": 1}, InputError, "more than 500 groups"),
+        (
+            {name: FRAMES[name] for name in ("blue", "green")},
+            {},
+            InputError,
+            "the baseline 'control' is not among the groups: 'blue', 'green'",
+        ),
+        ({"control": FRAMES["control"]}, {}, InputError, "nothing to compare it with"),
+        (FRAMES, {"tightest_at": 0}, OptionError, "tightest_at must be a number of users from 1 on; got 0"),
+        (FRAMES, {"sequential": "yes"}, OptionError, "sequential must be one of True, False; got 'yes'"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(frames, options, error, says):
+    with pytest.raises(error, match=says) as caught:
+        compared(frames, **options)
+    assert "several groups" not in says or caught.value.counts == {"n_in_several_groups": 3}
+
+
+def test_rows_are_named_by_metric_and_group():
+    found = compared()
     with pytest.raises(UnknownMetricError, match="several rows match 'ndcg@10'"):
-        compared()["ndcg@10"]
+        found["ndcg@10"]
     with pytest.raises(UnknownMetricError, match="no row matches"):
-        compared()["mrr", "blue"]
-
-
-def test_the_forms_of_the_result():
-    found = compared(margin={"ndcg@10": 0.5})
-    assert found["ndcg@10", "blue"].verdict == "no relevant difference"
-    assert [row["metric"] for row in json.loads(found.to_json())["rows"]] == ["ndcg@10"] * 2 + ["recall@5"] * 2
-    assert list(found.to_pandas()["group"]) == ["blue", "green"] * 2
-    assert found.to_latex().startswith("\\begin{table}")
-    assert "corrected for 4 comparisons (holm)" in repr(found)
-    assert len(found) == len(found.sentences) == 4
+        found["mrr", "blue"]
 
 
 def households(frame, first, n, seed):
@@ -218,7 +247,7 @@ HOMES = {
 
 @pytest.mark.parametrize("weight", [None, "spend"])
 def test_clusters_have_the_error_of_least_squares_with_clusters(weight):
-    found = compared(HOMES, cluster=("home",), weight=weight)["ndcg@10", "blue"]
+    found = blue(HOMES, cluster=("home",), weight=weight)
     users = pd.concat(HOMES[name].assign(blue=float(name == "blue")) for name in ("blue", "control")).dropna(
         subset=["ndcg_at_10"]
     )
@@ -245,9 +274,8 @@ def test_clusters_have_the_error_of_least_squares_with_clusters(weight):
     assert (found.interval_low, found.interval_high) == pytest.approx(
         (found.difference - reach_, found.difference + reach_)
     )
-    assert found.standard_error > 1.2 * compared(HOMES, weight=weight)["ndcg@10", "blue"].standard_error
-    assert repr(compared(HOMES, cluster=("home",), n_partitions=5, weight=weight)["ndcg@10", "blue"]) == repr(found)
-    assert "intervals take clusters by home as independent" in repr(compared(HOMES, cluster=("home",)))
+    assert found.standard_error > 1.2 * blue(HOMES, weight=weight).standard_error
+    assert repr(blue(HOMES, cluster=("home",), n_partitions=5, weight=weight)) == repr(found)
 
 
 def test_households_with_users_in_both_groups_are_counted_and_allowed_for():
@@ -274,32 +302,13 @@ def test_clusters_that_are_few_or_unknown_or_beside_a_covariate():
     with pytest.warns(
         UserWarning, match="by home are few or unequal: at worst they are as good as 4.7 equal ones. With fewer than 30"
     ):
-        found = compared(few, cluster=("home",), covariate="before")["ndcg@10", "blue"]
+        found = blue(few, cluster=("home",), covariate="before")
     assert found.not_adjusted == "users come in clusters, and the adjustment takes users as independent"
-    assert (found.n_clusters, found.theta) == (5, pytest.approx(math.nan, nan_ok=True))
+    assert (found.n_clusters, math.isnan(found.theta)) == (5, True)
     one = {name: frame.assign(home=place) for place, (name, frame) in enumerate(HOMES.items())}
-    assert compared(one, cluster=("home",))["ndcg@10", "blue"].no_interval == "blue: one cluster has no spread"
-    unknown = {name: frame.assign(home=frame["home"].where(frame.index > 3)) for name, frame in HOMES.items()}
+    assert blue(one, cluster=("home",)).no_interval == "blue: one cluster has no spread"
+    unknown = each(HOMES, home=lambda frame: frame["home"].where(frame.index > 3))
     with pytest.raises(DataError, match=r"users without a value in the columns of clusters: 12 \(cluster=home\); fill"):
         compared(unknown, cluster=("home",))
-    assert "users without a cluster by home: 12; each counts as a cluster alone" in repr(
-        compared(unknown, cluster=("home",), keeps_without_cluster=True)
-    )
-    late = compared(HOMES, cluster=("home",), sequential=True)["ndcg@10", "blue"]
-    assert late.no_interval == "a confidence sequence begins when control has 100 clusters; it has 39"
-
-
-def test_a_confidence_sequence_of_equal_values_and_of_unequal_weights_says_why_it_waits():
-    equal = {name: frame.assign(ndcg_at_10=0.5) for name, frame in FRAMES.items()}
-    row = compared(equal, sequential=True)["ndcg@10", "blue"]
-    assert row.no_interval == "a confidence sequence begins when users differ; all of blue have the same value"
-    rng = np.random.default_rng(8)
-    unequal = {name: frame.assign(spend=rng.lognormal(0, 1.5, len(frame))) for name, frame in FRAMES.items()}
-    row = compared(unequal, weight="spend", sequential=True)["ndcg@10", "blue"]
-    assert re.match(
-        r"a confidence sequence begins when \w+ is as good as [\d,]+ users of equal weights", row.no_interval
-    )
-    weights = unequal["blue"]["spend"][unequal["blue"]["ndcg_at_10"].notna()]
-    assert (
-        f"as good as {weights.sum() ** 2 / (weights**2).sum():.1f}" in row.no_interval or "control" in row.no_interval
-    )
+    kept = repr(compared(unknown, cluster=("home",), keeps_without_cluster=True))
+    assert "users without a cluster by home: 12; each counts as a cluster alone" in kept

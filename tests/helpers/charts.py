@@ -53,7 +53,7 @@ def _channel(channel):
 
 def _short(value):
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return str(int(value)) if value.is_integer() else f"{value:.6g}"
     if isinstance(value, list):
         return f"[{', '.join(map(_short, value))}]"
     return value if isinstance(value, str) else json.dumps(value)

@@ -1,7 +1,6 @@
-"""Gates, without Spark: what is refused, what passes, and what is said."""
+"""Gates, without Spark: what passes, what is said, as scenes; and what is refused."""
 
 import math
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -27,156 +26,122 @@ def outcomes(settings, rows=ROWS, earlier=()):
     return check_gates(read_gates(settings), rows, earlier)
 
 
-def found(settings, rows=ROWS, earlier=()):
-    return [(one.name, one.passed) for one in outcomes(settings, rows, earlier)]
+def said(outcome):
+    """An outcome in a line: the figure, the condition, whether it passed and what was found, its value, limit and earlier run."""
+    verdict = "passed" if outcome.passed else "FAILED"
+    figures = f"{outcome.on} {outcome.value:.4g}, {outcome.rule} limit {outcome.limit:.4g}, earlier {outcome.earlier!r}"
+    return f"{outcome.name}: {outcome.condition}: {verdict}: {outcome.found} ({figures}, changed {outcome.changed!r})"
 
 
-def test_a_fixed_value_is_met_where_it_is_reached():
-    assert found({"ndcg@10": {"min": 0.31, "model": "als"}}) == [("ndcg@10 of als", True)]
-    assert found({"ndcg@10": {"min": 0.3100001, "model": "als"}}) == [("ndcg@10 of als", False)]
-    assert found({"percentile_rank": {"max": 0.4}}) == [("percentile_rank of als", True)]
-    assert found({"percentile_rank": {"max": 0.3999}}) == [("percentile_rank of als", False)]
+def checked(conditions, rows=ROWS, earlier=(), metric="ndcg@10"):
+    """The outcomes of gates on a metric, a line each; several conditions are gates of their own."""
+    gates = conditions if isinstance(conditions, list) else [conditions]
+    return [said(outcome) for one in gates for outcome in outcomes({metric: one}, rows, earlier)]
 
 
-def test_a_gate_is_on_the_mean_or_an_end_of_its_interval():
-    (one,) = outcomes({"ndcg@10": {"min": 0.3, "on": "ci_low", "model": "als"}})
-    assert (one.passed, one.value, one.limit, one.on) == (False, 0.29, 0.3, "ci_low")
-    assert one.condition == "lower end of the interval at least 0.3"
-    assert failed([one]) == ["ndcg@10 of als: lower end of the interval at least 0.3; found 0.29"]
-    assert found({"ndcg@10": {"max": 0.32, "on": "ci_high", "model": "als"}}) == [("ndcg@10 of als", False)]
+def of_rank(mean):
+    return [row("percentile_rank", mean)]
 
 
-def test_without_a_model_each_has_to_pass_and_slices_are_named():
-    assert found({"NDCG@10": {"min": 0.3}}) == [("ndcg@10 of als", True), ("ndcg@10 of pop", False)]
-    assert found({"ndcg@10": {"min": 0.3, "slice": "country=DE"}}) == [("ndcg@10 of als in country=DE", False)]
-    assert found({"ndcg@10": {"min": 0.3, "slice": "*"}}) == [
-        ("ndcg@10 of als in country=DE", False), ("ndcg@10 of als in country=FR", True),
-    ]  # fmt: skip
-    several = {"ndcg@10": {"min": 0.1}, "popularity stays low": {"metric": "ndcg@10", "max": 0.1, "model": "pop"}}
-    assert [passed for _, passed in found(several)] == [True, True, False]
-
-
-def test_what_is_not_there_fails_in_words():
-    (one,) = outcomes({"ndcg@10": {"min": 0.1, "slice": "country=JP"}})
-    assert (one.passed, one.found) == (False, "no such slice; the run has: country=DE, country=FR")
-    (one,) = outcomes({"ndcg@10": {"min": 0.1, "max_drop": 0.1, "model": "bert"}})
-    assert (one.found, one.condition) == ("no such model; the run has: 'als', 'pop'", "min 0.1, max_drop 0.1")
-    (one,) = outcomes({"recall@10": {"min": 0.1}})
-    assert (one.passed, one.found) == (False, "no such metric in the run")
-
-
-def test_an_undefined_figure_fails_in_words():
-    (one,) = outcomes({"ndcg@10": {"min": 0.0}}, [undefined()])
-    assert (one.passed, one.found) == (False, "undefined: no user has a value")
-    assert not outcomes({"ndcg@10": {"max_drop": 0.1}}, [undefined()])[0].passed
-    lone = row(interval_low=math.nan, interval_high=math.nan, no_interval="one user has no spread")
-    (one,) = outcomes({"ndcg@10": {"min": 0.0, "on": "ci_low"}}, [lone])
-    assert (one.passed, one.found) == (False, "undefined: one user has no spread")
-    (one,) = outcomes({"ndcg@10": {"min": 0.0}}, [row(mean=math.nan)])
-    assert one.found == "undefined: the mean is over all users, and some have none"
-
-
-def test_infinite_means_are_compared_too():
-    assert found({"ndcg@10": {"min": 0.0, "max": 1.0}}, [row(mean=math.inf)]) == [("ndcg@10", True), ("ndcg@10", False)]
-
-
-# --- the last good run
-
-
-def test_a_drop_is_from_the_newest_run_that_has_the_figure():
-    earlier = [("tuesday", row(mean=0.315)), ("monday", row(mean=0.5))]
-    (one,) = outcomes({"ndcg@10": {"max_drop": 0.005}}, [row(mean=0.31)], earlier)
-    # In binary fractions 0.315 − 0.31 is more than 0.005.
-    assert (one.passed, one.limit, one.earlier) == (True, 0.31, "tuesday")
-    (one,) = outcomes({"ndcg@10": {"max_drop": 0.0049}}, [row(mean=0.31)], earlier)
-    assert not one.passed
-    assert one.found == "0.31, after 0.315 in tuesday (-1.6%)"
-    assert one.condition == "mean at most 0.0049 below the last good run"
-
-
-def test_an_outcome_has_the_name_of_the_caller_and_the_label():
-    (one,) = outcomes({"MAP@10": {"min": 0.1}}, [replace(row("ap@10", mean=0.3), asked="map@10")])
-    assert (one.name, one.metric) == ("map@10", "ap@10")
-
-
-def test_a_share_is_of_the_last_figure_and_a_rise_is_for_what_should_be_small():
-    earlier = [("monday", row("percentile_rank", 0.4))]
-    for value, rule, passes in (
-        (0.392, {"max_drop_share": 0.02}, True),
-        (0.3919, {"max_drop_share": 0.02}, False),
-        (0.408, {"max_rise_share": 0.02}, True),
-        (0.4081, {"max_rise_share": 0.02}, False),
-        (0.41, {"max_rise": 0.01}, True),
-        (0.4101, {"max_rise": 0.01}, False),
-    ):
-        assert found({"percentile_rank": rule}, [row("percentile_rank", value)], earlier)[0][1] is passes, (value, rule)
-    negative = [("monday", row("tau_ap", -0.4))]
-    assert found({"tau_ap": {"max_drop_share": 0.1}}, [row("tau_ap", -0.44)], negative)[0][1]
-    assert not found({"tau_ap": {"max_drop_share": 0.1}}, [row("tau_ap", -0.45)], negative)[0][1]
-
-
-def test_ends_of_intervals_are_compared_with_their_like():
-    (one,) = outcomes({"ndcg@10": {"max_drop": 0.01, "on": "ci_low"}}, [row(mean=0.3)], [("monday", row(mean=0.3))])
-    assert (one.passed, one.value) == (True, pytest.approx(0.28))
-    assert one.limit == pytest.approx(0.27)
-
-
-def test_a_drop_since_other_labels_is_said_and_refused_on_request():
-    before = [
-        ("monday", row(mean=0.315, fingerprints={"labels": "a" * 32, "exclude": "1" * 32, "predictions": "b" * 32}))
-    ]
-    today = row(mean=0.315, fingerprints={"labels": "c" * 32, "exclude": "1" * 32, "predictions": "d" * 32})
-    with pytest.warns(UserWarning, match=r"labels changed since the run monday.*same_labels = true"):
-        (one,) = outcomes({"ndcg@10": {"max_drop": 0.01}}, [today], before)
-    assert (one.passed, one.changed) == (True, "labels")
-    assert one.found == "0.315, after 0.315 in monday; since then, labels changed"
-    (one,) = outcomes({"ndcg@10": {"max_drop": 0.01, "same_labels": True}}, [today], before)
-    assert not one.passed
-
-
-def test_other_predictions_are_no_change_and_unknown_labels_fail_on_request(recwarn):
-    gate, known = {"max_drop": 0.01, "same_labels": True}, {"labels": "a" * 32, "predictions": "b" * 32}
-    before = [("monday", row(mean=0.315, fingerprints=known))]
-    today = row(mean=0.31, fingerprints={**known, "predictions": "e" * 32})
-    assert [(one.passed, one.changed) for one in outcomes({"ndcg@10": gate}, [today], before)] == [(True, "")]
-    unknown = row(mean=0.31, fingerprints={})
-    (one,) = outcomes({"ndcg@10": gate}, [unknown], before)
-    assert (one.passed, one.changed) == (False, "")
-    assert one.found == (
-        "0.31, after 0.315 in monday (-1.6%); this run has no fingerprints, so nobody knows whether labels changed; evaluate it again, or "
-        "leave out same_labels for one run"
+ALS, RANK = {"model": "als"}, {"metric": "percentile_rank"}
+ON_LOW = {"min": 0.0, "on": "ci_low"}
+BEFORE = [("tuesday", row(mean=0.315)), ("monday", row(mean=0.5))]
+MONDAY, NEGATIVE = [("monday", of_rank(0.4)[0])], [("monday", row("tau_ap", -0.4))]
+HASHES = {"labels": "a" * 32, "exclude": "1" * 32, "predictions": "b" * 32}
+KNOWN = row(mean=0.315, fingerprints=HASHES)
+UNKNOWN = row(mean=0.31, fingerprints={})
+DROP, SAME = {"max_drop": 0.01}, {"max_drop": 0.01, "same_labels": True}
+SHARES = [
+    ("percentile_rank", conditions, value, MONDAY)
+    for conditions, values in (
+        ({"max_drop_share": 0.02}, (0.392, 0.3919)),
+        ({"max_rise_share": 0.02}, (0.408, 0.4081)),
+        ({"max_rise": 0.01}, (0.41, 0.4101)),
     )
-    (one,) = outcomes({"ndcg@10": gate}, [today], [("monday", unknown)])
-    assert (one.passed, "; the run monday has no fingerprints, so" in one.found) == (False, True)
-    assert outcomes({"ndcg@10": {"max_drop": 0.01}}, [unknown], before)[0].passed
-    assert outcomes({"ndcg@10": gate}, [unknown])[0].passed, "there is no earlier run"
+    for value in values
+] + [("tau_ap", {"max_drop_share": 0.1}, value, NEGATIVE) for value in (-0.44, -0.45)]
+OTHERS = [
+    {"definition": "ndcg(gain='binary')@10"}, {"dialect": "mllib"}, {"user_weight": "spend"}, ALS,
+    {"slice": "country=DE"}, {"relevance": "click"}, {"mean": math.nan},
+]  # fmt: skip
+OTHER_LEVEL = [("monday", row(mean=0.9, interval_level=0.99))]
+SCENES = {
+    "a fixed value is met where it is reached": lambda: checked([{"min": 0.31} | ALS, {"min": 0.3100001} | ALS])
+    + checked([{"max": 0.4}, {"max": 0.3999}], metric="percentile_rank"),
+    "an end of the interval": lambda: checked([{"min": 0.3, "on": "ci_low"} | ALS, {"max": 0.32, "on": "ci_high"} | ALS]),
+    "each model has to pass": lambda: checked({"min": 0.3}, metric="NDCG@10"),
+    "slices by name": lambda: checked([{"min": 0.3, "slice": "country=DE"}, {"min": 0.3, "slice": "*"}]),
+    "a gate with a name of its own": lambda: checked({"metric": "ndcg@10", "max": 0.1, "model": "pop"}, metric="popular"),
+    "what is not there": lambda: checked(
+        [{"min": 0.1, "slice": "country=JP"}, {"min": 0.1, "max_drop": 0.1, "model": "bert"}]
+    ) + checked({"min": 0.1}, metric="recall@10"),
+    "undefined figures": lambda: checked([{"min": 0.0}, {"max_drop": 0.1}], [undefined()])
+    + checked(ON_LOW, [row(interval_low=math.nan, interval_high=math.nan, no_interval="one user has no spread")])
+    + checked({"min": 0.0}, [row(mean=math.nan)]),
+    "infinite means": lambda: checked({"min": 0.0, "max": 1.0}, [row(mean=math.inf)]),
+    # In binary fractions 0.315 − 0.31 is more than 0.005.
+    "a drop since the newest run": lambda: checked(
+        [{"max_drop": 0.005}, {"max_drop": 0.0049}], [row(mean=0.31)], BEFORE
+    ),
+    "the name of the caller": lambda: checked(
+        {"min": 0.1}, [row("ap@10", mean=0.3, asked="map@10")], metric="MAP@10"
+    ),
+    "shares, rises and negative figures": lambda: [
+        line for metric, one, value, before in SHARES for line in checked(one, [row(metric, value)], before, metric)
+    ],
+    "a drop of an end": lambda: checked({"on": "ci_low"} | DROP, [row(mean=0.3)], [("monday", row(mean=0.3))]),
+    "other predictions are no change": lambda: checked(
+        SAME, [replace(KNOWN, fingerprints=HASHES | {"predictions": "e" * 32})], [("monday", KNOWN)]
+    ),
+    "unknown labels": lambda: checked([DROP, SAME], [UNKNOWN], [("monday", KNOWN)])
+    + checked(SAME, [KNOWN], [("monday", UNKNOWN)]) + checked(SAME, [UNKNOWN]),
+    "another figure is no earlier one": lambda: [
+        line
+        for other in OTHERS
+        for line in checked({"max_drop": 0.0}, [row(mean=0.1)], [("monday", row(**{"mean": 0.9, **other}))])
+    ],
+    "intervals of another level": lambda: checked(
+        [{"max_drop": 0.0, "on": "ci_low"}, {"max_drop": 0.0}], [row(mean=0.1)], OTHER_LEVEL
+    ),
+    "several relevances": lambda: [
+        line
+        for metric in ("ndcg@10", "ndcg@10 [buy]")
+        for line in checked(
+            {"min": 0.2}, [row(mean=0.3, relevance="click"), row(mean=0.1, relevance="buy")], metric=metric
+        )
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_outcomes_of_gates(golden, recwarn, name):
+    golden("\n".join(SCENES[name]()))
     assert not recwarn
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"definition": "ndcg(gain='binary')@10"}, {"dialect": "mllib"}, {"user_weight": "spend"}, {"model": "als"},
-        {"slice": "country=DE"}, {"relevance": "click"}, {"mean": math.nan},
-    ],
-)  # fmt: skip
-def test_another_figure_is_no_earlier_one_and_the_first_run_passes_with_a_word(other):
-    (one,) = outcomes({"ndcg@10": {"max_drop": 0.0}}, [row(mean=0.1)], [("monday", row(**{"mean": 0.9, **other}))])
-    assert (one.passed, one.found, one.earlier) == (True, "0.1; no earlier good run has this figure", "")
-    assert math.isnan(one.limit)
+def test_a_drop_since_other_labels_is_warned_of_and_refused_on_request(golden):
+    today = replace(KNOWN, fingerprints=HASHES | {"labels": "c" * 32, "predictions": "d" * 32})
+    with pytest.warns(UserWarning, match=r"labels changed since the run monday.*same_labels = true"):
+        golden("\n".join(checked([DROP, SAME], [today], [("monday", KNOWN)])))
 
 
-def test_intervals_of_another_level_are_another_figure():
-    earlier = [("monday", row(mean=0.9, interval_level=0.99))]
-    assert found({"ndcg@10": {"max_drop": 0.0, "on": "ci_low"}}, [row(mean=0.1)], earlier)[0][1]
-    assert not found({"ndcg@10": {"max_drop": 0.0}}, [row(mean=0.1)], earlier)[0][1]
+def test_failures_are_lines_and_outcomes_are_gates_of_a_report_and_need_no_spark():
+    (one,) = outcomes({"ndcg@10": {"min": 0.3, "on": "ci_low", "model": "als"}})
+    assert failed([one]) == ["ndcg@10 of als: lower end of the interval at least 0.3; found 0.29"]
+    assert isinstance(one, Gate)
+    code = "import sys, spark_rankeval.run_history.gates; print('pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 # --- what is refused
 
 
+SEQUENTIAL = {"sequential": True, "max_drop": 0.1}
+
+
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "words"),
     [
         ({"min": "0.3"}, "gate 'ndcg@10': min must be a number; found '0.3'"),
         ({"min": True}, "min must be a number; found True"),
@@ -190,12 +155,17 @@ def test_intervals_of_another_level_are_another_figure():
         ({"min": 0.3, "max": 0.2}, "min = 0.3 is above max = 0.2, so nothing can pass"),
         (0.3, "conditions must be a table, such as { min = 0.3 }; found 0.3"),
         ([{"min": 0.3}], "conditions must be a table"),
+        ({"sequential": 1, "max_drop": 0}, "sequential must be true or false; found 1"),
+        ({"sequential": True, "min": 0.1}, "sequential is about earlier runs; give at least one of max_drop"),
+        (SEQUENTIAL | {"min": 0.1}, "and slice; found min"),
+        (SEQUENTIAL | {"on": "ci_low", "same_labels": True}, "and slice; found on, same_labels"),
+        (SEQUENTIAL | {"gap": "country"}, "a gate with gap takes min, max, on and model; found"),
     ],
 )
-def test_wrong_gates_are_refused_with_what_is_allowed(given, said):
+def test_wrong_gates_are_refused_with_what_is_allowed(given, words):
     with pytest.raises(ConfigurationError) as caught:
         read_gates({"ndcg@10": given})
-    assert said in str(caught.value)
+    assert words in str(caught.value)
 
 
 def test_all_problems_are_named_at_once():
@@ -205,145 +175,95 @@ def test_all_problems_are_named_at_once():
         read_gates([0.3])
 
 
-def test_a_gate_of_an_unknown_metric_is_refused_before_anything_runs():
-    rules = read_gates({"MAP@10": {"min": 0.1}, "ndcg@10": {"min": 0.1}})
-    check_figures(rules, {"ap@10 [click]": "map@10 [click]", "headline": "headline", "ndcg@10": "ndcg@10"})
-    with pytest.raises(
-        ConfigurationError,
-        match=r"gate 'ndcg@10': the evaluation has no such metric; did you mean 'ndcg@5'\? it has: map@10, ndcg@5",
-    ):
-        check_figures(rules, {"ap@10": "map@10", "ndcg@5": "ndcg@5"})
-    check_figures([GateRule(metric="headline", min=0.1)], {"headline": "headline"})
-    with pytest.raises(ConfigurationError, match="needs an interval"):
-        check_figures([GateRule(metric="headline", min=0.1, on="ci_low")], {"headline": "headline"}, intervals=False)
+OF_SLICE, OF_MODEL = GateRule(metric="rr", min=0.1, slice="*"), GateRule(metric="rr", min=0.1, model="als")
+ON_CUSTOM, RR, CUSTOM = GateRule(metric="headline", min=0.1), {"rr": "rr"}, {"headline": "headline"}
+ASKED = read_gates({"MAP@10": {"min": 0.1}, "ndcg@10": {"min": 0.1}})
 
 
-def test_a_gate_of_a_slice_or_model_that_cannot_be_there_is_refused_before_anything_runs():
-    of_slice, of_model = GateRule(metric="rr", min=0.1, slice="*"), GateRule(metric="rr", min=0.1, model="als")
-    check_figures([of_slice, of_model], {"rr": "rr"})
-    check_figures([of_model], {"rr": "rr"}, models=["als", "pop"])
-    with pytest.raises(ConfigurationError, match=r"slice = '\*' needs slices; set by"):
-        check_figures([of_slice], {"rr": "rr"}, slices=False)
-    with pytest.raises(ConfigurationError, match="there is no model 'als'; there is: 'pop'"):
-        check_figures([of_model], {"rr": "rr"}, models=["pop"])
-    with pytest.raises(ConfigurationError, match="there is no model 'als'; the only model has no name"):
-        check_figures([of_model], {"rr": "rr"}, models=[""])
+def test_a_gate_that_can_be_met_is_taken():
+    check_figures(ASKED, {"ap@10 [click]": "map@10 [click]", "ndcg@10": "ndcg@10"} | CUSTOM)
+    check_figures([ON_CUSTOM], CUSTOM)
+    check_figures([OF_SLICE, OF_MODEL], RR)
+    check_figures([OF_MODEL], RR, models=["als", "pop"])
 
 
-def test_of_several_relevances_a_label_is_all_of_them():
-    rows = [row(mean=0.3, relevance="click"), row(mean=0.1, relevance="buy")]
-    assert found({"ndcg@10": {"min": 0.2}}, rows) == [("ndcg@10 [click]", True), ("ndcg@10 [buy]", False)]
-    assert found({"ndcg@10 [buy]": {"min": 0.2}}, rows) == [("ndcg@10 [buy]", False)]
+@pytest.mark.parametrize(
+    ("rules", "figures", "options", "words"),
+    [
+        (
+            ASKED,
+            {"ap@10": "map@10", "ndcg@5": "ndcg@5"},
+            {},
+            r"gate 'ndcg@10': the evaluation has no such metric; did you mean 'ndcg@5'\? it has: map@10, ndcg@5",
+        ),
+        ([replace(ON_CUSTOM, on="ci_low")], CUSTOM, {"intervals": False}, "needs an interval"),
+        ([OF_SLICE], RR, {"slices": False}, r"slice = '\*' needs slices; set by"),
+        ([OF_MODEL], RR, {"models": ["pop"]}, "there is no model 'als'; there is: 'pop'"),
+        ([OF_MODEL], RR, {"models": [""]}, "there is no model 'als'; the only model has no name"),
+    ],
+)
+def test_a_gate_of_what_cannot_be_there_is_refused_before_anything_runs(rules, figures, options, words):
+    with pytest.raises(ConfigurationError, match=words):
+        check_figures(rules, figures, **options)
 
 
-def test_outcomes_are_gates_of_a_report_and_need_no_spark():
-    assert all(isinstance(one, Gate) for one in outcomes({"ndcg@10": {"min": 0.3}}))
-    code = "import sys, spark_rankeval.run_history.gates; print('pyspark' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+# --- sequences of nights
 
 
 def night(mean, **others):
     """A row of 1,200 users whose standard error is 0.01."""
-    return row(mean=mean, effective_n_users=1200.0, standard_error=0.01, **others)
+    return row(mean=mean, **{"effective_n_users": 1200.0, "standard_error": 0.01} | others)
 
 
 def nightly(tonight, earlier, **conditions):
     """The outcome of a sequential gate, after runs in the order of nights."""
-    rows = [(f"night-{number}", night(mean)) for number, mean in enumerate(earlier, 1)]
+    rows = [(f"night-{n}", one if hasattr(one, "mean") else night(one)) for n, one in enumerate([*earlier, tonight], 1)]
     gate = {"ndcg@10": {"sequential": True, **(conditions or {"max_drop": 0.0})}}
-    (outcome,) = outcomes(gate, [tonight if hasattr(tonight, "mean") else night(tonight)], rows[::-1])
+    (outcome,) = outcomes(gate, [rows[-1][1]], rows[-2::-1])
     return outcome
 
 
 # Twenty nights without a trend.
 STEADY = [0.3 + 0.005 * (-1) ** number for number in range(20)]
+FEW = {"effective_n_users": 5.0}
+NIGHTS = {
+    "one lower night is no drop": (0.28, STEADY),
+    "seven are": (0.28, STEADY + 6 * [0.28]),
+    "a night that is good again": (0.3, STEADY + 6 * [0.28]),
+    "a night far below": (0.1, STEADY),
+    "a sequence begins after some nights": (0.1, STEADY[:13]),
+    "after one night": (0.1, STEADY[:1]),
+    "the first night": (0.1, []),
+    "nights of few users": (night(0.1, **FEW), [night(0.3, **FEW)] * 20),
+    "no standard error": (night(0.3, standard_error=math.nan), STEADY),
+    "no user": (undefined(), STEADY),
+    "clusters are the users of a sequence": [night(m, cluster="person", effective_n_clusters=10.0) for m in (0.1, *STEADY)],
+}  # fmt: skip
 
 
-def test_a_sequential_gate_adds_nights_up():
-    assert not outcomes({"ndcg@10": {"max_drop": 0.005}}, [night(0.28)], [("before", night(0.3))])[0].passed
-    once = nightly(0.28, STEADY)
-    assert (once.passed, once.rule, once.on) == (True, "max_drop", "mean")
-    again = nightly(0.28, STEADY + 6 * [0.28])
-    assert not again.passed
-    assert again.condition == "mean at most 0 below the good runs before, at all looks together"
-    assert again.found.startswith(
-        "0.28 in the 7 runs since night-21, after 0.3 in the 20 before (-6.7%); at least 0.28"
-    )
-    assert again.found.endswith(
-        " passes; one standard error, 0.01, in place of 0 would pass: users who come back may explain it"
-    )
-    assert (again.value, again.earlier) == (pytest.approx(0.28), "night-20")
-    assert again.value < again.limit < 0.3
-    # A night that is good again.
-    assert nightly(0.3, STEADY + 6 * [0.28]).passed
-
-
-def test_a_sequential_gate_allows_a_drop_or_a_rise():
-    assert nightly(0.2, STEADY + 6 * [0.2], max_drop=0.11).passed
-    assert not nightly(0.2, STEADY + 6 * [0.2], max_drop=0.05).passed
-    assert nightly(0.2, STEADY + 6 * [0.2], max_drop_share=0.4).passed
-    assert not nightly(0.2, STEADY + 6 * [0.2], max_drop_share=0.1).passed
-    assert nightly(0.2, STEADY + 6 * [0.2], max_rise=0.0).passed
-    rise = nightly(0.4, STEADY + 6 * [0.4], max_rise_share=0.1)
-    assert not rise.passed
-    assert 0.33 < rise.limit < rise.value == pytest.approx(0.4)
-    assert nightly(0.4, STEADY + 6 * [0.4], max_rise_share=0.4).passed
-    below = [mean - 0.6 for mean in STEADY]
-    assert not nightly(-0.4, below + 6 * [-0.4], max_drop_share=0.1).passed
-    assert nightly(-0.4, below + 6 * [-0.4], max_drop_share=0.4).passed
-
-
-def test_a_drop_of_one_night_is_one_of_this_run():
-    outcome = nightly(0.1, STEADY, max_drop=0.005)
-    assert not outcome.passed
-    assert outcome.found.startswith("0.1 in this run, after 0.3 in the 20 before (-67%); at least 0.2")
-    assert outcome.found.endswith(" passes")
-
-
-def test_a_sequential_gate_without_a_sequence_says_why():
-    early = nightly(0.1, STEADY[:13])
-    assert (early.passed, math.isnan(early.limit)) == (True, True)
-    assert early.found == "0.1; a sequence begins after 14 good runs with this figure; there are 13"
-    assert nightly(0.1, STEADY[:1]).found.endswith("there is 1")
-    assert "14" in nightly(0.1, []).found
-    few = [(f"night-{number}", replace(night(0.3), effective_n_users=5.0)) for number in range(20)]
-    (outcome,) = outcomes(
-        {"ndcg@10": {"max_drop": 0.0, "sequential": True}}, [replace(night(0.1), effective_n_users=5.0)], few
-    )
-    assert (outcome.passed, outcome.found) == (
-        True, "0.1; a sequence begins when values of more users tell how much they vary",
-    )  # fmt: skip
-    without = nightly(replace(night(0.3), standard_error=math.nan), STEADY)
-    assert (without.passed, without.found) == (
-        False, "0.3; no standard error of users' values, which a sequence needs",
-    )  # fmt: skip
-    assert not nightly(undefined(), STEADY).passed
-
-
-def test_clusters_are_the_users_of_a_sequence():
-    rows = [night(mean, cluster="person", effective_n_clusters=10.0) for mean in (*STEADY, 0.1)]
-    gate, earlier = {"ndcg@10": {"max_drop": 0.0, "sequential": True}}, list(enumerate(rows[:-1]))[::-1]
-    (outcome,) = outcomes(gate, rows[-1:], [(str(number), each) for number, each in earlier])
-    assert outcome.found.endswith("tell how much they vary")
+@pytest.mark.parametrize("name", NIGHTS)
+def test_a_sequential_gate_adds_nights_up(golden, name):
+    tonight, *others = NIGHTS[name]
+    golden(said(nightly(tonight, others[0] if isinstance(others[0], list) else others)))
 
 
 @pytest.mark.parametrize(
-    ("conditions", "problem"),
+    ("value", "conditions", "passes"),
     [
-        ({"sequential": 1, "max_drop": 0}, "sequential must be true or false; found 1"),
-        ({"sequential": True, "min": 0.1}, "sequential is about earlier runs; give at least one of max_drop"),
-        ({"sequential": True, "max_drop": 0.1, "min": 0.1}, "and slice; found min"),
-        (
-            {"sequential": True, "max_drop": 0.1, "on": "ci_low", "same_labels": True},
-            "and slice; found on, same_labels",
-        ),
-        (
-            {"sequential": True, "max_drop": 0.1, "gap": "country"},
-            "a gate with gap takes min, max, on and model; found",
-        ),
+        (0.2, {"max_drop": 0.11}, True),
+        (0.2, {"max_drop": 0.05}, False),
+        (0.2, {"max_drop_share": 0.4}, True),
+        (0.2, {"max_drop_share": 0.1}, False),
+        (0.2, {"max_rise": 0.0}, True),
+        (0.4, {"max_rise_share": 0.1}, False),
+        (0.4, {"max_rise_share": 0.4}, True),
+        (-0.4, {"max_drop_share": 0.1}, False),
+        (-0.4, {"max_drop_share": 0.4}, True),
     ],
 )
-def test_a_sequential_gate_that_cannot_be_is_refused(conditions, problem):
-    with pytest.raises(ConfigurationError, match=re.escape(problem)):
-        read_gates({"ndcg@10": conditions})
+def test_a_sequential_gate_allows_a_drop_or_a_rise(value, conditions, passes):
+    before = [math.copysign(mean, value) for mean in STEADY]
+    outcome = nightly(value, before + 6 * [value], **conditions)
+    assert outcome.passed == passes
+    if conditions == {"max_rise_share": 0.1}:
+        assert 0.33 < outcome.limit < outcome.value == pytest.approx(0.4)

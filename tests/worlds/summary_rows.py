@@ -51,7 +51,8 @@ def difference(metric="ndcg@10", model="als", value=0.03, **others):
         "joint_high": value + 0.015, "n_joint": 1, "lift_low": (value - 0.015) / 0.25, "lift_high": (value + 0.015) / 0.25,
         "no_lift": "", "p_t": 0.0001,
         "p_sign_flip": 0.0002, "p": 0.0004, "cohens_d": value / 0.2, "wins": 500, "ties": 400, "losses": 300,
-        "margin": 0.0, "larger_is_better": True, "verdict": "better", "sentence": f"{model} is {others.get('verdict', 'better')} on {metric}.",
+        "margin": 0.0, "larger_is_better": True, "verdict": "better",
+        "sentence": f"{model} is {others.get('verdict', 'better')} on {metric}.",
     }  # fmt: skip
     return ComparisonRow(**(figures | others))
 
