@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import fields, replace
 from fractions import Fraction
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from helpers.descriptions import descriptions_of
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.clusters import correction, degrees_of_freedom, sizes_of
 from scipy import stats
@@ -61,6 +62,16 @@ def clustered(hashes, values, weights=None, **others):
     sums.add(sums_by_cluster(hashes, starts, values[:, None], None if weights is None else weights[:, None]))
     (figures,) = descriptions_of(accumulator.state(), options, clusters_of(sums.state()))
     return row_of_figures(figures, weights, cluster="person", **others)
+
+
+def known(found):
+    """All of a row that sums tell, to the last bit, as text."""
+    return {name: repr(value) for name, value in vars(found).items() if name not in UNKNOWN}
+
+
+def merge(*rows):
+    (found,) = merged_rows({f"day {place}": [one] for place, one in enumerate(rows)})
+    return found
 
 
 def week(n_people, seed=0, *, weighted=False):
@@ -139,84 +150,106 @@ def test_sums_of_clusters_that_cannot_be_read_are_refused(text):
         merge(fine, spoilt)
 
 
-def known(found):
-    """All of a row that sums tell, to the last bit, as text."""
-    return {name: repr(value) for name, value in vars(found).items() if name not in UNKNOWN}
+def rng(seed):
+    return np.random.default_rng(seed)
 
 
-def merge(*rows):
-    (found,) = merged_rows({f"day {place}": [one] for place, one in enumerate(rows)})
-    return found
+SHARES = [rng(9).random(500), [], rng(8).random(3), [0.25]]
+DAYS = {
+    "shares": SHARES,
+    "undefined": [np.where(rng(7).random(200) < 0.3, np.nan, rng(6).random(200)), np.full(3, np.nan), rng(5).random(50)],
+    "nobody": [[], np.full(2, np.nan)],
+    "one user": [[0.1], [np.nan]],
+    "no spread": [np.full(7, 0.1), np.full(30, 0.1)],
+    "tiny and large": [rng(4).random(90) * 2.0**-40, rng(3).random(90) * 1e9, -rng(2).random(3) * 1e30],
+    "zeros of both signs": [[0.0], [-0.0]],
+    "hits": [[0.0, 1.0, 1.0], [0.0, 0.0]],
+    "hits and other shares": [[0.0, 1.0, 1.0], [0.0, 0.0], [0.5, 0.25]],
+    "one mean over all users": [[0.5, np.nan], [0.5, 0.25]],
+}  # fmt: skip
+ALIKE = {"no spread": 2.0, "hits": 2.0, "hits and other shares": 2.0}
 
 
-def days():
-    rng = np.random.default_rng(9)
-    shares = [rng.random(500), np.array([]), rng.random(3), np.array([0.25])]
-    return {
-        "shares": shares,
-        "undefined": [np.where(rng.random(200) < 0.3, np.nan, rng.random(200)), np.full(3, np.nan), rng.random(50)],
-        "nobody": [np.array([]), np.full(2, np.nan)],
-        "one user": [np.array([0.1]), np.array([np.nan])],
-        "no spread": [np.full(7, 0.1), np.full(30, 0.1)],
-        "tiny and large": [rng.random(90) * 2.0**-40, rng.random(90) * 1e9, -rng.random(3) * 1e30],
-    }
+def whole(parts, weights=None, **others):
+    return summary_of(np.concatenate(parts), weights, **others)
 
 
-@pytest.mark.parametrize("name", days())
-def test_parts_add_up_to_the_whole_to_the_last_bit(name):
-    parts = days()[name]
-    assert known(merge(*map(summary_of, parts))) == known(summary_of(np.concatenate(parts)))
-
-
-@pytest.mark.parametrize("name", days())
-def test_weighted_ones_do_too(name):
-    parts = days()[name]
-    rng = np.random.default_rng(3)
-    weights = [rng.choice([0.0, 0.5, 1.0, 3.7], len(part)) for part in parts]
-    merged = merge(*(summary_of(part, weight) for part, weight in zip(parts, weights, strict=True)))
-    assert known(merged) == known(summary_of(np.concatenate(parts), np.concatenate(weights)))
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize("name", DAYS)
+def test_parts_add_up_to_the_whole_to_the_last_bit(name, weighted):
+    parts, others = [np.asarray(part, float) for part in DAYS[name]], {"over_all": name.startswith("one mean")}
+    weights = [None] * len(parts)
+    if weighted:
+        weights = [rng(3).choice([0.0, 0.5, 1.0, 3.7], len(part)) for part in parts]
+        weights = [np.full(len(part), ALIKE[name]) for part in parts] if name in ALIKE else weights
+    days = [summary_of(part, weight, **others) for part, weight in zip(parts, weights, strict=True)]
+    expected = known(whole(parts, np.concatenate(weights) if weighted else None, **others))
+    assert known(merge(*days)) == expected
+    assert known(merge(merge(*days[:-1]), days[-1])) == expected, "weeks add up to months"
 
 
 @settings(deadline=None)
-@example([[0.0], [-0.0]])
 @given(st.lists(st.lists(st.floats(-1e6, 1e6), max_size=4), min_size=1, max_size=4))
 def test_so_do_any_numbers(parts):
-    merged = merge(*(summary_of(np.array(part)) for part in parts))
-    assert known(merged) == known(summary_of(np.concatenate([np.array(part) for part in parts])))
+    arrays = [np.array(part) for part in parts]
+    assert known(merge(*map(summary_of, arrays))) == known(whole(arrays))
 
 
-def test_weeks_add_up_to_months():
-    parts = days()["shares"]
-    weeks = [merge(*map(summary_of, parts[:2])), merge(*map(summary_of, parts[2:]))]
-    assert known(merge(*weeks)) == known(summary_of(np.concatenate(parts)))
+@pytest.mark.parametrize(
+    ("parts", "weights", "methods"),
+    [
+        (DAYS["hits"], None, ["clopper_pearson", "clopper_pearson", "clopper_pearson"]),
+        ([*DAYS["hits"], [0.5, 0.25]], None, ["clopper_pearson", "clopper_pearson", "t", "t"]),
+        ([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]], [2.0, 2.0, 2.0], ["clopper_pearson"] * 3),
+        ([[0.0, 1.0, 1.0], [1.0, 0.0, 0.5]], [2.0, 2.0, 2.0], ["clopper_pearson", "t", "t"]),
+        ([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]], [1.0, 2.0, 3.0], ["clopper_pearson"] * 3),
+    ],
+)
+def test_days_of_shares_merge_whatever_interval_each_allows(parts, weights, methods):
+    days = [summary_of(part, weights) for part in parts]
+    assert [day.interval_method for day in (*days, merge(*days))] == methods
+    assert known(merge(*days)) == known(whole(parts, None if weights is None else weights * len(parts)))
+
+
+@pytest.mark.parametrize(
+    ("size", "mean", "std"), [(1e-160, math.nan, math.nan), (1e-100, 7 / 3, math.nan), (1e-60, 7 / 3, 0.9)]
+)
+def test_of_weighted_values_too_small_for_exact_sums_nothing_is_said(size, mean, std):
+    parts, weights = [np.array([1.0, 3.0, 2.0]) * size] * 2, [1.0, 3.0, 2.0]
+    expected = whole(parts, weights * 2)
+    assert known(merge(*(summary_of(part, weights) for part in parts))) == known(expected)
+    assert expected.mean / size == pytest.approx(mean, nan_ok=True)
+    assert math.isnan(expected.std) == bool(expected.no_interval) == math.isnan(std)
 
 
 def test_what_sums_do_not_tell_is_nan():
-    merged = merge(*(summary_of(part, ci="bca") for part in days()["shares"]))
+    merged = merge(*(summary_of(part, ci="bca") for part in SHARES))
     assert math.isnan(merged.median)
     assert list(merged.quantiles) == [0.5]
     assert all(map(math.isnan, (*merged.quantiles.values(), merged.interval_low, merged.interval_high)))
     assert (merged.interval_method, merged.no_interval) == ("bca", NO_BOOTSTRAP)
     assert not math.isnan(merged.standard_error)
-
-
-def test_a_mean_over_all_users_stays_undefined():
-    parts = [np.array([0.5, np.nan]), np.array([0.5, 0.25])]
-    merged = merge(*(summary_of(part, over_all=True) for part in parts))
-    assert known(merged) == known(summary_of(np.concatenate(parts), over_all=True))
-    assert math.isnan(merged.mean)
+    over_all = merge(*(summary_of(part, over_all=True) for part in DAYS["one mean over all users"]))
+    assert math.isnan(over_all.mean)
 
 
 def test_slices_and_models_merge_by_name_and_an_absent_one_has_no_users():
-    values = np.array([0.5, 0.25])
-    first = [summary_of(values, model="als"), summary_of(values, model="als", slice_="country=FR")]
-    second = [
-        summary_of(values, model=model, slice_=name) for model in ("als", "pop") for name in ("all", "country=DE")
-    ]
-    found = merged_rows({"monday": first, "tuesday": second})
-    assert [(one.model, one.slice, one.n_users) for one in found] == [
+    monday, tuesday = (
+        [summary_of([0.5, 0.25], model=model, slice_=name) for model, name in names]
+        for names in (
+            [("als", "all"), ("als", "country=FR")],
+            [(model, name) for model in ("als", "pop") for name in ("all", "country=DE")],
+        )
+    )
+    merged = merged_rows({"monday": monday, "tuesday": tuesday})
+    assert [(one.model, one.slice, one.n_users) for one in merged] == [
         ("als", "all", 4), ("als", "country=DE", 2), ("als", "country=FR", 2), ("pop", "all", 2), ("pop", "country=DE", 2),
     ]  # fmt: skip
+
+
+UNREADABLE = "ndcg@10 has moments that cannot be read"
+ONE = summary_of([0.5, 0.25])
+GERMAN, BOTH = replace(ONE, slice="country=DE"), replace(ONE, slice="country='a, b', device=ios")
 
 
 @pytest.mark.parametrize(
@@ -233,21 +266,25 @@ def test_slices_and_models_merge_by_name_and_an_absent_one_has_no_users():
         ({"over_all": True}, "its over_all is False in day 0, and True"),
         ({"metric": "map@10"}, "the metrics differ: ndcg@10 in day 0, and map@10 in day 1"),
         ({"moments": ""}, "ndcg@10 has no moments in day 1"),
-        ({"moments": "0.5"}, "ndcg@10 has moments that cannot be read"),
-        ({"moments": '{"y":"0.5"}'}, "ndcg@10 has moments that cannot be read"),
-        ({"moments": '{"y":1}'}, "ndcg@10 has moments that cannot be read"),
-        ({"moments": '{"y":"1p99999999999"}'}, "ndcg@10 has moments that cannot be read"),
-        ({"moments": '{"y":"1p-99999999999"}'}, "ndcg@10 has moments that cannot be read"),
-        ({"moments": f'{{"y":"1p{"9" * 5000}"}}'}, "ndcg@10 has moments that cannot be read"),
-        ({"moments": f'{{"y":"{"f" * 5000}p0"}}'}, "ndcg@10 has moments that cannot be read"),
-        ({"moments": "[" * 100_000}, "ndcg@10 has moments that cannot be read"),
+        *(
+            ({"moments": text}, UNREADABLE)
+            for text in (
+                "0.5",
+                '{"y":"0.5"}',
+                '{"y":1}',
+                '{"y":"1p99999999999"}',
+                '{"y":"1p-99999999999"}',
+                f'{{"y":"1p{"9" * 5000}"}}',
+                f'{{"y":"{"f" * 5000}p0"}}',
+                "[" * 100_000,
+            )
+        ),
         ({"moments": '{"y":"1p1200"}'}, "ndcg@10 has moments that no users can have"),
     ],
 )
 def test_what_is_not_the_same_figure_is_refused(other, said):
-    one = summary_of([0.5, 0.25])
-    with pytest.raises(MergeError, match=said.replace("(", r"\(").replace(")", r"\)")) as caught:
-        merge(one, replace(one, **other))
+    with pytest.raises(MergeError, match=re.escape(said)) as caught:
+        merge(ONE, replace(ONE, **other))
     assert len(str(caught.value)) < 400
 
 
@@ -258,30 +295,20 @@ def test_weighted_sums_that_no_users_have_are_refused(sums):
         merge(weighted, weighted)
 
 
-def test_days_that_were_not_parted_alike_are_refused():
-    one = summary_of([0.5, 0.25])
-    by_country, by_both = replace(one, slice="country=DE"), replace(one, slice="country='a, b', device=ios")
-    with pytest.raises(MergeError, match="part the users differ: none in a, and country in b"):
-        merged_rows({"a": [one], "b": [one, by_country]})
-    with pytest.raises(MergeError, match="country in a, and country and device in b"):
-        merged_rows({"a": [one, by_country], "b": [one, by_both]})
-    nobody = summary_of([])
-    assert len(merged_rows({"a": [nobody], "b": [one, by_country]})) == 2
-
-
-def test_a_row_that_stands_twice_and_a_summary_without_rows_are_refused():
-    one = summary_of([0.5])
-    with pytest.raises(MergeError, match=r"ndcg@10 of country=DE appears twice in a"):
-        merged_rows({"a": [one, *2 * [replace(one, slice="country=DE")]]})
-    with pytest.raises(MergeError, match="b has no row"):
-        merged_rows({"a": [one], "b": []})
-
-
-def test_values_too_large_for_exact_sums_are_not_merged():
-    large = summary_of([2.0**300, 1.0])
-    assert large.moments == ""
-    with pytest.raises(MergeError, match="too large for exact sums"):
-        merge(large, large)
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ([ONE], [ONE, GERMAN], "part the users differ: none in a, and country in b"),
+        ([ONE, GERMAN], [ONE, BOTH], "country in a, and country and device in b"),
+        ([ONE, GERMAN, GERMAN], None, "ndcg@10 of country=DE appears twice in a"),
+        ([ONE], [], "b has no row"),
+        ([summary_of([2.0**300, 1.0])], [summary_of([2.0**300, 1.0])], "too large for exact sums"),
+    ],
+)
+def test_days_that_were_not_parted_alike_or_are_no_summaries_are_refused(first, second, said):
+    with pytest.raises(MergeError, match=said):
+        merged_rows({"a": first} | ({} if second is None else {"b": second}))
+    assert len(merged_rows({"a": [summary_of([])], "b": [ONE, GERMAN]})) == 2
 
 
 # --- as they are stored
@@ -309,19 +336,17 @@ def test_a_row_of_figures_has_the_fields_of_its_class_and_no_other():
 
 
 def test_a_row_reads_back_from_the_table_of_metrics():
-    one = summary_of([0.1, 0.7, np.nan])
+    one, nobody = summary_of([0.1, 0.7, np.nan]), summary_of([])
     assert set(METRICS.names) - {TIME} == set(vars(one)) - {"standard", "standard_mean"}
     record = metrics_record(one)
-    assert repr(row_of(record)) == repr(one)
     nulls = {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in record.items()}
-    assert repr(row_of(nulls)) == repr(one)
+    assert repr(row_of(record)) == repr(row_of(nulls)) == repr(one)
     over_all = replace(one, over_all=True)
     assert repr(row_of(metrics_record(over_all))) == repr(over_all)
     earlier = {name: value for name, value in record.items() if name not in ("moments", "over_all", "no_interval")}
     assert row_of(earlier) == replace(one, moments="")
-    of_nobody = summary_of([])
-    record = metrics_record(of_nobody)
-    assert row_of(record).no_interval == of_nobody.no_interval == "no user"
+    record = metrics_record(nobody)
+    assert row_of(record).no_interval == nobody.no_interval == "no user"
     assert row_of(record | {"no_interval": None}).no_interval == "the table of metrics does not say why"
     with pytest.raises(InputError, match=r'some runs have no n_users: .*option\("mergeSchema", True\)'):
         row_of(record | {"n_users": None})
@@ -337,62 +362,23 @@ def test_a_sum_reads_back_to_the_last_bit_and_has_one_text(whole, power):
     assert as_text({"y": value * 4 / 4}) == text
 
 
-def test_days_of_shares_and_of_other_values_merge_whatever_interval_each_allows():
-    parts = [np.array([0.0, 1.0, 1.0]), np.array([0.0, 0.0]), np.array([0.5, 0.25])]
-    days_of = [summary_of(part) for part in parts]
-    assert [day.interval_method for day in days_of] == ["clopper_pearson", "clopper_pearson", "t"]
-    assert known(merge(*days_of[:2])) == known(summary_of(np.concatenate(parts[:2])))
-    assert known(merge(*days_of)) == known(summary_of(np.concatenate(parts)))
-    assert merge(*days_of).interval_method == "t"
-
-
-@pytest.mark.parametrize(
-    ("weights", "last", "method"),
-    [([2.0, 2.0, 2.0], 0.0, "clopper_pearson"), ([2.0, 2.0, 2.0], 0.5, "t"), ([1.0, 2.0, 3.0], 0.0, "clopper_pearson")],
-)
-def test_days_of_weighted_shares_merge_as_well(weights, last, method):
-    parts = [np.array([0.0, 1.0, 1.0]), np.array([1.0, 0.0, last])]
-    found = merge(*(summary_of(part, weights) for part in parts))
-    assert found.interval_method == method
-    assert known(found) == known(summary_of(np.concatenate(parts), weights * 2))
-
-
-@pytest.mark.parametrize(
-    ("size", "mean", "std"), [(1e-160, math.nan, math.nan), (1e-100, 7 / 3, math.nan), (1e-60, 7 / 3, 0.9)]
-)
-def test_of_weighted_values_too_small_for_exact_sums_nothing_is_said(size, mean, std):
-    parts, weights = [np.array([1.0, 3.0, 2.0]) * size] * 2, [1.0, 3.0, 2.0]
-    found = merge(*(summary_of(part, weights) for part in parts))
-    expected = summary_of(np.concatenate(parts), weights * 2)
-    assert known(found) == known(expected)
-    assert expected.mean / size == pytest.approx(mean, nan_ok=True)
-    assert math.isnan(expected.std) == math.isnan(std)
-    assert bool(expected.no_interval) == math.isnan(std)
-
-
 def test_that_a_definition_is_in_the_minority_is_known_whichever_part_comes_first():
     loud, quiet = (summary_of([0.5, 0.25], standard=standard) for standard in ("ndcg(ideal='labels')@10", ""))
     assert merge(loud, quiet).standard == merge(quiet, loud).standard == loud.standard
 
 
 def test_users_of_a_day_without_a_label_in_a_group_of_items_are_outside_it():
-    whole, of_group, of_country = (
-        summary_of([0.5, 1.0, math.nan], slice_=name) for name in ("all", "item kind=x", "item kind=x, country=DE")
-    )
-    monday = [whole, of_group, summary_of([0.5, 1.0], slice_="country=DE"), of_country]
+    in_x, in_y, german = "item kind=x", "item kind=y", ", country=DE"
+    monday = [summary_of([0.5, 1.0, math.nan], slice_=name) for name in ("all", in_x, in_x + german)]
+    monday.append(summary_of([0.5, 1.0], slice_="country=DE"))
     tuesday = [summary_of([0.25] * 4, slice_="all"), summary_of([0.25], slice_="country=DE")]
-    tuesday += [summary_of([0.25, math.nan], slice_=name) for name in ("item kind=y", "item kind=y, country=DE")]
+    tuesday += [summary_of([0.25, math.nan], slice_=name) for name in (in_y, in_y + german)]
     for days in ({"monday": monday, "tuesday": tuesday}, {"tuesday": tuesday, "monday": monday}):
-        counts = {each.slice: (each.n_users, each.n_undefined) for each in merged_rows(days)}
-        assert counts == {
-            "all": (6, 1),
-            "country=DE": (3, 0),
-            "item kind=x": (2, 1 + 4),
-            "item kind=x, country=DE": (2, 1 + 1),
-            "item kind=y": (1, 1 + 3),
-            "item kind=y, country=DE": (1, 1 + 2),
-        }
-        assert next(each.mean for each in merged_rows(days) if each.slice == "item kind=x") == 0.75
+        merged = {each.slice: each for each in merged_rows(days)}
+        assert {name: (each.n_users, each.n_undefined) for name, each in merged.items()} == {
+            "all": (6, 1), "country=DE": (3, 0), in_x: (2, 1 + 4), in_x + german: (2, 1 + 1), in_y: (1, 1 + 3), in_y + german: (1, 1 + 2),
+        }  # fmt: skip
+        assert merged[in_x].mean == 0.75
 
 
 def test_groups_of_items_that_differ_between_days_are_named():
@@ -403,16 +389,11 @@ def test_groups_of_items_that_differ_between_days_are_named():
 
 
 def test_groups_of_items_that_days_may_not_share_are_known():
-    monday, tuesday = (
-        [
-            replace(summary_of([0.5]), slice=slice_, fingerprints={"training": digits})
-            for slice_ in ("all", "item kind=x")
-        ]
-        for digits in ("1", "2")
+    monday, tuesday, earlier = (
+        [replace(summary_of([0.5]), slice=slice_, fingerprints=prints) for slice_ in ("all", "item kind=x")]
+        for prints in ({"training": "1"}, {"training": "2"}, {})
     )
     told = (ItemGroup("item kind=x", "kind", "x", 2, 0, 0),)
-    assert unknown_groups([monday, tuesday], [told, told]) == []
+    assert unknown_groups([monday, tuesday], [told, told]) == unknown_groups([monday, monday], [(), ()]) == []
     assert unknown_groups([monday, tuesday], [told, ()]) == ["item kind=x"]
-    assert unknown_groups([monday, monday], [(), ()]) == []
-    earlier = [replace(each, fingerprints={}) for each in monday]
     assert unknown_groups([earlier, earlier], [(), ()]) == ["item kind=x"]

@@ -1,44 +1,42 @@
 """What is shown of agreement: tables, notes, sentences and JSON, and the order of models under each judge."""
 
+import itertools
 import json
 import math
 
 import numpy as np
 import pytest
 from worlds.judged_items import counts_of, graded_users
-from worlds.summary_rows import row
+from worlds.summary_rows import in_all_formats, result_of, row, scene
 
 from spark_rankeval.errors import InputError
-from spark_rankeval.evaluation.result import Result
-from spark_rankeval.judging.judge_agreement import JudgeAgreement, rows_of_counts
+from spark_rankeval.judging.judge_agreement import rows_of_counts
 from spark_rankeval.judging.model_order import model_order_agreement
 from spark_rankeval.records.slices import ALL_VALUES
 
 JUDGES = ("human", "llm", "llm2")
 
 
-def judged(items, *, german=(), unit="query"):
-    """The agreement on items, and that on those of German users as a slice."""
+def judged(items, *, slices=(), level="ordinal", unit="query"):
+    """The agreement on items, and on those of users who are in slices, by the slice's name."""
     counts = {(ALL_VALUES,): counts_of(items)}
-    if german:
-        counts["DE",] = counts_of([item for item in items if item[0] in german])
-    return rows_of_counts(counts, JUDGES[: len(items[0][1])], ["market"], 0.95, "ordinal", unit)
+    counts |= {(name,): counts_of([item for item in items if item[0] in users]) for name, users in dict(slices).items()}
+    return rows_of_counts(counts, JUDGES[: len(items[0][1])], ["market"], 0.95, level, unit)
 
 
 @pytest.fixture(scope="module")
 def of_three():
     """Three judges; the third grades as the second one, but for the items of every third user."""
     drawn = graded_users(np.random.default_rng(3), 60)
-    return judged([(user, (*pair, pair[1] if user % 3 else None)) for user, pair in drawn], german=range(12))
+    return judged([(user, (*pair, pair[1] if user % 3 else None)) for user, pair in drawn], slices={"DE": range(12)})
 
 
 def test_each_pair_and_slice_has_a_row(of_three):
+    pairs, slices = list(itertools.combinations(JUDGES, 2)), ["all", "market=DE"]
     assert [(each.slice, each.judge, each.other) for each in of_three] == [
-        (slice_, *pair)
-        for slice_ in ("all", "market=DE")
-        for pair in (("human", "llm"), ("human", "llm2"), ("llm", "llm2"))
+        (slice_, *pair) for slice_ in slices for pair in pairs
     ]
-    assert of_three.slices == ["all", "market=DE"]
+    assert of_three.slices == slices
     assert of_three["human", "llm", "market=DE"].n_users == 12
     alike = of_three["llm", "llm2"]
     assert (alike.agreement.value, alike.quadratic_kappa.value, alike.n_other_only) == (1.0, 1.0, 0)
@@ -64,38 +62,16 @@ def test_another_pair_or_slice_is_an_error_that_names_those_there_are(of_three, 
     assert str(error.value).startswith(message)
 
 
-def test_tables_in_text_tell_figures_with_intervals_and_why_some_have_none(of_three):
-    text = repr(of_three)
-    pair = of_three["human", "llm"]
-    low, high = pair.kappa.interval[:2]
-    assert f"{pair.kappa.value:.4f} [{low:.4f}, {high:.4f}]" in text
-    assert "in brackets: 95% interval (jackknife over queries)" in text
-    assert (
-        "no interval for llm with llm2 and llm with llm2 in market=DE: the value is the same whoever is left out"
-        in text
-    )
-    assert ("no interval for human with llm in market=DE and human with llm2 in market=DE: too few queries") in text
-    assert "items by the grades of human (rows) and llm (columns)" in text
-    assert "Krippendorff's alpha, ordinal" in text
-    for written in (of_three.to_markdown(), of_three._repr_html_(), of_three.to_latex()):
-        assert f"{pair.kappa.value:.4f}" in written
-        assert "queries" in written
+def test_tables_tell_figures_with_intervals_and_why_some_have_none(golden, of_three):
+    golden(scene(*in_all_formats(of_three)))
 
 
-def test_undefined_figures_are_named_below_the_table():
-    text = judged([(user, (1.0, 1.0)) for user in range(30)]).to_text()
-    assert "undefined for kappa, linear kappa and quadratic kappa of human with llm: all grades are the same" in text
-    assert "undefined for all judges: all grades are the same" in text
-    assert judged([(1, (1.0, None))]).sentences == ["human and llm graded no item in common."]
-
-
-def test_a_sentence_tells_agreement_and_bias():
-    one_higher = [(user, (float(user % 2), 1.0 + user % 2)) for user in range(4)]
-    assert judged(one_higher).sentences == [
-        "human and llm give 0.0% of 4 items the same grade; quadratic kappa is 0.33; on average llm grades 1 higher."
-    ]
+def test_undefined_figures_are_named_and_sentences_tell_agreement_and_bias(golden):
+    equal = judged([(user, (1.0, 1.0)) for user in range(30)])
+    apart = judged([(1, (1.0, None))])
+    one_higher = judged([(user, (float(user % 2), 1.0 + user % 2)) for user in range(4)])
     alike = judged([(user, (float(user % 2),) * 2) for user in range(4)])
-    assert alike.sentences[0].endswith("quadratic kappa is 1.00; their mean grades are equal.")
+    golden(scene(equal.to_text(), *(each.sentences for each in (apart, one_higher, alike))))
 
 
 def test_json_and_tables_have_every_figure(of_three):
@@ -112,61 +88,46 @@ def test_json_and_tables_have_every_figure(of_three):
     assert stored["alphas"][0]["alpha"] == of_three.alphas[0].alpha.value
 
 
-def test_large_scales_have_no_printed_confusion():
+def test_large_scales_and_many_slices_are_not_printed():
     items = [(user, (user % 12, (user + user % 5) % 12)) for user in range(60)]
     assert "by the grades of" not in repr(judged(items))
     assert "by the grades of" in repr(judged([(user, tuple(grade % 11 for grade in pair)) for user, pair in items]))
-
-
-def test_many_slices_are_counted_and_not_printed():
-    counts = {(ALL_VALUES,): counts_of([(0, (1.0, 2.0))])} | {
-        (str(i),): counts_of([(i, (1.0, 2.0))]) for i in range(13)
-    }
-    many = rows_of_counts(counts, JUDGES[:2], ["market"], 0.95, "nominal", "user")
-    assert isinstance(many, JudgeAgreement)
+    two = [(user, (1.0, 2.0)) for user in range(13)]
+    many = judged(two, slices={str(user): [user] for user in range(13)}, level="nominal", unit="user")
     assert "2 more slices are not shown: to_pandas() has them all" in repr(many)
     assert "market=12" in many.to_markdown()
 
 
-def evaluated(means, **others):
-    """A result with means of models by judge."""
+def order(**means):
+    """The agreement on the order of models; means by judge, those of models a, b and so on."""
     rows = [
-        row("rr", mean, model=model, relevance=judge, **others)
-        for judge, by_model in means.items()
-        for model, mean in by_model.items()
+        row("rr", mean, model=model, relevance=judge)
+        for judge, of_models in means.items()
+        for model, mean in zip("abcde", of_models, strict=False)
     ]
-    return Result(tuple(rows), {}, {}, (), None, None)
+    return model_order_agreement(result_of(rows))
 
 
-def test_the_order_of_models_under_two_judges():
-    means = {
-        "human": {"a": 0.5, "b": 0.4, "c": 0.3, "d": 0.2, "e": math.nan},
-        "llm": {"a": 0.6, "b": 0.4, "c": 0.5, "d": 0.4, "e": 0.1},
-    }
-    (order,) = model_order_agreement(evaluated(means)).rows
+def test_the_order_of_models_under_two_judges(golden):
+    agreement = order(human=(0.5, 0.4, 0.3, 0.2, math.nan), llm=(0.6, 0.4, 0.5, 0.4, 0.1))
+    (row,) = agreement.rows
     # Of 6 pairs one is swapped, and one is tied under the model.
-    assert order.tau == pytest.approx((4 - 1) / math.sqrt(6 * 5))
-    assert (order.n_models, order.swapped) == (4, (("b", "c"),))
-    shown = repr(model_order_agreement(evaluated(means)))
-    assert shown.splitlines()[1].split() == ["rr", "human", "llm", "4", "0.5477", "b", "and", "c"]
-    frame = model_order_agreement(evaluated(means)).to_pandas()
-    assert frame.loc[0, "swapped"] == "b, c"
-
-
-def test_an_order_of_equal_means_is_undefined():
-    (order,) = model_order_agreement(evaluated({"human": {"a": 0.5, "b": 0.5}, "llm": {"a": 0.5, "b": 0.6}})).rows
-    assert math.isnan(order.tau)
-    assert order.swapped == ()
+    assert row.tau == pytest.approx((4 - 1) / math.sqrt(6 * 5))
+    assert (row.n_models, row.swapped) == (4, (("b", "c"),))
+    assert agreement.to_pandas().loc[0, "swapped"] == "b, c"
+    golden(repr(agreement))
+    (equal,) = order(human=(0.5, 0.5), llm=(0.5, 0.6)).rows
+    assert (math.isnan(equal.tau), equal.swapped) == (True, ())
 
 
 @pytest.mark.parametrize(
-    ("result", "message"),
+    ("compared", "message"),
     [
-        (evaluated({"": {"a": 0.5, "b": 0.4}}), "the grades of one judge"),
-        (evaluated({"human": {"a": 0.5}, "llm": {"a": 0.4}}), "one model, which has no order"),
-        ({"a": 0.5}, "result must be what evaluate gives; got a dict"),
+        (lambda: order(**{"": (0.5, 0.4)}), "the grades of one judge"),
+        (lambda: order(human=(0.5,), llm=(0.4,)), "one model, which has no order"),
+        (lambda: model_order_agreement({"a": 0.5}), "result must be what evaluate gives; got a dict"),
     ],
 )
-def test_a_result_without_several_judges_and_models_is_refused(result, message):
+def test_a_result_without_several_judges_and_models_is_refused(compared, message):
     with pytest.raises(InputError, match=message):
-        model_order_agreement(result)
+        compared()
