@@ -94,15 +94,15 @@ def test_days_of_the_same_people_have_the_error_of_least_squares_with_groups_of_
     hashes, values = (np.concatenate([day[place] for day in given]) for place in (0, 1))
     weights = np.concatenate([day[2] for day in given]) if weighted else np.ones(len(values))
     used = ~np.isnan(values)
-    groups = hashes.view(np.uint64)[used] >> np.uint64(54)
+    groups = (hashes.view(np.uint64)[used] >> np.uint64(54)).astype(int)
     model = sm.WLS(values[used], np.ones(used.sum()), weights[used])
-    fitted = model.fit(cov_type="cluster", cov_kwds={"groups": groups.astype(int)}, use_t=True)
-    assert found.n_clusters == len(np.unique(groups))
+    fitted = model.fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=True)
     sizes = sizes_of(groups, weights[used])
-    assert found.standard_error == pytest.approx(fitted.bse[0] * correction(sizes), rel=1e-7)
-    reach = stats.t.ppf(0.975, degrees_of_freedom(sizes)) * found.standard_error
-    assert (found.interval_low, found.interval_high) == pytest.approx(
-        (found.mean - reach, found.mean + reach), rel=1e-7
+    error = fitted.bse[0] * correction(sizes)
+    reach = stats.t.ppf(0.975, degrees_of_freedom(sizes)) * error
+    assert found.n_clusters == len(np.unique(groups))
+    assert [found.standard_error, found.interval_low, found.interval_high] == pytest.approx(
+        [error, found.mean - reach, found.mean + reach], rel=1e-7
     )
     # As if all users were independent, it would be far too short.
     independent = merge(*(summary_of(values, weights) for _, values, weights in given))
@@ -114,28 +114,27 @@ def test_no_order_of_merging_days_changes_a_bit():
     days = [clustered(*day) for day in week(400, seed=3)]
     whole = merge(*days)
     for order in ([3, 1, 4, 0, 2], [4, 3, 2, 1, 0]):
-        first, second = merge(*(days[place] for place in order[:2])), merge(*(days[place] for place in order[2:]))
+        first, second = (merge(*(days[place] for place in part)) for part in (order[:2], order[2:]))
         assert known(merge(second, first)) == known(whole)
     assert SummaryRow.from_stored(json.loads(json.dumps(whole.stored()))).cluster_sums == whole.cluster_sums
     assert row_of(metrics_record(whole)).cluster_sums == whole.cluster_sums
 
 
 def test_the_sums_of_clusters_stay_small():
-    sizes = [len(clustered(*next(week(n))).cluster_sums) for n in (10, 1_000, 100_000)]
-    assert sizes[0] < 300
-    assert sizes[2] < 8_000
+    small, large = (len(clustered(*next(week(n))).cluster_sums) for n in (10, 100_000))
+    assert small < 300
+    assert large < 8_000
 
 
 def test_merged_days_without_spread_or_sums_of_clusters():
     hashes = np.arange(50, dtype=np.int64) << 54
-    same = clustered(hashes, np.full(50, 1 / 3))
+    same, nobody = clustered(hashes, np.full(50, 1 / 3)), clustered(hashes, np.full(50, np.nan))
     merged = merge(same, same)
     assert (merged.standard_error, merged.interval_method) == (0, "clopper_pearson")
     alone = clustered(np.zeros(9, np.int64), np.arange(9) / 9)
     assert merge(alone, alone).no_interval == "one cluster has no spread"
     earlier = merge(same, replace(same, cluster_sums=""))
     assert (earlier.n_clusters, earlier.no_interval) == (0, NO_CLUSTERS)
-    nobody = clustered(hashes, np.full(50, np.nan))
     assert merge(nobody, same).interval_low == same.interval_low
 
 
@@ -255,10 +254,7 @@ GERMAN, BOTH = replace(ONE, slice="country=DE"), replace(ONE, slice="country='a,
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (
-            {"definition": "ndcg(gain='binary')@10"},
-            "its definition is 'ndcg@10' in day 0, and \"ndcg(gain='binary')@10\"",
-        ),
+        ({"definition": "ndcg(gain='binary')@10"}, "its definition is 'ndcg@10' in day 0, and \"ndcg(gain='binary')@10\""),
         ({"dialect": "mllib"}, "its dialect is 'default' in day 0, and 'mllib' in day 1"),
         ({"user_weight": "spend"}, "its user_weight is '' in day 0, and 'spend'"),
         ({"interval_level": 0.9}, "its level is 0.95 in day 0, and 0.9"),
@@ -281,7 +277,7 @@ GERMAN, BOTH = replace(ONE, slice="country=DE"), replace(ONE, slice="country='a,
         ),
         ({"moments": '{"y":"1p1200"}'}, "ndcg@10 has moments that no users can have"),
     ],
-)
+)  # fmt: skip
 def test_what_is_not_the_same_figure_is_refused(other, said):
     with pytest.raises(MergeError, match=re.escape(said)) as caught:
         merge(ONE, replace(ONE, **other))

@@ -46,16 +46,10 @@ def test_each_pair_and_slice_has_a_row(of_three):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (
-            ("human", "lmm"),
-            "there is no pair of judges 'human, lmm'; did you mean 'human, llm' or 'human, llm2'? available: human, llm;",
-        ),
-        (
-            ("human", "llm", "market=FR"),
-            "there is no slice 'market=FR'; did you mean 'market=DE'? available: all; market=DE",
-        ),
+        (("human", "lmm"), "there is no pair of judges 'human, lmm'; did you mean 'human, llm' or 'human, llm2'? available: human, llm;"),
+        (("human", "llm", "market=FR"), "there is no slice 'market=FR'; did you mean 'market=DE'? available: all; market=DE"),
     ],
-)
+)  # fmt: skip
 def test_another_pair_or_slice_is_an_error_that_names_those_there_are(of_three, names, message):
     with pytest.raises(InputError) as error:
         of_three[names]

@@ -128,21 +128,15 @@ GAP = GapRow(
 )  # fmt: skip
 SHOWN = {
     "SUMMARY": lambda: result_of(ROWS),
-    "HISTORY": lambda: History(
-        tuple(HistoryRow("007", datetime(2026, 11, 20, 4, 30, tzinfo=UTC), one) for one in ROWS)
-    ),
+    "HISTORY": lambda: History(tuple(HistoryRow("007", datetime(2026, 11, 20, 4, 30, tzinfo=UTC), one) for one in ROWS)),
     "MODEL_COMPARISON": lambda: comparison_of([difference("ap@10", asked="map@10")]),
     "PAIRS": lambda: pairs_of([pair("ap@10")]),
     "RANKS": lambda: ModelRanks((RankRow("ap@10", "als", 9, 0.3, 1, 1, 2, 3, "als is between 1st and 2nd."),), 0.95),
     "GROUP_COMPARISON": lambda: groups_of_frames(USERS, {"rr": "rr"}, "a"),
     "GAPS": lambda: Gaps((GAP,), 0.95),
-    "AUDIT": lambda: Audit(
-        (AuditRow(CHECKS[0].name, 2, 9, ({"user": 1},)), AuditRow(CHECKS[1].name, 0, 0, not_checked="no times"))
-    ),
-    "DIALECT_MAP": lambda: DialectMap(
-        (MapRow("ndcg", "ranx", "ndcg", 0.3, 0.01, 9, (Choice("other gains", 0.01),)),), None
-    ),
-}
+    "AUDIT": lambda: Audit((AuditRow(CHECKS[0].name, 2, 9, ({"user": 1},)), AuditRow(CHECKS[1].name, 0, 0, not_checked="no times"))),
+    "DIALECT_MAP": lambda: DialectMap((MapRow("ndcg", "ranx", "ndcg", 0.3, 0.01, 9, (Choice("other gains", 0.01),)),), None),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SHOWN)

@@ -163,20 +163,12 @@ def test_the_number_of_labels_follows_the_pilot():
 @pytest.mark.parametrize(
     ("result", "width", "error", "says"),
     [
-        *(
-            (result_of(ROWS), width, OptionError, "positive number")
-            for width in (0, -1, math.inf, "0.05", {"ndcg@10": 0}, {})
-        ),
-        (
-            result_of(ROWS),
-            {"map": 0.05},
-            OptionError,
-            "width names map, which the result does not have; it has ndcg@10",
-        ),
+        *((result_of(ROWS), width, OptionError, "positive number") for width in (0, -1, math.inf, "0.05", {"ndcg@10": 0}, {})),
+        (result_of(ROWS), {"map": 0.05}, OptionError, "width names map, which the result does not have; it has ndcg@10"),
         (result_of([one for one in ROWS if one.relevance]), 0.05, InputError, "relevance=Judged"),
         (ROWS, 0.05, InputError, "takes a result"),
     ],
-)
+)  # fmt: skip
 def test_numbers_of_labels_that_cannot_be_told_are_refused(result, width, error, says):
     with pytest.raises(error, match=says):
         labels_needed(result, width=width)

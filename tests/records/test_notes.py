@@ -112,9 +112,7 @@ RR = row("rr", n_users=700, definition="rr(relevance_threshold=3, ties='order', 
             id="a cutoff that no list of some models reaches",
         ),
         pytest.param([Q, *KEPT], {}, id="gain below the threshold has other users"),
-        pytest.param(
-            [replace(one, model=name) for name in MODELS for one in KEPT], {}, id="the same note for models that are alike"
-        ),
+        pytest.param([replace(one, model=name) for name in MODELS for one in KEPT], {}, id="the same note for models that are alike"),
         pytest.param([KEPT[0], AUC, KEPT[1], RR], {}, id="users whom labels alone define"),
         pytest.param([GAIN, RECALL], {}, id="no gain below the threshold"),
         pytest.param([GAIN, replace(RECALL, relevance="buy")], {}, id="no gain, and another relevance"),

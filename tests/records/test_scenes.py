@@ -77,14 +77,12 @@ def charted(chart, names):
             {"als": QUALITY, "popularity": QUALITY.with_counts(n_in_both=1277)},
             id="several models",
         ),
-        pytest.param(
-            [SummaryRow(**vars(ROW) | {"interval_method": "", "no_interval": "not asked for"})], {}, id="no intervals"
-        ),
+        pytest.param([SummaryRow(**vars(ROW) | {"interval_method": "", "no_interval": "not asked for"})], {}, id="no intervals"),
         pytest.param([SHARE, ROW], {}, id="an interval of another kind has a letter"),
         pytest.param([SHARE], {}, id="all intervals of that kind have none"),
         pytest.param([replace(SHARE, no_interval="no user"), ROW], {}, id="a missing interval has none"),
     ],
-)
+)  # fmt: skip
 def test_a_summary_in_all_formats(golden, rows, counts):
     golden(scene(*summary_in_all_formats(rows, counts)))
 
@@ -314,18 +312,10 @@ def test_ranks(golden):
             InputError,
             "none of the metrics of this table: ndcg@10, percentile_rank; it has rr",
         ),
-        (
-            lambda: BY_ACTIVITY.with_slices(age=[1]),
-            OptionError,
-            "there are no slices by 'age'; slices are by 'activity'",
-        ),
-        (
-            lambda: BY_ACTIVITY.with_slices(activity=["lite"]),
-            OptionError,
-            "no slice has activity=lite; available: activity=heavy",
-        ),
+        (lambda: BY_ACTIVITY.with_slices(age=[1]), OptionError, "there are no slices by 'age'; slices are by 'activity'"),
+        (lambda: BY_ACTIVITY.with_slices(activity=["lite"]), OptionError, "no slice has activity=lite; available: activity=heavy"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_shown_says_why(show, error, words):
     with pytest.raises(error, match=words):
         show()

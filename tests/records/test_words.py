@@ -83,9 +83,7 @@ OF_TWO = [
         pytest.param([difference(p_test="exact", **OPEN)], {}, id="a single comparison is not corrected"),
         pytest.param([WAITING, replace(GATED[0], n_joint=1)], HEADLINE, id="each metric alone, the headline first"),
         pytest.param([WAITING, *GATED], HEADLINE, id="others are corrected beside a headline"),
-        pytest.param(
-            [WAITING, replace(GATED[0], p=0.4, p_test="exact"), GATED[1]], HEADLINE, id="a row that is open by its own p"
-        ),
+        pytest.param([WAITING, replace(GATED[0], p=0.4, p_test="exact"), GATED[1]], HEADLINE, id="a row that is open by its own p"),
         pytest.param([FLIPPED, HITS, difference("mrr", p_test="exact", p=0.04)], HEADLINE, id="the least p"),
         pytest.param([FLIPPED, HITS], {}, id="no headline limits p"),
         pytest.param([FLIPPED, replace(HITS, model="bpr")], HEADLINE, id="a headline limits p of its own model"),

@@ -131,9 +131,7 @@ SCENES = {
     "histograms of several models": lambda: histogram_chart(
         [Histogram(name, (Bin(0, 1, 3),), 3, 0.5) for name in MODELS], series=MODELS, **WORDS
     ),
-    "a histogram of nobody": lambda: histogram_chart(
-        [Histogram("als", (), 0, math.nan)], series=MODELS, width=250, **WORDS
-    ),
+    "a histogram of nobody": lambda: histogram_chart([Histogram("als", (), 0, math.nan)], series=MODELS, width=250, **WORDS),
     "a funnel": lambda: stages_chart(BARS, MARKS, **WORDS),
     "an estimate without an interval": lambda: forest_chart([Estimate("", "ndcg", 0.5)], series=[""], **WORDS),
     "an interval below 0": lambda: forest_chart([Estimate("", "ndcg", 0.5, -0.7, 0.6)], series=[""], **WORDS),

@@ -134,10 +134,7 @@ PAGES = {
     "a model with hardly a user": (result_of([row(model=name) for name in UNLIKE], UNLIKE), {}),
     "gates and manifest in the order given": (
         plain([row()]),
-        {
-            "gates": [replace(GATES[1], name=name) for name in ("b", "a")],
-            "manifest": dict(reversed(MANIFEST.items())),
-        },
+        {"gates": [replace(GATES[1], name=name) for name in ("b", "a")], "manifest": dict(reversed(MANIFEST.items()))},
     ),
     "other dialects at some points of a curve": (plain([row(name) for name in CURVE]), {"dialects": OTHER_DIALECTS}),
 }  # fmt: skip
@@ -189,14 +186,11 @@ def test_differences_by_slice_are_drawn_for_the_headline_and_then_for_one_metric
 @pytest.mark.parametrize(
     ("manifest", "expected"),
     [
-        (
-            {"run_id": "day1", "started": "2026-11-20T01:59:30+02:00"},
-            ["run", "day1", "started (UTC)", "2026-11-19 23:59"],
-        ),
+        ({"run_id": "day1", "started": "2026-11-20T01:59:30+02:00"}, ["run", "day1", "started (UTC)", "2026-11-19 23:59"]),
         ({"run_id": "<day1>", "started": "at night"}, ["run", "<day1>"]),
         ({"started": "2026-11-20T01:59:30"}, []),
     ],
-)
+)  # fmt: skip
 def test_the_head_says_which_run_it_is(tmp_path, manifest, expected):
     page = Page(plain([row()]).report(tmp_path / "r.html", manifest=manifest))
     assert [page.words(one) for one in page.all("header/dl/div/*")][:-8] == expected

@@ -80,12 +80,8 @@ SCENES = {
     + checked({"min": 0.0}, [row(mean=math.nan)]),
     "infinite means": lambda: checked({"min": 0.0, "max": 1.0}, [row(mean=math.inf)]),
     # In binary fractions 0.315 − 0.31 is more than 0.005.
-    "a drop since the newest run": lambda: checked(
-        [{"max_drop": 0.005}, {"max_drop": 0.0049}], [row(mean=0.31)], BEFORE
-    ),
-    "the name of the caller": lambda: checked(
-        {"min": 0.1}, [row("ap@10", mean=0.3, asked="map@10")], metric="MAP@10"
-    ),
+    "a drop since the newest run": lambda: checked([{"max_drop": 0.005}, {"max_drop": 0.0049}], [row(mean=0.31)], BEFORE),
+    "the name of the caller": lambda: checked({"min": 0.1}, [row("ap@10", mean=0.3, asked="map@10")], metric="MAP@10"),
     "shares, rises and negative figures": lambda: [
         line for metric, one, value, before in SHARES for line in checked(one, [row(metric, value)], before, metric)
     ],
@@ -100,9 +96,7 @@ SCENES = {
         for other in OTHERS
         for line in checked({"max_drop": 0.0}, [row(mean=0.1)], [("monday", row(**{"mean": 0.9, **other}))])
     ],
-    "intervals of another level": lambda: checked(
-        [{"max_drop": 0.0, "on": "ci_low"}, {"max_drop": 0.0}], [row(mean=0.1)], OTHER_LEVEL
-    ),
+    "intervals of another level": lambda: checked([{"max_drop": 0.0, "on": "ci_low"}, {"max_drop": 0.0}], [row(mean=0.1)], OTHER_LEVEL),
     "several relevances": lambda: [
         line
         for metric in ("ndcg@10", "ndcg@10 [buy]")

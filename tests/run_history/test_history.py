@@ -60,9 +60,7 @@ CHARTS = {
     "no run of a metric": lambda: History(()).plot("ndcg@10"),
     "undefined runs": lambda: runs(undefined(), undefined()).plot("ndcg@10"),
     "one run": lambda: runs(row()).plot("ndcg@10"),
-    "an undefined and an infinite run between others": lambda: runs(
-        row(mean=0.3), undefined(), row(mean=math.inf), row(mean=0.4)
-    ).plot(),
+    "an undefined and an infinite run between others": lambda: runs(row(mean=0.3), undefined(), row(mean=math.inf), row(mean=0.4)).plot(),
     "a slice": lambda: PARTED.plot("ndcg@10", slice="country=DE"),
     "failed runs are ringed": lambda: FAILED.plot("rr"),
     "runs with other labels": lambda: CHANGED.plot("rr"),
