@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from evaluation.test_merged_summary import clustered, summary_of
+from helpers.scenes import cells_of, scene
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
-from worlds.summary_rows import cells_of, scene
 
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.merge import merged_rows

@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from worlds.summary_rows import QUALITY, row, scene, undefined
+from helpers.scenes import scene
+from worlds.summary_rows import QUALITY, row, undefined
 
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.result import Result

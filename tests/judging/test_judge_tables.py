@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from helpers.scenes import in_all_formats, scene
 from worlds.judged_items import counts_of, graded_users
-from worlds.summary_rows import in_all_formats, result_of, row, scene
+from worlds.summary_rows import result_of, row
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.judging.judge_agreement import rows_of_counts

@@ -20,19 +20,13 @@ from spark_rankeval.evaluation.dialect_map import DialectMap
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.slice_gaps import Gaps
 from spark_rankeval.experiments.group_comparison import GroupComparison
-from spark_rankeval.records import table_columns as columns_of
+from spark_rankeval.records import comparison_rows, gaps, group_rows, pair_rows, table_columns
 from spark_rankeval.records.audit_rows import CHECKS, AuditRow
-from spark_rankeval.records.comparison_rows import ComparisonRow
-from spark_rankeval.records.gaps import GapRow
-from spark_rankeval.records.group_rows import GroupRow
-from spark_rankeval.records.pair_rows import PairRow, RankRow
 from spark_rankeval.records.side_by_side import Choice, MapRow
 from spark_rankeval.records.stored import HistoryRow
 from spark_rankeval.records.summary import SummaryRow
-from spark_rankeval.run_history.gates import GateOutcome
-from spark_rankeval.run_history.history import History
+from spark_rankeval.run_history import gates, history
 from spark_rankeval.spark import record_tables
-from spark_rankeval.spark.record_tables import check_run_ids, schema_of
 from spark_rankeval.worker.process import without_collection
 
 KINDS = {
@@ -41,7 +35,7 @@ KINDS = {
 }  # fmt: skip
 # What columns lack of a row: what is shown beside a figure, and the steps of a map.
 NO_COLUMNS = {"standard", "standard_mean", "choices", "note"}
-LISTS = {name: value for name, value in vars(columns_of).items() if isinstance(value, columns_of.TableColumns)}
+LISTS = {name: value for name, value in vars(table_columns).items() if isinstance(value, table_columns.TableColumns)}
 
 
 @pytest.mark.parametrize(
@@ -49,12 +43,12 @@ LISTS = {name: value for name, value in vars(columns_of).items() if isinstance(v
     [
         ("METRICS", SummaryRow, None),
         ("SUMMARY", SummaryRow, None),
-        ("COMPARISONS", ComparisonRow, ModelComparison),
-        ("PAIRS", PairRow, ModelComparison),
-        ("GROUP_COMPARISONS", GroupRow, GroupComparison),
-        ("RANKS", RankRow, ModelComparison),
-        ("GAPS", GapRow, ModelComparison),
-        ("GATES", GateOutcome, None),
+        ("COMPARISONS", comparison_rows.ComparisonRow, ModelComparison),
+        ("PAIRS", pair_rows.PairRow, ModelComparison),
+        ("GROUP_COMPARISONS", group_rows.GroupRow, GroupComparison),
+        ("RANKS", pair_rows.RankRow, ModelComparison),
+        ("GAPS", gaps.GapRow, ModelComparison),
+        ("GATES", gates.GateOutcome, None),
         ("DIALECT_MAP", MapRow, None),
     ],
 )
@@ -72,7 +66,7 @@ def test_every_column_has_one_name_and_a_meaning_in_a_line(columns):
     assert len({*columns.names, *columns.earlier.values()}) == len(columns.names) + len(columns.earlier)
     assert set(columns.earlier) <= set(columns.required)
     assert columns.later <= set(columns.names)
-    comments = [field.metadata["comment"] for field in schema_of(columns.columns)]
+    comments = [field.metadata["comment"] for field in record_tables.schema_of(columns.columns)]
     assert all(0 < len(comment) <= 110 and "\n" not in comment for comment in comments)
 
 
@@ -96,10 +90,10 @@ def test_names_of_runs_that_were_read_as_numbers_are_refused_if_they_changed(kin
         inputFiles=lambda: [f"file:/out/metrics/run_id={run}/part-0.parquet".replace("+", "%2B") for run in runs],
     )
     if problem is None:
-        check_run_ids("results", frame)
+        record_tables.check_run_ids("results", frame)
     else:
         with pytest.raises(InputError, match=f"results: the column 'run_id' was {problem} .*Inference.enabled"):
-            check_run_ids("results", frame)
+            record_tables.check_run_ids("results", frame)
 
 
 # --- as DataFrames, up to the session that makes them
@@ -122,16 +116,16 @@ USERS = {
     name: pd.DataFrame({"user": range(first, first + 40), "rr": [(place % 7) / 7 for place in range(40)]})
     for first, name in ((0, "a"), (100, "b"))
 }
-GAP = GapRow(
+GAP = gaps.GapRow(
     "largest gap", "rr", "", "country", "country=DE", "country=FR", 9, 8, 0.5, 0.4, 0.1, 0.02, 0.06, 0.14, 0.05, 0.15, 2, "welch", "",
     0.001, 0.0, True, "better", "DE is better.", asked="mrr",
 )  # fmt: skip
 SHOWN = {
     "SUMMARY": lambda: result_of(ROWS),
-    "HISTORY": lambda: History(tuple(HistoryRow("007", datetime(2026, 11, 20, 4, 30, tzinfo=UTC), one) for one in ROWS)),
+    "HISTORY": lambda: history.History(tuple(HistoryRow("007", datetime(2026, 11, 20, 4, 30, tzinfo=UTC), one) for one in ROWS)),
     "MODEL_COMPARISON": lambda: comparison_of([difference("ap@10", asked="map@10")]),
     "PAIRS": lambda: pairs_of([pair("ap@10")]),
-    "RANKS": lambda: ModelRanks((RankRow("ap@10", "als", 9, 0.3, 1, 1, 2, 3, "als is between 1st and 2nd."),), 0.95),
+    "RANKS": lambda: ModelRanks((pair_rows.RankRow("ap@10", "als", 9, 0.3, 1, 1, 2, 3, "als is between 1st and 2nd."),), 0.95),
     "GROUP_COMPARISON": lambda: groups_of_frames(USERS, {"rr": "rr"}, "a"),
     "GAPS": lambda: Gaps((GAP,), 0.95),
     "AUDIT": lambda: Audit((AuditRow(CHECKS[0].name, 2, 9, ({"user": 1},)), AuditRow(CHECKS[1].name, 0, 0, not_checked="no times"))),

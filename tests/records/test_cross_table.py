@@ -4,7 +4,8 @@ import itertools
 import math
 
 import pytest
-from worlds.summary_rows import result_of, row, scene
+from helpers.scenes import scene
+from worlds.summary_rows import result_of, row
 
 from spark_rankeval.errors import OptionError, UnknownMetricError
 from spark_rankeval.records.cross_table import DIMENSIONS, cross_table, result_on_screen

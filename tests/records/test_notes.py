@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 from helpers.reports import comparison, result
+from helpers.scenes import cells_of
 from helpers.scored import KNOWN, values_in
-from worlds.summary_rows import cells_of, row
+from worlds.summary_rows import row
 
 from spark_rankeval.dialects import DEFAULT, STANDARD
 from spark_rankeval.metrics.naming import parse_metrics
@@ -84,41 +85,33 @@ AUC = row("auc", n_users=7, definition="auc(relevance_threshold=3, undefined='na
 RR = row("rr", n_users=700, definition="rr(relevance_threshold=3, ties='order', undefined='zero')")
 
 
-@pytest.mark.parametrize(
-    ("rows", "longest"),
-    [
-        pytest.param([usually(0.1013), row("recall@10"), usually(0.0331, "ap@10")], {}, id="other definitions"),
-        pytest.param([usually(0.10131)], {}, id="another definition"),
-        pytest.param([row("ndcg@10", standard="ndcg(ideal='labels')@10")], {}, id="its value is unknown"),
-        pytest.param(
-            [usually(m, model=n, slice=s) for n, m in (("als", 0.1), ("pop", 0.05)) for s in ("all", "country=DE")],
-            {},
-            id="other definitions of models",
-        ),
-        pytest.param([usually(0.1, relevance=name) for name in ("click", "buy")], {}, id="of relevances"),
-        pytest.param(
-            [usually(0.2 if k == 10 else math.nan, f"ndcg@{k}", definition=f"ndcg@{k}") for k in range(1, 101)],
-            {},
-            id="of a curve",
-        ),
-        pytest.param(
-            [row("recall@100", cutoff=100), row("ndcg@50", cutoff=50), row("rr", cutoff=None)],
-            {"": 50},
-            id="a cutoff that no list reaches",
-        ),
-        pytest.param(
-            [row("recall@100", cutoff=100, model=model) for model in MODELS],
-            {"als": 100, "knn": 20, "pop": 50},
-            id="a cutoff that no list of some models reaches",
-        ),
-        pytest.param([Q, *KEPT], {}, id="gain below the threshold has other users"),
-        pytest.param([replace(one, model=name) for name in MODELS for one in KEPT], {}, id="the same note for models that are alike"),
-        pytest.param([KEPT[0], AUC, KEPT[1], RR], {}, id="users whom labels alone define"),
-        pytest.param([GAIN, RECALL], {}, id="no gain below the threshold"),
-        pytest.param([GAIN, replace(RECALL, relevance="buy")], {}, id="no gain, and another relevance"),
-    ],
-)  # fmt: skip
-def test_a_note_tells_what_a_reader_may_not_expect(golden, rows, longest):
+FAR = row("recall@100", cutoff=100)
+OF_TWO = [
+    usually(mean, model=name, slice=users)
+    for name, mean in (("als", 0.1), ("pop", 0.05))
+    for users in ("all", "country=DE")
+]
+OF_CURVE = [usually(0.2 if k == 10 else math.nan, f"ndcg@{k}", definition=f"ndcg@{k}") for k in range(1, 101)]
+NOTES = {
+    "other definitions": ([usually(0.1013), row("recall@10"), usually(0.0331, "ap@10")], {}),
+    "another definition": ([usually(0.10131)], {}),
+    "its value is unknown": ([row("ndcg@10", standard="ndcg(ideal='labels')@10")], {}),
+    "other definitions of models": (OF_TWO, {}),
+    "of relevances": ([usually(0.1, relevance=name) for name in ("click", "buy")], {}),
+    "of a curve": (OF_CURVE, {}),
+    "a cutoff that no list reaches": ([FAR, row("ndcg@50", cutoff=50), row("rr", cutoff=None)], {"": 50}),
+    "a cutoff that lists of some models do not reach": ([replace(FAR, model=name) for name in MODELS], {"als": 100, "knn": 20, "pop": 50}),
+    "gain below the threshold has other users": ([Q, *KEPT], {}),
+    "the same note for models that are alike": ([replace(one, model=name) for name in MODELS for one in KEPT], {}),
+    "users whom labels alone define": ([KEPT[0], AUC, KEPT[1], RR], {}),
+    "no gain below the threshold": ([GAIN, RECALL], {}),
+    "no gain, and another relevance": ([GAIN, replace(RECALL, relevance="buy")], {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_a_note_tells_what_a_reader_may_not_expect(golden, name):
+    rows, longest = NOTES[name]
     golden("\n".join(notes_of(rows, longest=longest)))
 
 

@@ -5,20 +5,8 @@ import re
 from dataclasses import replace
 
 import pytest
-from worlds.summary_rows import (
-    as_summary,
-    cells_of,
-    comparison_of,
-    difference,
-    in_all_formats,
-    models_rows,
-    pair,
-    pairs_of,
-    result_of,
-    row,
-    scene,
-    summary_in_all_formats,
-)
+from helpers.scenes import as_summary, cells_of, in_all_formats, scene, summary_in_all_formats
+from worlds.summary_rows import comparison_of, difference, models_rows, pair, pairs_of, result_of, row
 
 from spark_rankeval.comparison.comparison_results import ModelRanks, detectable_difference
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
@@ -60,31 +48,27 @@ def charted(chart, names):
 # --- summaries
 
 
-@pytest.mark.parametrize(
-    ("rows", "counts"),
-    [
-        pytest.param([ROW, NONE], COUNTED, id="an interval, and why there is none"),
-        pytest.param([replace(ROW, interval_low=-0.1), NONE], {}, id="a negative end"),
-        pytest.param([replace(NONE, mean=NAN, std=NAN, n_users=0, no_interval="no user")], {}, id="figures of no user"),
-        pytest.param(
-            [replace(ROW, mean=7.5, interval_low=5.0, interval_high=10.0), replace(ROW, mean=0.0, interval_low=-1.0)],
-            {},
-            id="large and negative figures have bars on one line",
-        ),
-        pytest.param([replace(ROW, metric=NASTY, model=f"m{NASTY}")], COUNTED, id="names that callers chose"),
-        pytest.param(
-            [replace(ROW, model="als"), replace(ROW, model="popularity")],
-            {"als": QUALITY, "popularity": QUALITY.with_counts(n_in_both=1277)},
-            id="several models",
-        ),
-        pytest.param([SummaryRow(**vars(ROW) | {"interval_method": "", "no_interval": "not asked for"})], {}, id="no intervals"),
-        pytest.param([SHARE, ROW], {}, id="an interval of another kind has a letter"),
-        pytest.param([SHARE], {}, id="all intervals of that kind have none"),
-        pytest.param([replace(SHARE, no_interval="no user"), ROW], {}, id="a missing interval has none"),
-    ],
-)  # fmt: skip
-def test_a_summary_in_all_formats(golden, rows, counts):
-    golden(scene(*summary_in_all_formats(rows, counts)))
+WITHOUT = SummaryRow(**vars(ROW) | {"interval_method": "", "no_interval": "not asked for"})
+OTHER_COUNTS = {"als": QUALITY, "popularity": QUALITY.with_counts(n_in_both=1277)}
+SUMMARIES = {
+    "an interval, and why there is none": ([ROW, NONE], COUNTED),
+    "a negative end": ([replace(ROW, interval_low=-0.1), NONE], {}),
+    "figures of no user": ([replace(NONE, mean=NAN, std=NAN, n_users=0, no_interval="no user")], {}),
+    "large and negative figures have bars on one line": (
+        [replace(ROW, mean=7.5, interval_low=5.0, interval_high=10.0), replace(ROW, mean=0.0, interval_low=-1.0)], {}
+    ),
+    "names that callers chose": ([replace(ROW, metric=NASTY, model=f"m{NASTY}")], COUNTED),
+    "several models": ([replace(ROW, model=name) for name in OTHER_COUNTS], OTHER_COUNTS),
+    "no intervals": ([WITHOUT], {}),
+    "an interval of another kind has a letter": ([SHARE, ROW], {}),
+    "all intervals of that kind have none": ([SHARE], {}),
+    "a missing interval has none": ([replace(SHARE, no_interval="no user"), ROW], {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_a_summary_in_all_formats(golden, name):
+    golden(scene(*summary_in_all_formats(*SUMMARIES[name])))
 
 
 def test_a_summary_of_many_rows(golden):
@@ -193,13 +177,9 @@ def test_models_stand_in_one_table_and_the_best_are_marked(golden):
     golden(scene(result_of([row()]).models_table(), result_of(holes).models_table()), "of one model, and with holes")
 
 
-LETTERS = comparison_of(
-    [
-        difference(),
-        difference(model="random", value=-0.2, verdict="worse"),
-        difference("percentile_rank", verdict="undecided"),
-    ]
-)
+LETTERS = comparison_of([
+    difference(), difference(model="random", value=-0.2, verdict="worse"), difference("percentile_rank", verdict="undecided"),
+])  # fmt: skip
 EVERY = pairs_of([pair(), pair(other="random"), pair(model="popularity", other="random", verdict="worse")])
 
 
@@ -294,28 +274,41 @@ def test_ranks(golden):
 
 
 @pytest.mark.parametrize(
-    ("show", "error", "words"),
+    "show",
     [
-        (lambda: result_of(MEANS).models_table(metrics=[]), OptionError, "metrics is empty; name a metric"),
-        (lambda: result_of(MEANS).table(metrics=[]), OptionError, "metrics is empty; name a metric"),
-        (lambda: result_of(MEANS).plot.means([]), OptionError, "metrics is empty; name a metric"),
-        (lambda: result_of(MEANS).plot.quantiles([]), OptionError, "metrics is empty; name a metric"),
-        (lambda: result_of(MEANS).gaps("age", metrics=[]), OptionError, "metrics is empty; name a metric"),
-        (lambda: result_of(MEANS).models_table(metrics="rr"), UnknownMetricError, "no metric 'rr'"),
-        (
-            lambda: result_of(MEANS).models_table(comparison_of([difference(model="bpr")])),
-            InputError,
-            "has the models 'bpr', and the result has 'als', 'popularity', 'random'",
-        ),
-        (
-            lambda: result_of(MEANS).models_table(comparison_of([difference("rr")])),
-            InputError,
-            "none of the metrics of this table: ndcg@10, percentile_rank; it has rr",
-        ),
-        (lambda: BY_ACTIVITY.with_slices(age=[1]), OptionError, "there are no slices by 'age'; slices are by 'activity'"),
-        (lambda: BY_ACTIVITY.with_slices(activity=["lite"]), OptionError, "no slice has activity=lite; available: activity=heavy"),
+        lambda shown: shown.models_table(metrics=[]),
+        lambda shown: shown.table(metrics=[]),
+        lambda shown: shown.plot.means([]),
+        lambda shown: shown.plot.quantiles([]),
+        lambda shown: shown.gaps("age", metrics=[]),
+    ],
+)
+def test_no_metrics_are_an_error_that_says_so(show):
+    with pytest.raises(OptionError, match="metrics is empty; name a metric"):
+        show(result_of(MEANS))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"metrics": "rr"}, UnknownMetricError, "no metric 'rr'"),
+        ({"comparison": difference(model="bpr")}, InputError, "has the models 'bpr', and the result has 'als', 'popularity', 'random'"),
+        ({"comparison": difference("rr")}, InputError, "none of the metrics of this table: ndcg@10, percentile_rank; it has rr"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_shown_says_why(show, error, words):
+def test_a_table_of_models_that_cannot_be_says_why(options, error, words):
+    options = {name: comparison_of([value]) if name == "comparison" else value for name, value in options.items()}
     with pytest.raises(error, match=words):
-        show()
+        result_of(MEANS).models_table(**options)
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        ({"age": [1]}, "there are no slices by 'age'; slices are by 'activity'"),
+        ({"activity": ["lite"]}, "no slice has activity=lite; available: activity=heavy"),
+    ],
+)
+def test_slices_that_are_not_there_have_no_order(order, words):
+    with pytest.raises(OptionError, match=words):
+        BY_ACTIVITY.with_slices(**order)

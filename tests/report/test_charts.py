@@ -237,11 +237,7 @@ BY_RELEVANCE = [row(relevance=name, slice=users) for name in ("click", "buy") fo
         (lambda: plots(SMALL)("auc"), UnknownMetricError, "no metric 'auc' to draw, with or without a cutoff; available: ndcg@1"),
         (lambda: plots(SMALL).means(["ndcg@10", "auc"]), UnknownMetricError, "no metric 'auc'; available"),
         (lambda: OF_SLICES.slices("auc"), UnknownMetricError, "no metric 'auc'; available: ndcg@10, mrr"),
-        (
-            lambda: alone(*BY_RELEVANCE).slices("ndcg@10"),
-            UnknownMetricError,
-            r"ambiguous: it matches 'ndcg@10 \[click\]', 'ndcg@10 \[buy\]'",
-        ),
+        (lambda: alone(*BY_RELEVANCE).slices("ndcg@10"), UnknownMetricError, r"ambiguous: it matches 'ndcg@10 \[click\]', 'ndcg@10 \[buy"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_drawn_is_refused(draw, error, says):

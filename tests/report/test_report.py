@@ -309,13 +309,6 @@ def large_report(path, n_models, options):
     return result(models, **options).report(path, comparison=comparison(models, [f"city={n}" for n in range(2000)]))
 
 
-@pytest.mark.night
-@pytest.mark.usefixtures("without_charts")
-@LARGE
-def test_the_tables_of_large_results_stay_below_650_kilobytes(tmp_path, n_models, options):
-    assert large_report(tmp_path / "r.html", n_models, options).stat().st_size < 650_000
-
-
 # The charts take half a minute: what they leave out is seen of any, and how many points and slices they have of each kind.
 @pytest.mark.night
 @LARGE

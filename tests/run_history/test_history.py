@@ -9,7 +9,8 @@ import pytest
 import vl_convert
 from altair.utils.schemapi import debug_mode
 from helpers.charts import records_of, shown_by, values_of
-from worlds.summary_rows import row, scene, undefined
+from helpers.scenes import scene
+from worlds.summary_rows import row, undefined
 
 from spark_rankeval.errors import OptionError, UnknownMetricError
 from spark_rankeval.records.stored import HistoryRow
