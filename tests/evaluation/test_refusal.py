@@ -15,7 +15,8 @@ from spark_rankeval.records.quality import quality_notes
 from spark_rankeval.spark.inputs import Sources
 from spark_rankeval.spark.source import SourceTable, ValueColumn
 
-EXCLUDED, NO_LABELS = {"n_excluded_labels": 910}, {"n_labels": 0, "n_relevant": 0}
+EXCLUDED, IRRELEVANT, NO_LABELS = {"n_excluded_labels": 910}, {"n_relevant": 0}, {"n_labels": 0, "n_relevant": 0}
+NEED_LABELS, NEED_NONE = ("recall@10", "ndcg@10", ["novelty@10", "cg"]), ["novelty@10", "catalog_coverage@10"]
 
 
 @pytest.mark.parametrize(
@@ -24,20 +25,12 @@ EXCLUDED, NO_LABELS = {"n_excluded_labels": 910}, {"n_labels": 0, "n_relevant": 
         (EXCLUDED, "recall@10", "910 of 9,100 labels (10.0%) are of excluded items: "),
         ({"n_excluded_labels": 1}, "ndcg@10", "1 of 9,100 labels (0.0%) is of an excluded item"),
         ({}, "recall@10", None),
-        *(
-            (counts, metrics, words)
-            for metrics in ("recall@10", "ndcg@10", ["novelty@10", "cg"])
-            for counts, words in (
-                ({"n_relevant": 0}, "none of the 9,100 labels is relevant; check that relevance_threshold= fits the grades."),
-                (NO_LABELS, "there are no labels, so metrics have no value"),
-            )
-        ),
+        *((IRRELEVANT, metrics, "none of the 9,100 labels is relevant; check that relevance_threshold= fits") for metrics in NEED_LABELS),
+        *((NO_LABELS, metrics, "there are no labels, so metrics have no value") for metrics in NEED_LABELS),
         # Correlations need labels and no relevant one.
-        ({"n_relevant": 0}, ["spearman", "rbo"], None),
+        (IRRELEVANT, ["spearman", "rbo"], None),
         (NO_LABELS, ["spearman", "rbo"], "there are no labels"),
-        # What needs no labels is not warned of.
-        (EXCLUDED, ["novelty@10", "catalog_coverage@10"], None),
-        (NO_LABELS, ["novelty@10", "catalog_coverage@10"], None),
+        *((counts, NEED_NONE, None) for counts in (EXCLUDED, NO_LABELS)),
     ],
 )  # fmt: skip
 def test_labels_that_no_list_can_find_are_warned_of_once(counts, metrics, says):
