@@ -294,26 +294,18 @@ def test_on_paper_sections_are_open_and_no_head_of_a_table_stands_alone(drawn):
     assert all("break-inside: avoid" in rules[whole] for whole in ("tr", "thead", "tbody", "figure", "p"))
 
 
-LARGE = pytest.mark.parametrize(
-    ("n_models", "options"),
-    [
-        (20, {"cutoffs": tuple(range(1, 101))}),
-        (3, {"slices": [f"city={n}" for n in range(2000)], "cutoffs": (1, 5, 10)}),
-    ],
-    ids=["models", "slices"],
-)
-
-
-def large_report(path, n_models, options):
-    models = [f"model {n} with a name" for n in range(n_models)]
-    return result(models, **options).report(path, comparison=comparison(models, [f"city={n}" for n in range(2000)]))
-
-
 # The charts take half a minute: what they leave out is seen of any, and how many points and slices they have of each kind.
 @pytest.mark.night
-@LARGE
+@pytest.mark.parametrize(
+    ("n_models", "options"),
+    [(20, {"cutoffs": tuple(range(1, 101))}), (3, {"slices": [f"city={n}" for n in range(2000)], "cutoffs": (1, 5, 10)})],
+    ids=["models", "slices"],
+)  # fmt: skip
 def test_large_results_stay_below_2_megabytes(tmp_path, n_models, options):
-    assert large_report(tmp_path / "r.html", n_models, options).stat().st_size < 2_000_000
+    models = [f"model {n} with a name" for n in range(n_models)]
+    compared = comparison(models, [f"city={n}" for n in range(2000)])
+    path = result(models, **options).report(tmp_path / "r.html", comparison=compared)
+    assert path.stat().st_size < 2_000_000
 
 
 # --- the file
