@@ -42,7 +42,7 @@ def comparison(models=MODELS, slices=SLICES):
     return ModelComparison(rows, 0.95, "sign_flip", 9999, 0, baseline=models[0], correction="holm", sliced=sliced)
 
 
-def full_report(path, **others):
+def full_report(path, models=MODELS, **others):
     """A report with every section that needs no Spark."""
-    options = {"comparison": comparison(), "gates": GATES, "manifest": MANIFEST, "dialects": [], **others}
-    return result().report(path, **options)
+    options = {"comparison": comparison(models), "gates": GATES, "manifest": MANIFEST, "dialects": [], **others}
+    return result(models).report(path, **options)

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import html5lib
 import pytest
-from helpers.reports import GATES, MANIFEST, comparison, full_report, result
+from helpers.reports import GATES, MANIFEST, MODELS, comparison, full_report, result
 from worlds.summary_rows import QUALITY, result_of, row, undefined
 
 from spark_rankeval import package_zip
@@ -68,13 +68,17 @@ class Page:
 @pytest.fixture
 def undrawn(monkeypatch):
     """Charts have their words, and are not drawn: that takes nearly all the time of a report."""
-    monkeypatch.setattr(pictures, "_svg", lambda spec: ET.Element("svg"))
+
+    def words(draw, width):
+        return (draw(width=width).to_dict(validate=False) if width == WIDE else {}), "<svg></svg>"
+
+    monkeypatch.setattr(pictures, "_fitting", words)
 
 
 @pytest.fixture(scope="session")
 def drawn(tmp_path_factory):
     """A report with every section, all charts drawn."""
-    return Page(full_report(tmp_path_factory.mktemp("report") / "report.html"))
+    return Page(full_report(tmp_path_factory.mktemp("report") / "report.html", MODELS[:2]))
 
 
 def plain(rows, **others):
@@ -167,8 +171,7 @@ def differing():
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_comparison_begins_with_its_sentences_and_explains_odd_figures(golden, tmp_path):
-    small = result(cutoffs=(10,), recalls=False)
-    golden(Page(small.report(tmp_path / "r.html", comparison=differing())).lines("differences"))
+    golden(Page(plain([row()]).report(tmp_path / "r.html", comparison=differing())).lines("differences"))
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -177,7 +180,7 @@ def test_differences_by_slice_are_drawn_for_the_headline_and_then_for_one_metric
     names = ("ndcg@5", "ndcg@10", "ndcg@20", "recall@10")
     rows, sliced = (tuple(replace(each[0], metric=name) for name in names) for each in (compared.rows, compared.sliced))
     compared = replace(compared, rows=rows, sliced=sliced, headline="ndcg@5")
-    page = Page(result(cutoffs=(10,), recalls=False).report(tmp_path / "r.html", comparison=compared))
+    page = Page(plain([row(), row("recall@10")]).report(tmp_path / "r.html", comparison=compared))
     titles = [page.words(one) for one in page.section("differences").findall(".//figcaption/strong")]
     assert titles[1:] == [f"{name} compared with als, by slice" for name in ("ndcg@5", "ndcg@10", "recall@10")]
 
