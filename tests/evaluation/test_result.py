@@ -105,19 +105,11 @@ def test_a_copy_keeps_its_tables():
     ("call", "error", "says"),
     [
         (lambda folder: Result.load(folder / "other.json"), InputError, "this is not a result"),
-        (
-            lambda folder: Result.load(folder / "none.json"),
-            OptionError,
-            r"cannot read a result at .*none\.json': No such file",
-        ),
-        (
-            lambda _: SLICED.save("s3://bucket/r.json"),
-            OptionError,
-            r"a result must be a file on this machine; 's3://bucket/r\.json' is not in an existing local folder",
-        ),
+        (lambda folder: Result.load(folder / "none.json"), OptionError, r"cannot read a result at .*none\.json': No such file"),
+        (lambda _: SLICED.save("s3://bucket/r.json"), OptionError, r"'s3://bucket/r\.json' is not in an existing local folder"),
         (lambda _: Result.from_json('{"summary": []}'), InputError, "this is not a result"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_read_or_written_is_an_error_of_ours(tmp_path, call, error, says):
     (tmp_path / "other.json").write_text("[]")
     with pytest.raises(error, match=says):

@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
-import altair as alt
 import pytest
 import vl_convert
 from altair.utils.schemapi import debug_mode
@@ -244,13 +243,6 @@ def test_what_cannot_be_drawn_is_refused(draw, error, says):
     with pytest.raises(error, match=says):
         draw()
     assert len(values_of(alone(*BY_RELEVANCE).slices("ndcg@10 [buy]"))) == 1
-
-
-def test_charts_can_be_changed_and_joined():
-    chart = plots(SMALL).curve("ndcg").properties(width=300, title="mine")
-    both = chart | plots(SMALL).means(["ndcg@10"])
-    assert both.to_dict(validate=False)["hconcat"][0]["title"] == "mine"
-    assert not isinstance(plots(SMALL).means(["ndcg@1", "mrr"]), alt.VConcatChart)
 
 
 # --- axes and labels
