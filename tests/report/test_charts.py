@@ -153,7 +153,7 @@ def test_a_chart_is_drawn(name):
     assert "<script" not in drawn
     words = {one[key] for one in records_of(chart) for key in ("why", "part") if key in one}
     assert [word for word in words if f">{word}<" not in drawn] == []
-    assert all(drawn.count(f">{model}<") <= 2 for model in MODELS), "one legend for all panels"
+    assert all(drawn.count(f">{model}<") <= 1 for model in MODELS), "one legend for all panels"
 
 
 # --- what is chosen to be drawn
