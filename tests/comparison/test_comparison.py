@@ -182,6 +182,7 @@ def test_small_slices_are_judged_by_all_their_signs():
     }
     found = compare_frames(frames, ["hit_rate_at_5"], "old", by="part", **QUICK)
     assert {(row.p_test, row.p_sign_flip, row.verdict) for row in found.sliced} == {("exact", 2.0**-5, "undecided")}
+    assert "no model loses in any of 40 comparisons of slices" in repr(found)
     (row,) = found.rows
     shown = ("verdict", "p_test", "interval_method", "interval_high")
     assert figures(row, *shown) == ["better", "exact", "clopper_pearson", 1]
