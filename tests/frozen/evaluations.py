@@ -8,15 +8,19 @@ from spark_rankeval import (
     BCa,
     Cube,
     Facts,
+    Judged,
     Percentile,
     Student,
     Vectors,
+    compare,
     dialect_map,
     evaluate,
+    merge,
     metrics_column,
     score_users,
     summarise,
     top_items,
+    write_per_user,
 )
 
 CUT = ["precision@3", "recall@5", "ndcg@5", "rr@10"]
@@ -120,6 +124,13 @@ def written(w):
     result = of_people(w, ["ndcg@5", "rr"], by="device").write(f"{w.folder}/written", mode="overwrite")
     stored = w.spark.read.parquet(f"{w.folder}/written")
     return [result, some(stored), summarise(stored, ci=BCa(replicates=99))]
+
+
+def written_snips(w):
+    """Estimates whose weights a written table keeps, as they are read back."""
+    users = score_users(w.new, w.labels, ["recall@5", "precision(estimator='snips')@3"], **SCORED, weight="weight")
+    write_per_user(users, f"{w.folder}/snips")
+    return summarise(w.spark.read.parquet(f"{w.folder}/snips"))
 
 
 INPUTS = {
@@ -281,4 +292,56 @@ PER_USER = {
         user="user", model="model",
     ),
     "a written table read back": written,
+    "a written table of SNIPS read back": written_snips,
 }  # fmt: skip
+
+
+BY_JUDGES = ["ndcg@5", "precision@3", "rr"]
+TWO_JUDGES = Judged(human="human", judge="llm")
+DRAWN = Judged(human="human", judge="llm", graded="by_people", probability="share")
+# What a model says of a label, and which users people graded: five of six.
+OF_JUDGES = [
+    "user", "item", "CASE WHEN user % 6 <> 5 THEN grade END AS human", "greatest(grade - click, 0D) AS llm", "user % 6 <> 5 AS by_people",
+    "CASE WHEN user % 2 = 0 THEN 0.5D ELSE 0.25D END AS share", "CASE WHEN user % 2 = 0 THEN 'even' ELSE 'odd' END AS half",
+]  # fmt: skip
+
+
+def judged(w, relevance=TWO_JUDGES, metrics=BY_JUDGES, users="true", **options):
+    """An evaluation of two models by both judges."""
+    models = {"new": w.new.where(users), "old": w.old.where(users)}
+    labels = w.labels.selectExpr(*OF_JUDGES).where(users)
+    return evaluate(models, labels, metrics, score="score", relevance=relevance, **options)
+
+
+def shown(result):
+    """A result, and what each judge says."""
+    return [result, result.judged.to_pandas()]
+
+
+JUDGES = {
+    "two judges": lambda w: shown(judged(w)),
+    "two judges as they are stored": lambda w: whole(judged(w, metrics=["rr"])),
+    "two judges with probabilities and slices": lambda w: shown(judged(w, DRAWN, ["rr"], by=Cube("half"))),
+    "two judges with strata": lambda w: judged(
+        w, Judged(human="human", judge="llm", stratum="half"), ["ndcg@5"]
+    ).judged.to_pandas(),
+    "values of users of two judges": lambda w: some(
+        score_users(w.new, w.labels.selectExpr(*OF_JUDGES), ["rr"], score="score", relevance=DRAWN)
+    ),
+    "a summary of two judges": lambda w: shown(summarise(judged(w, DRAWN, ["rr"]).per_user)),
+    "a comparison of two judges": lambda w: [
+        (comparison := compare(judged(w, metrics=["ndcg@5", "rr"], by="half").per_user, "old", by="half")),
+        comparison.judged.to_pandas(),
+    ],
+    "merged days of two judges": lambda w: shown(
+        merge({f"day {day}": judged(w, metrics=["rr"], users=f"user % 3 = {day}") for day in range(3)})
+    ),
+    "grades that judges did not give": lambda w: evaluate(
+        w.new,
+        w.labels.selectExpr(*OF_JUDGES),
+        BY_JUDGES,
+        score="score",
+        relevance=["llm", "human"],
+        on_missing="unjudged",
+    ),
+}

@@ -11,8 +11,6 @@ from frozen.comparisons import of_new
 from spark_rankeval.jobs import compare as compare_job
 from spark_rankeval.jobs import evaluate as evaluate_job
 
-#: The files that `write_stored.py` wrote.
-STORED = Path(__file__).parents[1] / "golden" / "frozen" / "stored"
 # What differs between two runs of the same, or between platforms.
 _VOLATILE = ("attempt", "started", "finished", "versions")
 
@@ -31,7 +29,7 @@ def run(main, w, name, config, *options, views, run_id=None):
     assert code != 1, printed[1].getvalue()
     texts = [stream.getvalue() for stream in printed]
     texts += [file.read_text(encoding="utf-8") for file in _documents(folder / "out", run_id or "*")]
-    texts = [text.replace(w.folder, "FOLDER").replace(str(STORED), "STORED") for text in texts]
+    texts = [text.replace(w.folder, "FOLDER") for text in texts]
     return [f"exit code {code}", *texts[:2], *map(_lasting, texts[2:])]
 
 
@@ -60,6 +58,51 @@ table = "frozen_labels"
 score = "score"
 relevance = "grade"
 """
+NIGHTLY = (
+    EVALUATE.replace("frozen_new", "frozen_models").replace("[columns]", '[columns]\nmodel = "model"')
+    + """
+[attributes]
+table = "frozen_people"
+[evaluation]
+metrics = ["ndcg@5", "rr", "catalogue_coverage(among='items')@5"]
+dialect = "standard"
+by = ["country"]
+cluster = "home"
+quantiles = [0.25, 0.5]
+on_invalid = "quarantine"
+[items]
+table = "frozen_items"
+[gates]
+rr = { min = 0.2, max_drop = 0.01 }
+"""
+)
+
+
+def two_nights(w):
+    """The second of two runs, which looks back at the first; comparisons of what it stored; and the tables of all these."""
+    for night, half in (("monday", "user < 20"), ("tuesday", "user >= 16")):
+        tables = {"frozen_models": w.models.where(half), "frozen_labels": w.labels.where(half)}
+        second = run(evaluate_job.main, w, "nights", NIGHTLY, views=views(w) | tables, run_id=night)
+    of_run = f'[results]\noutput = "{w.folder}/nights/out"\nrun_id = "tuesday"\n'
+    compared = run(
+        compare_job.main, w, "of_run", of_run + '[comparison]\nbaseline = "old"\nby = ["country"]\nreplicates = 99',
+        views={}, run_id="again",
+    )  # fmt: skip
+    grouped = run(
+        compare_job.groups_main, w, "of_trial",
+        '[results]\ntable = "frozen_trial"\n[experiment]\nbaseline = "control"\ngroup = "variant"\nmetrics = ["rr"]',
+        views=views(w), run_id="trial",
+    )  # fmt: skip
+    stored = [
+        w.spark.read.parquet(f"{w.folder}/{folder}").where(rows).drop("time")
+        for folder, rows in (
+            ("nights/out/metrics", "metric = 'rr' AND slice = 'all'"), ("nights/out/gates", "true"),
+            ("of_run/out/comparisons", "metric = 'rr'"), ("of_trial/out/group_comparisons", "true"),
+        )
+    ]  # fmt: skip
+    return [second, compared, grouped[0], *stored]
+
+
 RUNS = {
     "a job that evaluates": lambda w: run(
         evaluate_job.main, w, "evaluate",
@@ -127,4 +170,5 @@ RUNS = {
         '[results]\ntable = "frozen_trial"\n[experiment]\nbaseline = "control"\ngroup = "variant"\nmetrics = ["rr"]',
         run_id="first", views=views(w),
     ),
+    "two nights": two_nights,
 }  # fmt: skip

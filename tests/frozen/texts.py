@@ -1,4 +1,4 @@
-"""What a call gave as lines of text that lose nothing, the stored lines, and what differs between two of them."""
+"""What a call gave as lines of text that lose nothing."""
 
 import dataclasses
 import json
@@ -7,19 +7,16 @@ import os
 import re
 import warnings
 from datetime import date, datetime
-from difflib import SequenceMatcher
-from pathlib import Path
 from unittest import mock
 
 import pandas as pd
 
 from spark_rankeval import Result
 from spark_rankeval.errors import SparkRankEvalError, SparkRankEvalWarning
+from spark_rankeval.metrics.base import REGISTRY
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "frozen" / "calls"
-_HEADING = "== "
-# So much of a long line is shown around what differs.
-_BEFORE, _WIDTH = 60, 200
+# A new metric changes no stored text.
+_ALL_METRICS = ", ".join(sorted({metric.name for metric in REGISTRY.values()}))
 # Tables wrap their sentences at the width of the terminal, which differs from one machine to the next.
 _TERMINAL = {"COLUMNS": "140"}
 # The columns of a summary that tell its figures.
@@ -41,7 +38,8 @@ def lines_of(call, world, *, may_fail=False):
             lines = _lines_of_error(error)
     said = [str(each.message) for each in caught if issubclass(each.category, SparkRankEvalWarning)]
     # A warning ends with advice that only Sail needs.
-    return [*lines, *(f"warning: {words.partition('. On Sail')[0]}" for words in said)]
+    lines += [f"warning: {words.partition('. On Sail')[0]}" for words in said]
+    return [line.replace(_ALL_METRICS, "every metric") for line in lines]
 
 
 def _lines_of_error(error):
@@ -134,43 +132,3 @@ def _json(value):
 
 def _plain(value):
     return dataclasses.asdict(value) if dataclasses.is_dataclass(value) else _text(value)
-
-
-def read(kind):
-    """The stored lines of each call of a kind, by its name."""
-    calls = {}
-    for line in (GOLDEN / f"{kind}.txt").read_text(encoding="utf-8").splitlines():
-        if line.startswith(_HEADING):
-            lines = calls.setdefault(line.removeprefix(_HEADING), [])
-        else:
-            lines.append(line)
-    return calls
-
-
-def write(kind, calls):
-    """Store the lines of all calls of a kind."""
-    GOLDEN.mkdir(parents=True, exist_ok=True)
-    lines = [line for name, of_call in calls.items() for line in (f"{_HEADING}{name}", *of_call)]
-    (GOLDEN / f"{kind}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def changes(before, after):
-    """The lines that differ, each from a little before the first difference on."""
-    shown = []
-    for what, start, end, other_start, other_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if what == "equal":
-            continue
-        old, new = before[start:end], after[other_start:other_end]
-        for place in range(max(len(old), len(new))):
-            pair = [lines[place] if place < len(lines) else None for lines in (old, new)]
-            first = 0 if None in pair else max(0, _first_difference(*pair) - _BEFORE)
-            shown += [
-                f"{sign} {'…' if first else ''}{line[first : first + _WIDTH]}"
-                for sign, line in zip("-+", pair, strict=True)
-                if line is not None
-            ]
-    return shown
-
-
-def _first_difference(line, other):
-    return next((place for place, (a, b) in enumerate(zip(line, other, strict=False)) if a != b), 0)

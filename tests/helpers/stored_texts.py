@@ -5,11 +5,14 @@ modules writes their files anew, and `git diff` then shows what changed.
 """
 
 import os
+from difflib import SequenceMatcher
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SHOWN = ROOT / "tests" / "golden" / "shown"
 HEADING = "=== "
+# So much of a long line is shown around what differs.
+_BEFORE, _WIDTH = 60, 200
 
 
 class StoredTexts:
@@ -32,4 +35,27 @@ class StoredTexts:
             sections = [f"{HEADING}{one}\n{self._texts[one]}\n" for one in self._texts]
             self.path.write_text("\n".join(sections), encoding="utf-8")
         assert name in self._texts, f"no text {name!r} in {self.path}: run the module with REWRITE=1"
-        assert text == self._texts[name]
+        stored = self._texts[name]
+        assert text == stored, "\n".join([f"{name} is not as stored:", *changes(stored.split("\n"), text.split("\n"))])
+
+
+def changes(before, after):
+    """The lines that differ, each from a little before the first difference on."""
+    shown = []
+    for what, start, end, other_start, other_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if what == "equal":
+            continue
+        old, new = before[start:end], after[other_start:other_end]
+        for place in range(max(len(old), len(new))):
+            pair = [lines[place] if place < len(lines) else None for lines in (old, new)]
+            first = 0 if None in pair else max(0, _first_difference(*pair) - _BEFORE)
+            shown += [
+                f"{sign} {'…' if first else ''}{line[first : first + _WIDTH]}"
+                for sign, line in zip("-+", pair, strict=True)
+                if line is not None
+            ]
+    return shown
+
+
+def _first_difference(line, other):
+    return next((place for place, (a, b) in enumerate(zip(line, other, strict=False)) if a != b), 0)
