@@ -10,27 +10,21 @@ from helpers.descriptions import descriptions_of
 from helpers.met_messages import met
 
 from spark_rankeval.request.counts import CountNames
+from spark_rankeval.request.options import SummaryOptions
+from spark_rankeval.spark import describing
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.moments import moments_of_columns
-from spark_rankeval.wire import Message, merged_by_bucket, messages_of, rows_of, unpack
-from spark_rankeval.worker import states
+from spark_rankeval.wire import Message, merged_by_bucket, messages_of, pack, rows_of, unpack
+from spark_rankeval.worker import group_states, states
 from spark_rankeval.worker.comparing import all_pairs_batches, merging_comparisons, paired_batches
-from spark_rankeval.worker.group_states import (
-    BUCKETS,
-    USERS,
-    GroupStates,
-    SmallGroups,
-    UsersOfGroups,
-    bucket_of,
-    rows_by_key,
-    states_of,
-)
-from spark_rankeval.worker.group_states import COUNTS as OF_COUNTS
+from spark_rankeval.worker.group_states import GroupStates, OpenUsers, bucket_of, rows_by_key, states_of
 from spark_rankeval.worker.grouped_row import ABSENT, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.states import merging_states, n_groups_of, state_of_columns
 
 OPTIONS = DescriptionOptions("bca", 0.95, 60, 1, (0.5, 0.9), weighted=True)
+PLAIN = DescriptionOptions("t", quantiles=(0.5, 0.9))
 N_USERS = 400
+EVERYBODY = np.arange(N_USERS)
 COUNTS = CountNames(("count",), ())
 
 
@@ -66,61 +60,55 @@ def by_bucket(rows):
     return found
 
 
+def mergers(options=OPTIONS):
+    return merging_states(partial(states_of, n_values=2, names=COUNTS, options=options))
+
+
 def whole(rows, options=OPTIONS):
-    return states_in((message.tree for message in messages_of(rows)), options)
-
-
-def states_in(trees, options=OPTIONS):
-    trees = list(trees)
-    states = [GroupStates.from_tree(tree) for tree in trees if USERS not in tree]
-    return GroupStates.merged([*states, states_of([tree for tree in trees if USERS in tree], 2, COUNTS, options)])
+    trees = [message.tree for message in messages_of(rows)]
+    several = [GroupStates.from_tree(tree) for tree in trees if group_states.USERS not in tree]
+    of_users = [tree for tree in trees if group_states.USERS in tree]
+    return GroupStates.merged([*several, states_of(of_users, 2, COUNTS, options)])
 
 
 def figures(states, options=OPTIONS):
     """What is said of each group, with the moments of its counts."""
-    return {
-        key: repr((descriptions_of(one.parts, options), moments_of_columns(first(one.parts[OF_COUNTS]))))
-        for number, key in enumerate(states.keys)
-        for one in [states.take([number])]
-    }
-
-
-def first(fields):
-    return {name: values[0] for name, values in fields.items()}
-
-
-def keys_of(state):
-    return GroupStates.from_tree(unpack(state)).keys
+    found = {}
+    for number, key in enumerate(states.keys):
+        parts = states.take([number]).parts
+        counts = {name: values[0] for name, values in parts[group_states.COUNTS].items()}
+        found[key] = repr((descriptions_of(parts, options), moments_of_columns(counts)))
+    return found
 
 
 @pytest.mark.parametrize("keys", [(), ("slice",)], ids=["all users", "slices"])
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_same_users_make_the_same_bytes_whatever_the_order_of_their_rows(keys, seed):
-    table, random = users(), np.random.default_rng(seed)
-    first = by_bucket(run(keys)(batches_of(table, np.arange(N_USERS), 64)))
-    again = by_bucket(run(keys)(batches_of(table, random.permutation(N_USERS), 37)))
+def test_the_same_users_make_the_same_bytes_whatever_the_order_of_their_rows(keys):
+    table, shuffled = users(), np.random.default_rng(1).permutation(N_USERS)
+    first = by_bucket(run(keys)(batches_of(table, EVERYBODY, 64)))
+    again = by_bucket(run(keys)(batches_of(table, shuffled, 37)))
     assert first == again
     assert all(len(rows) == 1 for rows in first.values())
     assert (None in first) == (keys == ())
 
 
-@pytest.mark.parametrize("quantiles", [(0.5, 0.9), ()])
-@pytest.mark.parametrize("held", [1 << 26, 1])
+@pytest.mark.parametrize(("held", "quantiles"), [(1 << 26, (0.5, 0.9)), (1, ())])
 @pytest.mark.parametrize("few", [0, 40, 1 << 20], ids=["states", "states and users", "users"])
-def test_groups_added_up_together_have_the_states_that_each_has_alone(monkeypatch, quantiles, held, few):
+def test_groups_added_up_together_have_the_states_that_each_has_alone(monkeypatch, held, quantiles, few):
     monkeypatch.setattr(states, "HELD_BYTES", held)
     monkeypatch.setattr(states, "FEW", few)
     monkeypatch.setattr(states, "_TOGETHER", 100)
     table, options = users(), DescriptionOptions("t", quantiles=quantiles, n_plain=1)
     # Nobody of a group is evaluated, and of another nobody is anybody.
     table[ABSENT] = [name == "s1" or number % 9 == 0 for number, name in enumerate(table["slice"])]
-    table["nobody"] = [nobody or name == "s2" for nobody, name in zip(table["nobody"], table["slice"], strict=True)]
-    together = figures(whole(run(options=options)(batches_of(table, np.arange(N_USERS), 64)), options), options)
+    table["nobody"] = table["nobody"] | (np.array(table["slice"]) == "s2")
+    together = figures(whole(run(options=options)(batches_of(table, EVERYBODY, 64)), options), options)
     assert set(together) == {(name,) for name in table["slice"]}
     for (name,), of_group in together.items():
-        alone = np.flatnonzero([other == name for other in table["slice"]])
-        expected = figures(whole(run((), options)(batches_of(table, alone, 64)), options), options)
-        assert of_group == expected[()]
+        # Rows of nobody have no part in it.
+        alone = [
+            n for n, each in enumerate(table["slice"]) if each == name and (name == "s2" or not table["nobody"][n])
+        ]
+        assert of_group == figures(whole(run((), options)(batches_of(table, alone, 64)), options), options)[()]
 
 
 def models(order):
@@ -128,107 +116,81 @@ def models(order):
     random = np.random.default_rng(9)
     values = random.random((N_USERS, 3))
     rows = [
-        [
-            {"model": m, "invalid": 0, "value_0": values[n, place]}
-            for place, m in enumerate("xyz")
-            if m != "z" or n > 300
-        ]
-        for n in range(N_USERS)
+        [{"model": m, "invalid": 0, "value_0": of_user[n]} for n, m in enumerate("xyz") if m != "z" or user > 300]
+        for user, of_user in enumerate(values)
     ]
-    table = pa.table(
-        {
-            "user": random.integers(-(2**63), 2**63 - 1, N_USERS),
-            "nobody": np.zeros(N_USERS, np.bool_),
-            "rows": rows,
-            "slice_0": [f"s{n % 3}" for n in range(N_USERS)],
-            "n_conflicts": np.zeros(N_USERS, np.int64),
-        }
-    )
-    return iter(table.take(pa.array(order)).combine_chunks().to_batches(max_chunksize=50))
+    table = {
+        "user": random.integers(-(2**63), 2**63 - 1, N_USERS), "nobody": np.zeros(N_USERS, np.bool_), "rows": rows,
+        "slice_0": [f"s{n % 3}" for n in range(N_USERS)], "n_conflicts": np.zeros(N_USERS, np.int64),
+    }  # fmt: skip
+    return batches_of(table, order, 50)
 
 
-@pytest.mark.parametrize("run", [paired_batches("x", 1, 99, 0, n_attributes=1), paired_batches("x", 1, 99, 0)])
-def test_the_states_of_a_comparison_do_so_too(run):
-    forwards, backwards = (by_bucket(run(models(np.arange(N_USERS)[::step]))) for step in (1, -1))
+@pytest.mark.parametrize(
+    "run",
+    [paired_batches("x", 1, 99, 0, n_attributes=1), paired_batches("x", 1, 99, 0), all_pairs_batches(1, 99, 0)],
+    ids=["slices", "a baseline", "all pairs"],
+)
+def test_the_states_of_a_comparison_do_not_depend_on_the_order(run):
+    forwards, backwards = (by_bucket(run(models(EVERYBODY[::step]))) for step in (1, -1))
     assert forwards == backwards
-    merged = met(run(models(np.arange(N_USERS))), merging_comparisons())
-    assert len(merged) == len(forwards)
-
-
-def test_the_states_of_all_pairs_are_the_same_where_every_model_has_a_value():
-    run = all_pairs_batches(1, 99, 0)
-    forwards, backwards = (by_bucket(run(models(np.arange(N_USERS)[::step]))) for step in (1, -1))
-    assert forwards == backwards
+    assert len(met(run(models(EVERYBODY)), merging_comparisons())) == len(forwards)
 
 
 def test_states_that_had_to_make_room_merge_into_those_that_had_not(monkeypatch):
     table = users(40)
-    expected = whole(run()(batches_of(table, np.arange(N_USERS), 100)))
+    expected = whole(run()(batches_of(table, EVERYBODY, 100)))
     monkeypatch.setattr(states, "HELD_BYTES", 5 * states.bytes_of_a_group(2, 1, OPTIONS))
-    rows = by_bucket(run()(batches_of(table, np.arange(N_USERS), 100)))
+    rows = by_bucket(run()(batches_of(table, EVERYBODY, 100)))
+    keys = {bucket: [GroupStates.from_tree(unpack(state)).keys for state in some] for bucket, some in rows.items()}
     assert sum(map(len, rows.values())) > 40
-    assert max(len(keys_of(state)) for some in rows.values() for state in some) <= 5
-    assert all(bucket_of(key) == bucket for bucket, some in rows.items() for key in keys_of(some[0]))
-    assert figures(whole(run()(batches_of(table, np.arange(N_USERS), 100)))) == figures(expected)
+    assert max(len(each) for some in keys.values() for each in some) <= 5
+    assert all(bucket_of(key) == bucket for bucket, some in keys.items() for key in some[0])
+    assert figures(whole(run()(batches_of(table, EVERYBODY, 100)))) == figures(expected)
     assert len(expected.keys) == 41
 
 
-@pytest.mark.parametrize("keys", [(), ("slice",)], ids=["all users", "slices"])
-def test_states_of_several_partitions_are_those_of_one(keys):
-    table = users()
-    partitions = np.array_split(np.arange(N_USERS), 3)
-    apart = chain.from_iterable(run(keys)(batches_of(table, rows, 50)) for rows in partitions)
-    assert figures(whole(apart)) == figures(whole(run(keys)(batches_of(table, np.arange(N_USERS), 50))))
-
-
-@pytest.mark.parametrize(
-    "options", [OPTIONS, DescriptionOptions("t", quantiles=(0.5, 0.9))], ids=["resampled", "plain"]
-)
-def test_what_meets_is_that_of_all_users(options):
+@pytest.mark.parametrize(("options", "keys"), [(OPTIONS, ()), (OPTIONS, ("slice",)), (PLAIN, ("slice",))])
+def test_what_meets_is_that_of_all_users(options, keys):
     # So many slices that some share a place.
     table = users(40)
-    partitions = np.array_split(np.arange(N_USERS), 5)
+    partitions = np.array_split(EVERYBODY, 5)
     # The first lacks half of the slices.
     partitions[0] = np.array([row for row in partitions[0] if table["slice"][row] in {f"s{n}" for n in range(20, 40)}])
-    users_of_partitions = np.concatenate(partitions)
-    rows = [row for part in partitions for row in run(options=options)(batches_of(table, part, 50))]
-    merged = met(rows, merging_states(partial(states_of, n_values=2, names=COUNTS, options=options)), 3)
+    rows = [row for part in partitions for row in run(keys, options)(batches_of(table, part, 50))]
+    merged = met(rows, mergers(options), 3)
     together = GroupStates.merged(GroupStates.from_tree(message.tree) for message in merged)
-    expected = whole(run(options=options)(batches_of(table, users_of_partitions, 50)), options)
-    assert figures(together, options) == figures(expected, options)
+    expected = whole(run(keys, options)(batches_of(table, np.concatenate(partitions), 50)), options)
+    assert figures(together, options) == figures(whole(rows, options), options) == figures(expected, options)
 
 
 def test_users_without_counts_meet_those_who_have_some():
     """As those of groups of items meet all others."""
-    options, small = DescriptionOptions("t"), [SmallGroups(), SmallGroups()]
+    options, small = DescriptionOptions("t"), [group_states.SmallGroups(), group_states.SmallGroups()]
     values, about = np.array([0.5, 0.25, 0.75]), {"is_null": np.zeros(3, np.bool_)}
-    small[0].add([("a",), ("b",)], np.array([0, 1, 1]), UsersOfGroups({"0": values}, {"count": values}, {}, {}, about))
-    small[1].add([("b",), ("c",)], np.array([0, 0, 1]), UsersOfGroups({"0": values}, {}, {}, {}, about))
+    counts = {"count": values}, {}
+    for group, keys, which, count in zip(small, (["a", "b"], ["b", "c"]), ([0, 1, 1], [0, 0, 1]), counts, strict=True):
+        some = group_states.UsersOfGroups({"0": values}, count, {}, {}, about)
+        group.add([(key,) for key in keys], np.array(which), some)
     together = states_of([tree for each in small for _, tree in each.trees()], 1, COUNTS, options)
-    n_values, n_counts = together.parts["moments"]["n"][:, 0], together.parts[OF_COUNTS]["n"][:, 0]
-    counted = dict(zip(together.keys, zip(n_values.tolist(), n_counts.tolist(), strict=True), strict=True))
-    assert counted == {("a",): (1, 1), ("b",): (4, 2), ("c",): (1, 0)}
+    n_values, n_counts = together.parts["moments"]["n"][:, 0], together.parts[group_states.COUNTS]["n"][:, 0]
+    found = dict(zip(together.keys, zip(n_values.tolist(), n_counts.tolist(), strict=True), strict=True))
+    assert found == {("a",): (1, 1), ("b",): (4, 2), ("c",): (1, 0)}
 
 
 def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_too_large_is_counted(monkeypatch):
     def merged(n_parts):
         """The rows of several tasks, each with all places, as they meet in one partition."""
-        rows = [row for part in range(n_parts) for row in run()(batches_of(table, order[part::n_parts], 100))]
-        return [message.tree for message in met(rows, mergers)]
+        parts = (run()(batches_of(table, EVERYBODY[part::n_parts], 100)) for part in range(n_parts))
+        return [message.tree for message in met(chain.from_iterable(parts), mergers())]
 
-    def n_keys(tree):
-        return len(GroupStates.from_tree(tree).keys)
-
-    mergers = merging_states(partial(states_of, n_values=2, names=COUNTS, options=OPTIONS))
-    table, order = users(40), np.arange(N_USERS)
-    places = {bucket_of(key) for tree in merged(1) for key in GroupStates.from_tree(tree).keys}
-    for n_parts in (1, 3):
-        trees = merged(n_parts)
-        assert len(trees) == len(places)
-        assert sum(map(n_keys, trees)) == 41
-        assert {n_groups_of(tree) for tree in trees} == {None}
+    table = users(40)
+    keys = [GroupStates.from_tree(tree).keys for tree in merged(1)]
+    assert len(keys) == len({bucket_of(key) for some in keys for key in some})
+    trees, most = merged(3), max(map(len, keys))
+    assert (len(trees), sum(map(len, keys))) == (len(keys), 41)
+    assert {n_groups_of(tree) for tree in [*merged(1), *trees]} == {None}
     # Each place by itself holds what is allowed, although the partition as a whole has more.
-    most = max(map(n_keys, merged(1)))
     monkeypatch.setattr(states, "MERGED_BYTES", most * states.bytes_of_a_group(2, 1, OPTIONS))
     assert {n_groups_of(tree) for tree in merged(3)} == {None}
     monkeypatch.setattr(states, "MERGED_BYTES", states.bytes_of_a_group(2, 1, OPTIONS))
@@ -259,15 +221,14 @@ def test_combinations_of_many_columns_are_told_apart_beyond_64_bits():
         columns = [pa.array(column) for column in (first, *others)]
         assert len(list(rows_by_key(columns, 2 * n_values))) == 2 * n_values
         # Users that differ in the first column alone.
-        alike = [pa.array([*column, column[0]]) for column in (first, *others)]
-        alike[0] = pa.array([*first, "another"])
+        alike = [pa.array([*first, "another"]), *(pa.array([*column, column[0]]) for column in others)]
         assert len(list(rows_by_key(alike, 2 * n_values + 1))) == 2 * n_values + 1
 
 
 def test_places_are_those_of_the_groups_and_spread_them():
     places = [bucket_of((f"slice {n}", None)) for n in range(2000)]
-    assert set(places) == set(range(BUCKETS))
-    assert max(np.bincount(places)) < 2 * 2000 / BUCKETS
+    assert set(places) == set(range(group_states.BUCKETS))
+    assert max(np.bincount(places)) < 2 * 2000 / group_states.BUCKETS
 
 
 @pytest.mark.parametrize("n_columns", [1, 2])
@@ -284,5 +245,55 @@ def test_groups_are_the_rows_of_each_combination(n_columns):
 
 
 def test_the_estimate_of_a_state_is_near_what_it_takes():
-    state = whole(run(())(batches_of(users(), np.arange(N_USERS), 100)))
+    state = whole(run(())(batches_of(users(), EVERYBODY, 100)))
     assert 0.3 < state.n_bytes / states.bytes_of_a_group(2, 1, OPTIONS) < 3
+
+
+# --- users whose value pruning leaves open: named as they travel, and refused if they cannot be told apart
+
+NAMES, DESCRIBED = CountNames(("unresolved",), ("invalid",)), SummaryOptions().described(weighted=False)
+
+
+def open_users(*hashes):
+    users = OpenUsers()
+    for some in hashes:
+        users.add(np.array(some))
+    return users
+
+
+def state_of(values):
+    table = group_states.StateAccumulator(1, NAMES, DESCRIBED)
+    zeros = np.zeros(len(values))
+    table.add([np.array(values)], {"unresolved": zeros, "invalid": zeros}, zeros.astype(bool), None)
+    return Message.from_tree(group_states.STATES, table.states().tree())
+
+
+def test_what_travels_of_open_users_does_not_depend_on_the_order():
+    one, other = open_users([5, -3], [9]), open_users([9, -3, 5])
+    assert pack(one.tree()) == pack(other.tree())
+    assert OpenUsers.from_trees([one.tree(), other.tree()]).n == 6
+
+
+@pytest.mark.parametrize(
+    ("first", "hashes", "later", "asked", "is_whole"),
+    [
+        ([0.0, 1.0], [7, 3], [0.5, 0.25], [[3, 7]], True),
+        ([0.0, 1.0], [], None, [], True),
+        # Two users share a hash.
+        ([0.0], [7, 3], [0.5], [[3, 7]], False),
+        ([0.0], [7, 3], [0.5, 0.25, 1.0], [[3, 7]], False),
+        # More than can be named are not named.
+        ([0.0], [7, 3, 5], None, [], False),
+    ],
+)
+def test_open_users_are_computed_again_and_merged(monkeypatch, first, hashes, later, asked, is_whole):
+    runs = iter([[state_of(first), *([open_users(hashes).message()] if hashes else [])], later and [state_of(later)]])
+    monkeypatch.setattr(describing, "messages_of_groups", lambda *_: next(runs))
+    monkeypatch.setattr(group_states, "MOST_OPEN", 2)
+    again, groups = [], describing.Groups(NAMES, 1, DESCRIBED, 0, lambda key: [key])
+    outcome = describing.recompute_open_users(None, groups, lambda hashes: again.append(hashes.tolist()))
+    assert (outcome.n_open, outcome.is_whole, again) == (len(hashes), is_whole, asked)
+    if is_whole:
+        described = outcome.figures[()].values[0]
+        values = [*first, *(later or ())]
+        assert (described.moments.n, described.mean) == (len(values), np.mean(values))
