@@ -5,7 +5,6 @@ A probe gives 1 if the thing is there. If not, it raises an error or gives anoth
 
 import os
 import tempfile
-from pathlib import Path
 
 from helpers.plans import plan_of
 from pyspark import __version__
@@ -125,12 +124,6 @@ def collations(spark):
     return int(spark.sql("SELECT 'a' COLLATE UTF8_LCASE = 'A' AS alike").first()["alike"])
 
 
-def marks_of_spark(spark):
-    """Read a table that Spark wrote: whether its first column is marked."""
-    stored = Path(__file__).parents[1] / "golden" / "frozen" / "stored" / "snips"
-    return int(bool(spark.read.parquet(str(stored)).schema[0].metadata))
-
-
 SAIL_LACKS = {
     "bytes": ("strings must be UTF-8", lambda spark: spark.sql("SELECT cast(X'ff' AS STRING) AS text").count()),
     "collations": ("strings have no collations", collations),
@@ -142,10 +135,6 @@ SAIL_LACKS = {
     "jdbc": ("databases need a package of their own", jdbc_refuses_options),
     "orc": ("there is no such format", rows_of_orc),
     "foreign formats": ("delta and iceberg are there without a package", refused_delta),
-    "files of Spark": (
-        "marks of columns, and zones of times, are not read from files that Spark wrote",
-        marks_of_spark,
-    ),
     "basePath": ("columns of folders above a table are not read", columns_above_a_table),
 }
 NEEDS = CLASSIC_ALONE | SAIL_LACKS

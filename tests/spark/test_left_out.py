@@ -17,7 +17,6 @@ MOST_ON_SAIL = Counter(
         "plans": 22,
         "tuned_als": 12,
         "ml": 10,
-        "files of Spark": 11,
         "order": 8,
         "bytes": 6,
         "collations": 3,
