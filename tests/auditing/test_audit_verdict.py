@@ -8,6 +8,9 @@ from spark_rankeval.auditing.audit import Audit
 from spark_rankeval.errors import OptionError
 from spark_rankeval.records.audit_rows import CHECKS, AuditRow, InvalidRows
 
+UNTIMED = "labels has no column 'timestamp' (time=)"
+LEFT_OUT = InvalidRows("training", 900, 1000, "a null or NaN user or item or time ('day')")
+
 
 def audited(invalid=(), **counts):
     """An audit in which every check found nothing among 100, but for those given as a count or as a reason."""
@@ -22,61 +25,44 @@ def audited(invalid=(), **counts):
     return Audit(tuple(rows), invalid)
 
 
-def test_nothing_found():
-    clean = audited()
-    assert not clean.leaked
-    assert clean.verdict == "No leak was found."
-    assert {row.result for row in clean.rows} == {"none"}
+SCENES = {
+    "nothing found": audited(),
+    "a leak beside a note": audited(labels_in_training=3, cold_label_users=50, labels_outside_items="there is no catalogue (items=)"),
+    "checks that were not made": audited(labels_before_training_end=UNTIMED, labels_before_user_end=UNTIMED),
+    "rows left out": audited([LEFT_OUT]),
+    "rows left out, and a check not made": audited([LEFT_OUT], labels_in_training="there is none"),
+}  # fmt: skip
 
 
-def test_a_leak_comes_first_and_says_what_to_do():
-    found = audited(labels_in_training=3, cold_label_users=50)
-    headline, leak, note = found.verdict.splitlines()
-    assert found.leaked
-    assert headline == "Leaked: labels that training also has."
-    assert leak.startswith("Labels that training also has: 3 of 100 labels (3.0%). The model has seen these answers")
-    assert "Take these pairs of user and item out of training or out of labels" in leak
-    assert note.startswith("Users with labels but without training rows: 50 of 100 users with labels (50.0%).")
+@pytest.mark.parametrize("name", SCENES)
+def test_a_verdict_is_as_stored(golden, name):
+    golden(f"leaked: {SCENES[name].leaked}\n{SCENES[name].verdict}")
 
 
-@pytest.mark.parametrize("check", [check.name for check in CHECKS])
+def test_a_table_is_as_stored(golden):
+    golden(repr(SCENES["a leak beside a note"]), "text")
+    golden(SCENES["a leak beside a note"].to_pandas().to_csv(index=False), "frame")
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
 def test_every_check_has_a_paragraph_of_its_own(check):
-    found = audited(**{check: 7})
-    assert found.leaked == (found[check].check.kind == "leak")
+    found = audited(**{check.name: 7})
+    assert found.leaked == (check.kind == "leak")
     (paragraph,) = found.verdict.splitlines()[1:]
     assert "7 of 100" in paragraph
-    assert found[check].check.meaning in paragraph
-    assert paragraph.endswith(found[check].check.advice)
+    assert check.meaning in paragraph
+    assert paragraph.endswith(check.advice)
 
 
-def test_what_was_not_checked_is_no_all_clear():
-    reason = "labels has no column 'timestamp' (time=)"
-    partly = audited(labels_before_training_end=reason, labels_before_user_end=reason)
-    headline, unchecked = partly.verdict.splitlines()
-    assert headline == "No leak was found, but 2 of 4 checks for leaks could not be made."
-    assert unchecked.startswith(f"Not checked, because {reason}: labels before the end of training and labels before")
-    assert math.isnan(partly["labels_before_user_end"].share)
-
-
-def test_rows_that_were_left_out_are_no_all_clear():
-    partly = audited([InvalidRows("training", 900, 1000, "a null or NaN user or item or time ('day')")])
-    assert partly.verdict.splitlines() == [
-        "No leak was found among the rows that can be used.",
-        "Left out: 900 of 1,000 rows of training (90.0%) with a null or NaN user or item or time ('day'). Leaks among them do not show.",
-    ]
-    assert partly.to_dict()["n_invalid"]["training"] == {"n": 900, "of": 1000, "reason": partly.invalid[0].reason}
+def test_the_same_as_values():
+    partly = audited([LEFT_OUT], labels_outside_items="there is none")
+    assert partly.to_dict()["n_invalid"]["training"] == {"n": 900, "of": 1000, "reason": LEFT_OUT.reason}
     assert partly.n_invalid == {"training": 900}
-    assert len(partly.to_pandas()) == len(CHECKS)
-    assert "among the rows that can be used, but 1 of 4" in audited(partly.invalid, labels_in_training="no").verdict
-
-
-def test_the_table_shows_counts_examples_and_reasons():
-    shown = repr(audited(labels_in_training=3, labels_outside_items="there is no catalogue (items=)"))
-    lines = {line.partition("  ")[0]: line.split() for line in shown.splitlines()}
-    leak = lines["labels that training also has"]
-    assert leak[leak.index("leak") :] == ["leak", "3", "100", "3.0%", "user=1,", "item='a'"]
-    assert lines["labels of items outside the catalogue"][6:11] == ["not", "checked", "–", "–", "–"]
-    assert "there is no catalogue" in shown
+    row = partly.to_dict()["labels_outside_items"]
+    assert (row["share"], row["not_checked"]) == (None, "there is none")
+    assert math.isnan(partly["labels_outside_items"].share)
+    with pytest.raises(OptionError, match="no check is called 'leaks'"):
+        partly["leaks"]
 
 
 def test_limits_are_shares_and_exact():
@@ -104,21 +90,3 @@ def test_limits_are_shares_and_exact():
 def test_wrong_limits_are_refused(limits, words):
     with pytest.raises(OptionError, match=words):
         audited().check(limits)
-
-
-def test_an_unknown_check_is_refused():
-    with pytest.raises(OptionError, match="no check is called 'leaks'"):
-        audited()["leaks"]
-
-
-def test_the_same_as_a_frame_and_as_values():
-    found = audited(labels_in_training=3, labels_outside_items="there is none")
-    frame = found.to_pandas().set_index("check")
-    assert frame.loc["labels_in_training", ["n", "of", "share", "examples"]].tolist() == [
-        3,
-        100,
-        0.03,
-        "user=1, item='a'",
-    ]
-    assert found.to_dict()["labels_outside_items"]["share"] is None
-    assert found.to_dict()["labels_outside_items"]["not_checked"] == "there is none"

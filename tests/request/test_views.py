@@ -1,4 +1,4 @@
-"""Which readings of the lists a call needs, how much of the lists they read, and what is counted of them."""
+"""Which readings of the lists a call needs, how much of the lists they read, what is counted of them, and who judges."""
 
 import pickle
 from dataclasses import replace
@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from helpers.scored import scores_in, values_in
 
+from spark_rankeval import Judged
 from spark_rankeval.dialects import find_dialect
-from spark_rankeval.errors import MetricError
+from spark_rankeval.errors import InputError, MetricError, OptionError
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.metrics.rank_based import ReciprocalRank
 from spark_rankeval.request.availability import Lists
-from spark_rankeval.request.options import RankingOptions, ScoringOptions
+from spark_rankeval.request.column_names import AttributeNames, ColumnNames
+from spark_rankeval.request.options import RankingOptions, ScoringOptions, grade_columns
 from spark_rankeval.request.readings import policy_of, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.prediction_lists import choose_plan, together
@@ -21,27 +23,21 @@ from spark_rankeval.spark.prediction_lists import choose_plan, together
 ENGINE = SimpleNamespace(name="Spark", version="4.3.0", keeps_best=True, sorts_cheaply=True)
 SAIL = SimpleNamespace(name="Sail", version="0.7.2", keeps_best=False, sorts_cheaply=False)
 ROWS = Lists(scored_arrays=False, label_arrays=False)
+OF_ROWS = SimpleNamespace(arrays=False, vectors=None)
+OF_ARRAYS = SimpleNamespace(arrays=True, value_columns=(), vectors=None)
 
 
-def task_of(metrics, dialect="default", ties=None, threshold=None, keep_best=False, lists=ROWS):
+def task_of(metrics, dialect="default", ties=None, threshold=None, keep_best=False):
     """The task of a call, and its metrics by label."""
     conventions = find_dialect(dialect)
-    resolved = resolve(parse_metrics(metrics), conventions, {"relevance_threshold": threshold}, lists, ties)
-    views, values = views_of(resolved, conventions, lists, ties=ties, threshold=threshold, keep_best=keep_best)
+    resolved = resolve(parse_metrics(metrics), conventions, {"relevance_threshold": threshold}, ROWS, ties)
+    views, values = views_of(resolved, conventions, ROWS, ties=ties, threshold=threshold, keep_best=keep_best)
     return ScoringTask(tuple(views)), {value.label: value.metric for value in values}
 
 
-def plan_of_rows(metrics, prune="auto", excludes=False, each_row_is_both=False, engine=ENGINE, **call):
-    task, named = task_of(metrics, **call)
-    table = SimpleNamespace(arrays=False, vectors=None)
-    return choose_plan(
-        task, named, table, prune, engine, exact=False, excludes=excludes, each_row_is_both=each_row_is_both
-    )
-
-
-def plan_of_arrays(metrics, excludes=False, **call):
-    table = SimpleNamespace(arrays=True, value_columns=(), vectors=None)
-    return choose_plan(*task_of(metrics, **call), table, "auto", ENGINE, exact=True, excludes=excludes)
+def plan_of(metrics, table=OF_ROWS, prune="auto", engine=ENGINE, excludes=False, each_row_is_both=False, **call):
+    beside = {"exact": table is OF_ARRAYS, "excludes": excludes, "each_row_is_both": each_row_is_both}
+    return choose_plan(*task_of(metrics, **call), table, prune, engine, **beside)
 
 
 @pytest.mark.parametrize(
@@ -57,24 +53,29 @@ def plan_of_arrays(metrics, excludes=False, **call):
         (["precision@5"], {"dialect": "mllib"}, "each of equal items counts in this dialect"),
         (["ndcg@5"], {"excludes": True}, "items are left out of them (exclude=), and others move up."),
         (["precision@5"], {"dialect": "torchmetrics"}, "scores compare as float32 in this dialect."),
-        (
-            ["ndcg(judged_only=true)@5"],
-            {},
-            "items without a label are left out of them (judged_only), and others move up.",
-        ),
+        (["ndcg(judged_only=true)@5"], {}, "items without a label are left out of them (judged_only), and others move up."),
         (["recall@200000"], {}, "the cutoff 200000 is too large to leave any out."),
         (["ndcg@5"], {"each_row_is_both": True}, "labels are in the same rows, and none of them may be missing."),
     ],
-)
+)  # fmt: skip
 def test_explain_says_whether_the_plan_prunes_and_what_prevents_it(metrics, options, words):
-    assert words in " ".join(plan_of_rows(metrics, **options).words)
+    assert words in " ".join(plan_of(metrics, **options).words)
 
 
 def test_an_array_is_read_as_far_as_the_largest_cutoff_unless_items_move_up():
-    assert plan_of_arrays(["rr@2", "recall@7", "ndcg@5"]).first == 7
+    assert plan_of(["rr@2", "recall@7", "ndcg@5"], OF_ARRAYS).first == 7
     for call in ({"keep_best": True}, {"excludes": True}, {"dialect": "torchmetrics"}):
-        assert plan_of_arrays(["precision@2"], **call).first == 0
-    assert plan_of_arrays(["precision(judged_only=true)@2"]).first == 0
+        assert plan_of(["precision@2"], OF_ARRAYS, **call).first == 0
+    assert plan_of(["precision(judged_only=true)@2"], OF_ARRAYS).first == 0
+
+
+def test_plans_of_several_forms_name_their_models():
+    arrays, rows = (plan_of(["ndcg@5"], table) for table in (OF_ARRAYS, OF_ROWS))
+    plan = together({"a, c": arrays, "b": rows})
+    assert (plan.gathering, plan.keep, plan.first) == (rows.gathering, rows.keep, 5)
+    assert plan.words[0].startswith("a, c: Predictions come as arrays")
+    assert plan.words[-1].startswith("b: ")
+    assert together({"b": rows}) is rows
 
 
 def test_one_view_of_whole_lists_reads_all():
@@ -99,14 +100,12 @@ def test_the_callers_threshold_counts_relevant_labels():
     assert task_of(["ndcg@5"])[0].views[0].relevance_threshold == find_dialect("default").relevance_threshold
 
 
-@pytest.mark.parametrize(("scored", "ties"), [(True, "position"), (False, "item_asc")])
-def test_equal_scores_have_a_position_in_arrays_alone(scored, ties):
-    policy = replace(find_dialect("default").ranking, ties="position")
-    assert policy_of(policy, replace(ROWS, scored_arrays=scored), None, False).ties == ties
-    assert policy_of(policy, replace(ROWS, scored_arrays=scored), "item_desc", False).ties == "item_desc"
-
-
 def test_equal_scores_have_a_position_in_the_models_alone_that_have_scored_arrays():
+    policy = replace(find_dialect("default").ranking, ties="position")
+    for scored, ties in ((True, "position"), (False, "item_asc")):
+        lists = replace(ROWS, scored_arrays=scored)
+        assert policy_of(policy, lists, None, False).ties == ties
+        assert policy_of(policy, lists, "item_desc", False).ties == "item_desc"
     dialect = replace(find_dialect("lenskit"), rankings={})
     resolved = resolve(parse_metrics(["rr", "ndcg@5"]), dialect, {}, ROWS)
     views, values = views_of(resolved, dialect, ROWS, models=("a", "b"), scored_arrays=(True, False))
@@ -114,63 +113,55 @@ def test_equal_scores_have_a_position_in_the_models_alone_that_have_scored_array
     assert [value.label for value in values] == ["rr", "ndcg@5"] * 2
 
 
-def test_plans_of_several_forms_name_their_models():
-    table = SimpleNamespace(arrays=True, value_columns=(), vectors=None)
-    arrays = choose_plan(*task_of(["ndcg@5"]), table, "auto", ENGINE, exact=True, excludes=False)
-    rows = plan_of_rows(["ndcg@5"])
-    plan = together({"a, c": arrays, "b": rows})
-    assert (plan.gathering, plan.keep, plan.first) == (rows.gathering, rows.keep, 5)
-    assert plan.words[0].startswith("a, c: Predictions come as arrays")
-    assert plan.words[-1].startswith("b: ")
-    assert together({"b": rows}) is rows
-
-
 def test_labels_put_at_the_end_of_a_list_are_no_predictions():
     users = {"ann": ([("tea", 0.9), ("jam", 0.5)], [("tea", 1.0), ("rye", 1.0), ("ham", 1.0)])}
     _, scores = scores_in(find_dialect("torchmetrics"), ["precision@2"], users)
-    n_predictions, n_labels, n_relevant = (
-        int(scores.counts[f"0.{name}"][0]) for name in ("n_predictions", "n_labels", "n_relevant")
-    )
-    assert (n_predictions, n_labels, n_relevant) == (2, 3, 3)
+    assert [int(scores.counts[f"0.n_{name}"][0]) for name in ("predictions", "labels", "relevant")] == [2, 3, 3]
 
 
-@pytest.mark.parametrize("dialect", ["default", "trec_eval", "mllib"])
-def test_judged_only_ranks_the_items_that_have_a_label(dialect):
+@pytest.mark.parametrize(
+    ("dialect", "names"),
+    [
+        ("default", ["ndcg{}@3", "ap{}", "rr{}", "precision{}@2", "recall{}@3", "bpref{}"]),
+        ("trec_eval", ["ndcg{}@3", "ap{}", "rr{}", "precision{}@2", "recall{}@3", "bpref{}"]),
+        ("mllib", ["ndcg{}@3", "ap{}", "precision{}@2", "recall{}@3"]),
+    ],
+)
+def test_judged_only_ranks_the_items_that_have_a_label(dialect, names):
     """As if the list had no others: of whatever grade a label is, and whatever other metrics of the call read."""
     rng = np.random.default_rng(5)
-    names = ["ndcg{}@3", "ap{}", "rr{}", "precision{}@2", "recall{}@3", "bpref{}"]
-    names = [name for name in names if "bpref" not in name or dialect != "mllib"]
-    if dialect == "mllib":
-        names = [name for name in names if "rr" not in name]
     users, judged = {}, {}
     for user in range(60):
-        items = [f"i{item}" for item in rng.permutation(12)[: rng.integers(0, 10)]]
-        listed = [(item, float(rng.integers(0, 5))) for item in items]
+        listed = [(f"i{item}", float(rng.integers(0, 5))) for item in rng.permutation(12)[: rng.integers(0, 10)]]
         labels = [(f"i{item}", float(rng.integers(0, 3))) for item in rng.permutation(12)[: rng.integers(0, 6)]]
         users[user] = listed, labels
         judged[user] = [pair for pair in listed if pair[0] in dict(labels)], labels
     known = find_dialect(dialect)
-    both = values_in(
-        known, [name.format("") for name in names] + [name.format("(judged_only=true)") for name in names], users
-    )
-    expected = values_in(known, [name.format("") for name in names], judged)
-    of_all = values_in(known, [name.format("") for name in names], users)
-    for name in names:
-        plain = str(parse_metric(name.format("")))
-        assert both[str(parse_metric(name.format("(judged_only=true)")))] == expected[plain]
-        assert both[plain] == of_all[plain]
+    plain, only = ([name.format(words) for name in names] for words in ("", "(judged_only=true)"))
+    both = values_in(known, [*plain, *only], users)
+    expected, of_all = (values_in(known, plain, some) for some in (judged, users))
+    for name, alone in zip(plain, only, strict=True):
+        label = str(parse_metric(name))
+        assert both[str(parse_metric(alone))] == expected[label]
+        assert both[label] == of_all[label]
     assert expected != of_all
 
 
-def test_a_list_without_a_judged_item_is_a_list_all_the_same():
+@pytest.mark.parametrize(
+    ("metric", "predictions", "expected"),
+    [("recall(judged_only=True)@2", ["rye", "ham"], 0.0), ("rr(judged_only=True)", ["rye", "ham", "tea"], 1.0)],
+)
+def test_a_list_without_a_judged_item_is_a_list_all_the_same(metric, predictions, expected):
     """A negative grade is no judgement, as in trec_eval. Dialects that leave out users without predictions keep this one."""
-    users = {"ann": ([("rye", 0.9), ("ham", 0.8)], [("tea", 1.0), ("ham", -1.0)])}
-    found = values_in(find_dialect("pytrec_eval"), ["recall(judged_only=true)@2"], users)
-    assert found["recall(judged_only=True)@2"] == {"ann": 0.0}
-    users = {"ann": ([("rye", 0.9), ("ham", 0.8), ("tea", 0.7)], [("tea", 1.0), ("ham", -1.0)])}
-    assert values_in(find_dialect("pytrec_eval"), ["rr(judged_only=true)"], users) == {
-        "rr(judged_only=True)": {"ann": 1.0}
-    }
+    users = {"ann": (list(zip(predictions, [0.9, 0.8, 0.7], strict=False)), [("tea", 1.0), ("ham", -1.0)])}
+    assert values_in(find_dialect("pytrec_eval"), [metric], users) == {metric: {"ann": expected}}
+
+
+def test_judged_only_counts_an_item_that_a_list_has_twice_once():
+    users = {"ann": ([("tea", 0.9), ("rye", 0.8), ("tea", 0.7), ("jam", 0.6)], [("tea", 0.0), ("jam", 1.0)])}
+    _, scores = scores_in(find_dialect("default"), ["rr", "rr(judged_only=true)"], users)
+    assert [float(metric[0]) for metric in scores.metrics] == [1 / 4, 1 / 3]
+    assert [int(scores.counts[f"0.n_{name}predictions"][0]) for name in ("", "duplicate_")] == [4, 1]
 
 
 @pytest.mark.parametrize("value", [1, 1.0, np.True_, False, "yes"])
@@ -179,12 +170,41 @@ def test_judged_only_is_true_or_not_said(value):
         ReciprocalRank(judged_only=value)
 
 
-def test_judged_only_counts_an_item_that_a_list_has_twice_once():
-    users = {"ann": ([("tea", 0.9), ("rye", 0.8), ("tea", 0.7), ("jam", 0.6)], [("tea", 0.0), ("jam", 1.0)])}
-    metrics = ["rr", "rr(judged_only=true)"]
-    found = values_in(find_dialect("default"), metrics, users)
-    assert found["rr"]["ann"] == 1 / 4
-    assert found["rr(judged_only=True)"]["ann"] == 1 / 3
-    _, scores = scores_in(find_dialect("default"), metrics, users)
-    assert int(scores.counts["0.n_predictions"][0]) == 4
-    assert int(scores.counts["0.n_duplicate_predictions"][0]) == 1
+# --- two judges
+
+BOTH = Judged(human="human", judge="llm", graded="by_people", probability="share", stratum="part")
+
+
+def test_the_grades_of_the_model_come_first_and_may_be_missing_of_two_judges_alone():
+    assert BOTH.columns == grade_columns(BOTH) == ("llm", "human")
+    assert ColumnNames.read(ScoringOptions(relevance=BOTH), one_table=False).relevance == ("llm", "human")
+    assert (grade_columns("llm"), grade_columns(None)) == ("llm", None)
+    assert ScoringOptions(relevance=BOTH).on_missing == "unjudged"
+    assert ScoringOptions(relevance=["llm", "human"]).on_missing == "error"
+    assert ScoringOptions(relevance="human", on_missing="unjudged").on_missing == "unjudged"
+
+
+def test_what_says_whom_people_graded_is_looked_up_like_attributes():
+    names = AttributeNames.from_options(ScoringOptions(relevance=BOTH, by="country"))
+    assert set(names.all) == {"country", "by_people", "share", "part"}
+    assert "probability='share'" in names.words()
+    assert AttributeNames.from_options(ScoringOptions(relevance="human")).all == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "words"),
+    [
+        (Judged, {"human": None}, "human of Judged must be the name of a column of grades; got None"),
+        (Judged, {"judge": 3}, "judge of Judged must be the name of a column of grades; got 3"),
+        (Judged, {"human": "llm"}, "human and judge of Judged must be two columns of grades; both are 'llm'"),
+        (Judged, {"graded": 1}, "graded must be a column name; got 1"),
+        (Judged, {"probability": 0.5}, "probability must be a column name; got 0.5"),
+        (Judged, {"stratum": ["part"]}, "stratum must be a column name"),
+        (ScoringOptions, {"on_missing": "unjudged"}, "on_missing='unjudged' is about missing grades; name their column"),
+        (ScoringOptions, {"relevance": "human", "on_missing": "drop"}, "on_missing must be one of 'error', 'unjudged'"),
+    ],
+)  # fmt: skip
+def test_judges_that_are_no_columns_are_refused(kind, options, words):
+    named = {"human": "human", "judge": "llm"} if kind is Judged else {}
+    with pytest.raises((InputError, OptionError), match=words):
+        kind(**named | options)

@@ -8,10 +8,8 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import OptionError
 from spark_rankeval.splits.log import TimeColumn
 
-INSTANT, LOCAL, DAY, WHOLE, REAL = (
-    TimeColumn("t", kind)
-    for kind in (T.TimestampType(), T.TimestampNTZType(), T.DateType(), T.LongType(), T.DoubleType())
-)
+KINDS = (T.TimestampType, T.TimestampNTZType, T.DateType, T.LongType, T.DoubleType)
+INSTANT, LOCAL, DAY, WHOLE, REAL = COLUMNS = [TimeColumn("t", kind()) for kind in KINDS]
 NOON = datetime(2026, 11, 1, 12)  # what a caller may write
 
 
@@ -39,27 +37,6 @@ def test_a_cut_is_of_the_columns_kind(column, given, cut):
 
 
 @pytest.mark.parametrize(
-    ("column", "given"),
-    [
-        (INSTANT, 7),
-        (INSTANT, "7d"),
-        (INSTANT, None),
-        (LOCAL, "2026-11-01T12:00:00+02:00"),
-        (DAY, NOON),
-        (DAY, "2026-11-01T00:00:00+00:00"),
-        (WHOLE, "2026-11-01"),
-        (WHOLE, True),
-        (WHOLE, float("nan")),
-        (REAL, float("inf")),
-        (REAL, NOON),
-    ],
-)
-def test_a_cut_of_another_kind_is_refused(column, given):
-    with pytest.raises(OptionError, match=r"^cut must be a .*, because the column 't' is .*; got "):
-        column.cut(given)
-
-
-@pytest.mark.parametrize(
     ("column", "horizon", "end"),
     [
         (INSTANT, "7d", datetime(2026, 11, 8, tzinfo=UTC)),
@@ -74,32 +51,24 @@ def test_a_horizon_ends_so_long_after_the_cut(column, horizon, end):
     assert column.end(column.cut("2026-11-01"), horizon) == end
 
 
-def test_a_horizon_of_numbers_is_in_the_columns_unit():
-    assert (WHOLE.end(10, 5), WHOLE.end(10, 0.5), REAL.end(10.0, 0.5)) == (15, 11, 10.5)
-    assert WHOLE.end(2**60 + 1, 0.5) == 2**60 + 2
+WRONG_CUTS = {
+    INSTANT: [7, "7d", None], LOCAL: ["2026-11-01T12:00:00+02:00"], DAY: [NOON, "2026-11-01T00:00:00+00:00"],
+    WHOLE: ["2026-11-01", True, float("nan")], REAL: [float("inf"), NOON],
+}  # fmt: skip
+WRONG_HORIZONS = {INSTANT: ["7", "7m", "-7d", "0d", 7, timedelta(0)], DAY: ["12h"], WHOLE: ["7d", 0, -1]}
 
 
-def test_whole_numbers_meet_a_cut_and_an_end_between_them():
-    # From 1.5 until 3.0 there is only 2.
-    assert [str(WHOLE.as_sql(moment)) for moment in (WHOLE.cut(1.5), WHOLE.end(WHOLE.cut(1.5), 1.5))] == ["2", "3"]
-    assert str(WHOLE.as_sql(-7.5)) == "-7"
+def of_each(wrong):
+    return [(column, given) for column, some in wrong.items() for given in some]
 
 
-@pytest.mark.parametrize(
-    ("column", "horizon"),
-    [
-        (INSTANT, "7"),
-        (INSTANT, "7m"),
-        (INSTANT, "-7d"),
-        (INSTANT, "0d"),
-        (INSTANT, 7),
-        (INSTANT, timedelta(0)),
-        (DAY, "12h"),
-        (WHOLE, "7d"),
-        (WHOLE, 0),
-        (WHOLE, -1),
-    ],
-)
+@pytest.mark.parametrize(("column", "given"), of_each(WRONG_CUTS))
+def test_a_cut_of_another_kind_is_refused(column, given):
+    with pytest.raises(OptionError, match=r"^cut must be a .*, because the column 't' is .*; got "):
+        column.cut(given)
+
+
+@pytest.mark.parametrize(("column", "horizon"), of_each(WRONG_HORIZONS))
 def test_a_horizon_that_does_not_fit_is_refused(column, horizon):
     cut = column.cut(10 if column is WHOLE else "2026-11-01")
     with pytest.raises(OptionError, match=r"^horizon must be a .* the column 't' .*; got "):
@@ -111,12 +80,18 @@ def test_a_horizon_ends_before_the_calendar_does():
         DAY.end(date(9999, 12, 1), "5w")
 
 
+def test_whole_numbers_meet_a_cut_and_an_end_between_them():
+    assert (WHOLE.end(10, 5), WHOLE.end(10, 0.5), REAL.end(10.0, 0.5)) == (15, 11, 10.5)
+    assert WHOLE.end(2**60 + 1, 0.5) == 2**60 + 2
+    # From 1.5 until 3.0 there is only 2.
+    assert [str(WHOLE.as_sql(moment)) for moment in (WHOLE.cut(1.5), WHOLE.end(WHOLE.cut(1.5), 1.5))] == ["2", "3"]
+    assert str(WHOLE.as_sql(-7.5)) == "-7"
+
+
 def test_constants_name_their_type_and_zone():
-    moments = [INSTANT.cut("2026-11-01"), LOCAL.cut(NOON), DAY.cut("2026-11-01"), WHOLE.cut(7), REAL.cut(7.5)]
-    columns = [INSTANT, LOCAL, DAY, WHOLE, REAL]
-    written = [str(column.as_sql(moment)) for column, moment in zip(columns, moments, strict=True)]
+    given = ["2026-11-01", NOON, "2026-11-01", 7, 7.5]
     local, day = b"2026-11-01 12:00:00".hex(), b"2026-11-01".hex()
-    assert written == [
+    assert [str(column.as_sql(column.cut(one))) for column, one in zip(COLUMNS, given, strict=True)] == [
         "timestamp_micros(1793491200000000)",
         f"CAST(CAST(X'{local}' AS STRING) AS timestamp_ntz)",
         f"CAST(CAST(X'{day}' AS STRING) AS date)",
@@ -127,4 +102,4 @@ def test_constants_name_their_type_and_zone():
 
 def test_a_column_of_strings_has_no_times():
     assert "cast it" in TimeColumn("t", T.StringType()).problem()
-    assert [column.problem() for column in (INSTANT, LOCAL, DAY, WHOLE, REAL)] == [""] * 5
+    assert [column.problem() for column in COLUMNS] == [""] * 5

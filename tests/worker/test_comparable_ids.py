@@ -17,9 +17,6 @@ LETTERS = st.sampled_from("0aé\u20ac\U0001f600\x00")
 ANY_TEXTS = st.lists(st.text(LETTERS, max_size=12), min_size=1, max_size=30)
 DIGITS = st.sampled_from("019")
 
-# Made here, as the first array of Arrow takes a third of a second: it imports pandas.
-NOBODY = pa.array([], pa.string()), np.zeros(1, np.int64)
-
 
 def of_length(n):
     ends = st.text(DIGITS, min_size=min(n, 9), max_size=min(n, 9))
@@ -90,25 +87,23 @@ def test_which_texts_are_numbers(texts, numbers):
 
 
 def test_nobody_has_no_ids():
-    ids, order = comparable(NOBODY, NOBODY)
+    nobody = pa.array([], pa.string()), np.zeros(1, np.int64)
+    ids, order = comparable(nobody, nobody)
     assert [len(one) for one in ids] == [0, 0]
     assert order is not None
     assert len(order(ids[0])) == 0
 
 
-def test_nulls_that_are_looked_up_last_have_a_place():
+def test_nulls_are_any_text_and_have_a_place_if_they_are_looked_up_last():
+    ids, order = comparable(*map(of_one_user, (pa.array(["b", None, "a"]), pa.array(["a"], pa.string()))))
+    assert order is not None
+    assert ids[0][0] != ids[0][2] == ids[1][0]
     of_two = pa.array(["b", "a", None, None]), np.array([0, 2, 4])
     with mock.patch.object(comparable_ids, "_TOGETHER", 1):
         (ids,), order = comparable(of_two)
     assert order is not None
     assert len(order(ids)) == 4
     assert order(ids)[0] > order(ids)[1]
-
-
-def test_nulls_are_any_text():
-    ids, order = comparable(*map(of_one_user, (pa.array(["b", None, "a"]), pa.array(["a"], pa.string()))))
-    assert order is not None
-    assert ids[0][0] != ids[0][2] == ids[1][0]
 
 
 @pytest.mark.parametrize("beyond", [-(2**31) - 1, 2**31])

@@ -3,7 +3,6 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from helpers.effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,12 +19,9 @@ def cells(batches, bound=None, combine=lambda table: table, read=rows_in):
     return [cell for batch in pack_together(read, combine, bound)(iter(batches)) for cell in batch.column(PACKED)]
 
 
-def test_a_partition_becomes_one_row_with_all_of_its_rows():
+def test_a_partition_becomes_one_row_with_all_of_its_rows_and_none_without_a_batch():
     (cell,) = cells(batches_of([1, 2], [], [3, None]))
     assert unpacked(cell)["item"].to_pylist() == [1, 2, 3, None]
-
-
-def test_a_partition_without_a_batch_becomes_none():
     assert cells([]) == []
 
 
@@ -46,68 +42,51 @@ def test_packed_tables_are_put_together_and_combined_in_any_steps(monkeypatch, w
     assert sorted(unpacked(cell)["item"].to_pylist()) == [1, 2, 3]
     (too_large,) = cells(parts, Bound(2, 1 << 20), distinct, tables_in)
     assert unpacked(too_large) is None
-
-
-def test_a_part_that_is_too_large_makes_the_whole_too_large():
-    small, large = cells(batches_of([1])), cells(batches_of([1, 2]), Bound(1, 1 << 20))
-    (cell,) = cells([pa.record_batch({PACKED: pa.array([*small, *large])})], read=tables_in)
+    # A part that is too large makes the whole too large.
+    large = pa.array([*cells(batches_of([1])), *cells(batches_of([1, 2]), Bound(1, 1 << 20))])
+    (cell,) = cells([pa.record_batch({PACKED: large})], read=tables_in)
     assert unpacked(cell) is None
 
 
 def test_what_the_first_row_of_a_task_has_comes_with_every_batch():
-    batches = batches_of([], [7, 8], [9])
-    assert [first.get("item", pa.scalar(0)).as_py() for _, first in received(iter(batches), ("item", "none"))] == [
-        0,
-        7,
-        7,
-    ]
+    come = [first for _, first in received(iter(batches_of([], [7, 8], [9])), ("item", "none"))]
+    assert [first.get("item", pa.scalar(0)).as_py() for first in come] == [0, 7, 7]
 
 
 @pytest.mark.parametrize(
     ("kind", "least", "step"),
     [
-        (pa.int64(), 0, 1),
-        (pa.int64(), 2**63 - 9, 1),
-        (pa.int64(), -(2**63), 2**60),
-        (pa.int32(), -5, 1),
-        (pa.string(), 0, 1),
+        (pa.int64(), 0, 1), (pa.int64(), 2**63 - 9, 1), (pa.int64(), -(2**63), 2**60), (pa.int32(), -5, 1), (pa.string(), 0, 1),
         (pa.float64(), 0, 1),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_users_and_rows_of_items_are_counted_in_parts_and_added_up(kind, least, step):
     random = np.random.default_rng(5)
-    drawn = [random.integers(0, 9, random.integers(0, 12)).tolist() for _ in range(50)]
-    lists = [[least + step * number for number in some] for some in drawn]
-    parts = [
-        count_items(
-            pa.record_batch(
-                {
-                    CONSUMED: pa.array([some or None for some in part], pa.list_(pa.int64())).cast(pa.list_(kind)),
-                    ROWS: pa.array([1] * len(part), pa.int64()),
-                    # Sums of hashes are sums modulo 2^64.
-                    TRAINING_HASH: pa.array([2**60] * len(part), pa.int64()),
-                }
-            )
-        )
-        for part in (lists[:20], lists[20:20], lists[20:])
-    ]
-    counted = add_counts(pa.concat_tables(parts)).to_pylist()
-    of_nobody = [row for row in counted if row["item"] is None]
-    assert of_nobody == [
-        {"item": None, "training_users": sum(map(bool, lists)), "training_interactions": 50, TRAINING_HASH: 2**61}
-    ]
-    assert {
-        int(row["item"]): (row["training_users"], row["training_interactions"])
-        for row in counted
-        if row["item"] is not None
-    } == {
+    lists = [[least + step * int(n) for n in random.integers(0, 9, random.integers(0, 12))] for _ in range(50)]
+
+    def counted(part):
+        consumed = pa.array([some or None for some in part], pa.list_(pa.int64())).cast(pa.list_(kind))
+        # Sums of hashes are sums modulo 2^64.
+        columns = {ROWS: [1] * len(part), TRAINING_HASH: [2**60] * len(part)}
+        columns = {name: pa.array(column, pa.int64()) for name, column in columns.items()}
+        return count_items(pa.record_batch({CONSUMED: consumed, **columns}))
+
+    parts = (lists[:20], lists[20:20], lists[20:])
+    rows = add_counts(pa.concat_tables(map(counted, parts))).to_pylist()
+    counts = {
+        None if row["item"] is None else int(row["item"]): (row["training_users"], row["training_interactions"])
+        for row in rows
+    }
+    assert [row[TRAINING_HASH] for row in rows if row["item"] is None] == [2**61]
+    assert counts.pop(None) == (sum(map(bool, lists)), 50)
+    assert counts == {
         item: (sum(item in some for some in lists), sum(some.count(item) for some in lists))
         for item in {item for some in lists for item in some}
     }
 
 
-@settings(deadline=None, derandomize=True, max_examples=examples(by_day=60, at_night=600))
+@settings(deadline=None, derandomize=True, max_examples=60)
 @given(
     known=st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 12), unique=True, max_size=12),
     least=st.sampled_from([-(2**63), -5, 0, 2**63 - 40]),
@@ -118,11 +97,10 @@ def test_items_are_found_where_they_stand_and_others_behind_all(known, least, as
     for ids in (known, near, []):
         items = [None if one is None else least + one for one in asked] + [2**63 - 1, -(2**63), 0, *ids]
         expected = [ids.index(one) if one in ids else len(ids) for one in items]
-        for kind in (pa.int64(), pa.string()):
-            texts = kind == pa.string()
-            as_kind = [[str(one) if texts and one is not None else one for one in each] for each in (ids, items)]
-            found = ItemIndex(pa.array(as_kind[0], kind)).indices(pa.array(as_kind[1], kind))
-            assert found.tolist() == expected
+        assert ItemIndex(pa.array(ids, pa.int64())).indices(pa.array(items, pa.int64())).tolist() == expected
+        known_texts, texts = ([one if one is None else str(one) for one in some] for some in (ids, items))
+        found = ItemIndex(pa.array(known_texts, pa.string())).indices(pa.array(texts, pa.string()))
+        assert found.tolist() == expected
 
 
 def test_items_of_smaller_whole_numbers_and_of_doubles_are_found():

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers.effort import examples
 from helpers.scored import KNOWN, scores_in, values_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +14,7 @@ from oracles.roll_up import documents_of, labels_of, places_of
 from spark_rankeval.dialects import DEFAULT, every_dialect
 
 K_COUNTS = ("documents", "chunks")
+DOCUMENT_LISTS = replace(KNOWN, k_counts="documents")
 METRICS = {
     "precision@2": ("precision", {"k": 2}),
     "recall@3": ("recall", {"k": 3}),
@@ -36,26 +36,20 @@ def by_name(users):
     return {f"user {index}": user for index, user in enumerate(users)}
 
 
-def forms(k_counts):
-    return replace(KNOWN, k_counts=k_counts)
-
-
-def expected_user(chunks, labels, k_counts, ties):
-    listed = documents_of(chunks) if k_counts == "documents" else places_of(chunks, ties)
-    return User(listed, labels_of(labels), ties)
-
-
-@settings(max_examples=examples(by_day=15, at_night=1000), deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(users=USERS, k_counts=st.sampled_from(K_COUNTS), ties=st.sampled_from(["item_asc", "item_desc"]))
 def test_metrics_equal_the_loops(users, k_counts, ties):
-    values = values_in(DEFAULT, {label: label for label in METRICS}, by_name(users), ties=ties, lists=forms(k_counts))
+    values = values_in(
+        DEFAULT, {label: label for label in METRICS}, by_name(users), ties=ties, lists=replace(KNOWN, k_counts=k_counts)
+    )
     for label, (metric, parameters) in METRICS.items():
         for name, (chunks, labels) in by_name(users).items():
-            expected = value(metric, expected_user(chunks, labels, k_counts, ties), **parameters)
+            listed = documents_of(chunks) if k_counts == "documents" else places_of(chunks, ties)
+            expected = value(metric, User(listed, labels_of(labels), ties), **parameters)
             assert values[label].get(name, math.nan) == pytest.approx(expected, abs=1e-12, nan_ok=True), label
 
 
-@settings(max_examples=examples(by_day=2, at_night=100), deadline=None, derandomize=True)
+@settings(max_examples=2, deadline=None, derandomize=True)
 @given(users=USERS)
 @pytest.mark.parametrize(
     "dialect", [each for each in every_dialect() if each.system != "ndeval"], ids=lambda dialect: dialect.name
@@ -65,22 +59,22 @@ def test_every_dialect_ranks_documents_as_if_they_had_no_chunks(dialect, users):
     names = {"precision": "precision@2", "recall": "recall@3", "ndcg": "ndcg(ideal='labels')@3"}
     metrics = [name for metric, name in names.items() if dialect.metrics is None or metric in dialect.metrics]
     once = [(documents_of(chunks), labels_of(labels)) for chunks, labels in users]
-    rolled_up = values_in(dialect, metrics, by_name(users), lists=forms("documents"))
+    rolled_up = values_in(dialect, metrics, by_name(users), lists=DOCUMENT_LISTS)
     assert rolled_up == values_in(dialect, metrics, by_name(once))
 
 
-@settings(max_examples=examples(by_day=4, at_night=200), deadline=None, derandomize=True)
+@settings(max_examples=5, deadline=None, derandomize=True)
 @given(users=USERS)
 def test_ties_are_averaged_over_documents(users):
     once = [(documents_of(chunks), labels_of(labels)) for chunks, labels in users]
-    rolled_up = values_in(DEFAULT, ["rr", "recall@2"], by_name(users), ties="average", lists=forms("documents"))
+    rolled_up = values_in(DEFAULT, ["rr", "recall@2"], by_name(users), ties="average", lists=DOCUMENT_LISTS)
     assert rolled_up == values_in(DEFAULT, ["rr", "recall@2"], by_name(once), ties="average")
 
 
 @pytest.mark.parametrize(("k_counts", "n_predictions"), [("documents", 2), ("chunks", 4)])
 def test_repeats_are_no_mistakes(k_counts, n_predictions):
     chunks, labels = [("a", 0.9), ("a", 0.9), ("b", 0.8), ("a", 0.1)], [("a", 1.0), ("a", 3.0), ("a", 3.0), ("c", 1.0)]
-    _, scores = scores_in(DEFAULT, ["rr"], {"user": (chunks, labels)}, lists=forms(k_counts))
+    _, scores = scores_in(DEFAULT, ["rr"], {"user": (chunks, labels)}, lists=replace(KNOWN, k_counts=k_counts))
     counts = {name.removeprefix("0."): int(np.sum(count)) for name, count in scores.counts.items()}
     assert counts["n_predictions"] == n_predictions
     assert counts["n_labels"] == 2

@@ -15,15 +15,10 @@ from spark_rankeval.worker import reading
 from spark_rankeval.worker.grouped_row import COSTS, ITEMS, PREDICTION_ROWS, SCORES, column_of_model, hash_column
 from spark_rankeval.worker.reading import hashes_of_users
 
-_P1, _P2, _P3, _P4, _P5 = (
-    0x9E3779B185EBCA87,
-    0xC2B2AE3D27D4EB4F,
-    0x165667B19E3779F9,
-    0x85EBCA77C2B2AE63,
-    0x27D4EB2F165667C5,
-)
+_P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
+_P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 _MODULUS = 1 << 64
-WHOLE = st.integers(-(2**63), 2**63 - 1)
+WHOLE, BYTES = st.integers(-(2**63), 2**63 - 1), st.integers(-128, 127)
 FLOATS = st.floats(allow_nan=False)
 
 
@@ -68,11 +63,7 @@ def test_hashes_are_those_of_the_specification(together, pairs):
     ("of_items", "of_scores", "together"), [(pa.int64(), pa.float64(), 1 << 18), (pa.int8(), pa.float32(), 3)]
 )
 @settings(deadline=None)
-@given(
-    lists=st.lists(
-        st.lists(st.tuples(st.integers(-128, 127), st.floats(allow_nan=False, width=32)), max_size=4), max_size=5
-    )
-)
+@given(lists=st.lists(st.lists(st.tuples(BYTES, st.floats(allow_nan=False, width=32)), max_size=4), max_size=5))
 def test_a_user_has_the_sum_of_the_hashes_of_the_list(of_items, of_scores, together, lists):
     # Null without a row, as a full join gives it; 0 if no row can be ranked. The first user is cut off.
     given_lists = [[(1, 1.0)], *lists, [], None, [(5, 0.5)]]
@@ -91,12 +82,10 @@ def test_a_user_has_the_sum_of_the_hashes_of_the_list(of_items, of_scores, toget
         assert hashes_of_users(column_of_model("predictions", 1), of_second).to_pylist() == expected
 
 
-def test_costs_are_hashed_after_scores():
+def test_costs_are_hashed_after_scores_and_hashes_that_spark_has_added_up_are_taken():
     columns = {name: pa.array([[value]]) for name, value in ((ITEMS, 7), (SCORES, 0.5), (COSTS, 2.5))}
     columns[PREDICTION_ROWS] = pa.array([1])
     assert hashes_of_users("predictions", columns).to_pylist() == [of_row(7, 0.5, 2.5) >> 28]
 
-
-def test_hashes_that_spark_has_added_up_are_taken():
     column = pa.array([5, None])
     assert hashes_of_users("predictions", {hash_column("predictions"): column}) is column
