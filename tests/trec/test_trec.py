@@ -1,28 +1,64 @@
-"""Measures by trec_eval's names, and the layout of its lines."""
+"""TREC's formats: what a line of a run or of judgements holds, and measures by trec_eval's names in its layout."""
+
+import math
+import re
+from types import SimpleNamespace
 
 import pytest
+from worlds.trec_lines import BAD, GOOD, NOTHING, NUMBERS
 
 from spark_rankeval.dialects import DIALECTS, find_dialect
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.stored import Query, render_trec, trec_name
 from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.trec.lines import QRELS, RUN, problem_of
+
+
+def test_lines_that_read():
+    for form, lines in GOOD.items():
+        assert [problem_of(line.encode(), form) for line in lines] == [None] * len(lines)
+    for number in NUMBERS:
+        float(number)
+        assert problem_of(f"1 Q0 a 1 {number} t".encode(), RUN) is None
+        assert re.fullmatch(RUN.plain, f"1 Q0 a 1 {number} t")
+
+
+def test_lines_that_say_nothing_have_no_problem():
+    for line in NOTHING:
+        assert problem_of(line.encode(), RUN) is None
+        assert not re.fullmatch(RUN.plain, line)
+
+
+@pytest.mark.parametrize(("form", "line", "problem"), BAD)
+def test_what_does_not_read_says_why(form, line, problem):
+    assert problem in problem_of(line, form)
+    assert not re.fullmatch(form.plain, line.decode("utf-8", "replace"))
+
+
+def test_plain_lines_have_single_blanks_and_nothing_after_the_tag():
+    assert re.fullmatch(RUN.plain, "1 Q0 a#b x 2.5 #t")
+    for line in ("1 Q0  a 1 2.5 t", " 1 Q0 a 1 2.5 t", "1 Q0 a 1 2.5 t ", "1\tQ0 a 1 2.5 t", "1 Q0 a 1 2.5 t more",
+                 "#1 Q0 a 1 2.5 t", "1 Q0 é 1 2.5 t"):  # fmt: skip
+        assert not re.fullmatch(RUN.plain, line)
+
+
+def test_long_lines_are_cut_in_messages():
+    problem = problem_of(b"1 " + b"x" * 500, QRELS)
+    assert len(problem) < 180
+    assert problem.endswith("…'")
+
+
+# --- output
 
 
 def row(text, dialect="trec_eval", mean=0.5, relevance="", **params):
     convention = find_dialect(dialect)
-    definition = str(parse_metric(text).resolve(Params(params), convention))
+    defaults = SimpleNamespace(defaults_for=lambda metric: params)
+    definition = str(parse_metric(text).resolve(defaults, convention))
     return SummaryRow(
         model="", dialect=convention.name, metric=text, relevance=relevance, definition=definition, cutoff=None, slice="all",
         mean=mean, n_users=1, n_undefined=0, std=0.0, standard_error=0.0, minimum=0.0, maximum=0.0, n_zero=0,
     )  # fmt: skip
-
-
-class Params:
-    def __init__(self, params):
-        self.params = params
-
-    def defaults_for(self, metric):
-        return self.params
 
 
 NAMES = {
@@ -31,42 +67,27 @@ NAMES = {
     "rr": "recip_rank", "ndcg": "ndcg", "ndcg@10": "ndcg_cut_10", "bpref": "bpref", "iprec(recall=0.1)": "iprec_at_recall_0.10",
     "iprec(recall=1)": "iprec_at_recall_1.00", "iprec_11pt": "11pt_avg",
 }  # fmt: skip
-#: What it has not, or not so.
-OURS = ("f1@5", "fbeta(beta=2)@5", "hit_rate", "rr@10", "ap(denominator='hits')@10", "ndcg(gain='exponential')@10",
-        "precision(denominator='predictions')@5", "P(undefined='nan')@5")  # fmt: skip
+#: What the measure alone has that trec_eval 10 added, and a parameter that any version prints.
+READ_BACK = {**NAMES, "rbp": "rbp", "rbp(p=0.8)": "rbp_p=0.8", "fbeta(beta=0.7)": "set_F_0.49"}
+#: What trec_eval has not, or not so, or prints with fewer digits.
+OURS = ("f1@5", "fbeta(beta=2)@5", "hit_rate", "rr@10", "rbp@5", "ap(denominator='hits')@10", "ndcg(gain='exponential')@10",
+        "precision(denominator='predictions')@5", "P(undefined='nan')@5", "iprec(recall=0.125)", "fbeta(beta=0.3333333333333333)",
+        "rbp(p=0.1234567)", "rbp(p=1e-05)")  # fmt: skip
 
 
 @pytest.mark.parametrize("dialect", ["trec_eval", "trec_eval-9.0", "pytrec_eval"])
 @pytest.mark.parametrize("metric", NAMES)
 def test_names_of_measures(metric, dialect):
     assert trec_name(row(metric, dialect)) == NAMES[metric]
+    # trec_eval's options set a parameter: where a name has none, they decide.
     level = {"relevance_threshold": 2, **({"judged_threshold": 2} if metric == "bpref" else {})}
     assert trec_name(row(metric, dialect, **level)) == NAMES[metric]
 
 
-def test_the_measure_that_only_trec_eval_10_has():
-    assert trec_name(row("rbp")) == "rbp"
-    assert trec_name(row("rbp(p=0.8)")) == "rbp_p=0.8"
-    assert trec_name(row("rbp@5")) == "rbp@5"
-
-
-#: trec_eval's options that set a parameter: where a name has none, they decide.
-READ_BACK = {**NAMES, "rbp": "rbp", "rbp(p=0.8)": "rbp_p=0.8", "fbeta(beta=0.7)": "set_F_0.49"}
-
-
 @pytest.mark.parametrize("metric", READ_BACK)
 def test_a_printed_name_reads_back_as_the_same_metric(metric):
-    name = trec_name(row(metric))
-    assert name == READ_BACK[metric]
-    same = "f1" if metric == "fbeta(beta=1)" else metric
-    assert parse_metric(name) == parse_metric(same)
-
-
-@pytest.mark.parametrize(
-    "metric", ["iprec(recall=0.125)", "fbeta(beta=0.3333333333333333)", "rbp(p=0.1234567)", "rbp(p=1e-05)"]
-)
-def test_a_parameter_of_more_digits_than_trec_eval_prints_has_our_name(metric):
-    assert trec_name(row(metric)) == metric
+    assert trec_name(row(metric)) == READ_BACK[metric]
+    assert parse_metric(READ_BACK[metric]) == parse_metric("f1" if metric == "fbeta(beta=1)" else metric)
 
 
 @pytest.mark.parametrize("metric", OURS)
@@ -89,27 +110,9 @@ def test_no_other_dialect_gives_its_names(dialect):
             assert trec_name(row(metric, dialect)) == metric
 
 
-def test_the_layout_is_that_of_trec_eval():
+def test_the_layout_is_that_of_trec_eval(golden):
     rows = [row("P@10"), row("ndcg@5"), row("rr@3"), row("P@5"), row("ap")]
     queries = [Query("301", 5, 2, 1, [0.1, 0.25, 1.0, 0.2, 0.33333])]
-    everything = Query("all", 1000, 20, None, [0.1, 0.25, 1.0, 0.2, float("nan")], 10)
-    assert render_trec(rows, queries, everything, "bm25").splitlines() == [
-        "num_ret               \t301\t5",
-        "num_rel               \t301\t2",
-        "num_rel_ret           \t301\t1",
-        "map                   \t301\t0.3333",
-        "P_5                   \t301\t0.2000",
-        "P_10                  \t301\t0.1000",
-        "ndcg_cut_5            \t301\t0.2500",
-        "rr@3                  \t301\t1.0000",
-        "runid                 \tall\tbm25",
-        "num_q                 \tall\t10",
-        "num_ret               \tall\t1000",
-        "num_rel               \tall\t20",
-        "map                   \tall\t   nan",
-        "P_5                   \tall\t0.2000",
-        "P_10                  \tall\t0.1000",
-        "ndcg_cut_5            \tall\t0.2500",
-        "rr@3                  \tall\t1.0000",
-    ]
+    everything = Query("all", 1000, 20, None, [0.1, 0.25, 1.0, 0.2, math.nan], 10)
+    golden(render_trec(rows, queries, everything, "bm25"))
     assert not render_trec(rows, [], everything, None).startswith("runid")
