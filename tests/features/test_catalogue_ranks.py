@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from helpers.effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,10 +55,10 @@ def lists(rng, n_users, n_items, longest, *, with_unknown=False):
 
 
 @st.composite
-def worlds(draw, kinds=tuple(KINDS), most_items=250):
+def worlds(draw):
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    kind, user_kind = draw(st.sampled_from(kinds)), draw(st.sampled_from(kinds))
-    n_items, n_users, d = draw(st.integers(1, most_items)), draw(st.integers(0, 6)), draw(st.integers(1, 20))
+    kind, user_kind = draw(st.sampled_from(list(KINDS))), draw(st.sampled_from(list(KINDS)))
+    n_items, n_users, d = draw(st.integers(1, 250)), draw(st.integers(0, 6)), draw(st.integers(1, 20))
     dtype = draw(st.sampled_from([np.float64, np.float32])) if kind in FITS_FLOAT32 else np.float64
     # Users of equal numbers make permuted items tie.
     users = vectors_of(rng, user_kind, n_users, 1 if draw(st.booleans()) else d) * np.ones(d)
@@ -118,9 +117,14 @@ def expected(world):
     return rows, lengths, firsts if world.first else None
 
 
+def prepared(items, item_bias, users, user_bias, similarity="dot"):
+    """Users, whose products with all items are scores; a bias of 0 stands for one of each."""
+    item_bias, user_bias = (np.zeros(len(of)) + bias for of, bias in ((items, item_bias), (users, user_bias)))
+    return ScoredUserVectors.prepare(Catalogue.prepare(items, item_bias, similarity), users, user_bias)
+
+
 def found(world):
-    catalogue = Catalogue.prepare(world.items, world.item_bias)
-    users = ScoredUserVectors.prepare(catalogue, world.users, world.user_bias)
+    users = prepared(world.items, world.item_bias, world.users, world.user_bias)
     given_ranks = rank_items(users, world.labels, world.limits, world.ties, world.first)
     label = np.flatnonzero(given_ranks.is_ranked)
     columns = [getattr(given_ranks, name)[label].tolist() for name in ("rank", "above", "tied", "score")]
@@ -135,40 +139,28 @@ def found(world):
     return list(zip(label.tolist(), *columns, strict=True)), lengths, firsts
 
 
-@given(worlds())
-@settings(max_examples=examples(100, 4000), deadline=None)
-def test_ranks_and_lists_are_those_of_the_sorted_table_of_all_scores(world):
-    assert found(world) == expected(world)
+# How many scores, users and items are worked at a time, which labels are compared with all items, and which items stand apart.
+WAYS = st.fixed_dictionaries(
+    {},
+    optional={
+        (catalogue_ranks, "_CELLS"): st.sampled_from([1, 7, 1000]),
+        (catalogue_ranks, "_USERS"): st.sampled_from([1, 3, 1000]),
+        (catalogue_ranks, "_SAMPLED"): st.sampled_from([1, 7, 1000]),
+        (catalogue_ranks, "_COMPARED_LABELS"): st.sampled_from([0, 24]),
+        (catalogue_ranks, "_FEW_NEAR"): st.sampled_from([-1, 10**9]),
+        (scores, "_CELLS"): st.sampled_from([1, 7, 1000]),
+        (scores, "_ITEMS_PER_APART"): st.sampled_from([1, 3, 20]),
+        (scores, "_TIMES"): st.sampled_from([1.0, 4.0]),
+    },
+)
 
 
-@given(worlds(), st.sampled_from([1, 7, 1000]), st.sampled_from([1, 3]))
-@settings(max_examples=examples(40, 1500), deadline=None)
-def test_the_sizes_of_blocks_and_steps_change_nothing(world, cells, n_users):
-    whole = found(world)
+@given(worlds(), WAYS)
+@settings(max_examples=150, deadline=None)
+def test_ranks_and_lists_are_those_of_the_sorted_table_of_all_scores_whatever_the_way(world, ways):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(catalogue_ranks, "_CELLS", cells)
-        patch.setattr(catalogue_ranks, "_USERS", n_users)
-        patch.setattr(catalogue_ranks, "_SAMPLED", cells)
-        patch.setattr(scores, "_CELLS", cells)
-        assert found(world) == whole
-
-
-@given(worlds(), st.sampled_from([0, 24]), st.sampled_from([-1, 10**9]))
-@settings(max_examples=examples(40, 1500), deadline=None)
-def test_each_way_of_counting_counts_the_same(world, compared, few):
-    whole = found(world)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(catalogue_ranks, "_COMPARED_LABELS", compared)
-        patch.setattr(catalogue_ranks, "_FEW_NEAR", few)
-        assert found(world) == whole
-
-
-@given(worlds(), st.sampled_from([1, 3, 20]), st.sampled_from([1.0, 4.0]))
-@settings(max_examples=examples(40, 1500), deadline=None)
-def test_items_apart_have_the_same_ranks(world, one_of, times):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scores, "_ITEMS_PER_APART", one_of)
-        patch.setattr(scores, "_TIMES", times)
+        for (module, name), value in ways.items():
+            patch.setattr(module, name, value)
         assert found(world) == expected(world)
 
 
@@ -194,21 +186,8 @@ def test_the_first_of_thousands_of_equal_items_are_those_of_their_order(ties):
     assert found(equal) == expected(equal)
 
 
-@pytest.mark.parametrize("part", [0, 2])
-def test_without_the_error_bound_ranks_and_lists_would_be_wrong(monkeypatch, part):
-    whole = ScoredUserVectors.prepare
-
-    def without_error(*given):
-        users = whole(*given)
-        users.error[:] = 0.0
-        return users
-
-    monkeypatch.setattr(ScoredUserVectors, "prepare", without_error)
-    assert found(near_ties())[part] != expected(near_ties())[part]
-
-
 @given(worlds())
-@settings(max_examples=examples(40, 1500), deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_no_product_is_further_from_the_exact_score_than_the_bound(world):
     catalogue = Catalogue.prepare(world.items, world.item_bias)
     users = ScoredUserVectors.prepare(catalogue, world.users, world.user_bias)
@@ -224,10 +203,10 @@ def test_no_product_is_further_from_the_exact_score_than_the_bound(world):
 def test_the_bound_is_not_far_too_wide():
     """It would be right all the same, but every item would be scored exactly."""
     rng = np.random.default_rng(4)
-    catalogue = Catalogue.prepare(rng.standard_normal((100, 64)), np.zeros(100))
-    users = ScoredUserVectors.prepare(catalogue, rng.standard_normal((5, 64)), np.zeros(5))
+    items = rng.standard_normal((100, 64))
+    users = prepared(items, 0, rng.standard_normal((5, 64)), 0)
     length = np.linalg.norm(users.approximate.astype(float), axis=1)
-    assert (users.error < 70 * 2.0**-24 * length * catalogue.longest).all()
+    assert (users.error < 70 * 2.0**-24 * length * Catalogue.prepare(items, np.zeros(100)).longest).all()
 
 
 @pytest.mark.parametrize("first", [0, 20])
@@ -240,12 +219,9 @@ def test_large_biases_or_a_long_vector_leave_few_items_to_exact_scores(monkeypat
     elif kind == "one huge vector":
         items[7] *= 1e100
     labels = Ragged.from_lists([rng.permutation(3000)[:10] for _ in vectors], np.int64)
-    users = ScoredUserVectors.prepare(Catalogue.prepare(items, bias), vectors, np.zeros(4))
-    n_exact = []
-    exact = ScoredUserVectors.exact
-    monkeypatch.setattr(
-        ScoredUserVectors, "exact", lambda of, user, item: n_exact.append(len(user)) or exact(of, user, item)
-    )
+    users, n_exact, exact = prepared(items, bias, vectors, 0), [], ScoredUserVectors.exact
+    noted = lambda of, user, item: n_exact.append(len(user)) or exact(of, user, item)  # noqa: E731 # it is one
+    monkeypatch.setattr(ScoredUserVectors, "exact", noted)
     monkeypatch.setattr(ScoredUserVectors, "exact_of_all", None)
     rank_items(users, labels, Limits(np.ones(4, bool)), first=first)
     assert sum(n_exact) <= 4 * (10 + first) + 20
@@ -253,34 +229,27 @@ def test_large_biases_or_a_long_vector_leave_few_items_to_exact_scores(monkeypat
 
 def test_the_scores_of_a_vector_of_zeros_need_no_products(monkeypatch):
     rng = np.random.default_rng(6)
-    catalogue = Catalogue.prepare(rng.standard_normal((5, 3)), rng.standard_normal(5))
-    users = ScoredUserVectors.prepare(catalogue, np.zeros((1, 3)), np.array([0.5]))
+    users = prepared(rng.standard_normal((5, 3)), rng.standard_normal(5), np.zeros((1, 3)), 0.5)
     scored = users.exact(np.zeros(5, np.int64), np.arange(5))
     monkeypatch.setattr(scores, "added_products", None)
     assert users.exact_of_all(0, 0, 5).tolist() == scored.tolist()
 
 
-def test_scores_are_added_dimension_after_dimension():
-    """Any other order of these loses the 1 or keeps it twice."""
-    items = np.array([[1e16, 1.0, -1e16, 1.0], [1e16, -1e16, 1.0, 1.0]])
-    users = ScoredUserVectors.prepare(Catalogue.prepare(items, np.zeros(2)), np.ones((1, 4)), np.zeros(1))
+def test_scores_are_added_dimension_after_dimension_and_each_product_is_rounded_before():
+    # Any other order of these loses the 1 or keeps it twice.
+    users = prepared(np.array([[1e16, 1.0, -1e16, 1.0], [1e16, -1e16, 1.0, 1.0]]), 0, np.ones((1, 4)), 0)
     assert users.exact(np.array([0, 0]), np.array([0, 1])).tolist() == [1.0, 2.0]
     assert users.exact_of_all(0, 0, 2).tolist() == [1.0, 2.0]
-
-
-def test_each_product_is_rounded_before_it_is_added():
     a = 1 + 2.0**-30
-    users = ScoredUserVectors.prepare(
-        Catalogue.prepare(np.array([[-(a * a), a]]), np.zeros(1)), np.array([[1.0, a]]), np.zeros(1)
-    )
-    assert users.exact(np.array([0]), np.array([0])).tolist() == [0.0]
+    rounded = prepared(np.array([[-(a * a), a]]), 0, np.array([[1.0, a]]), 0)
+    assert rounded.exact(np.array([0]), np.array([0])).tolist() == [0.0]
 
 
 def test_no_score_of_numbers_that_can_be_used_is_infinite():
     numbers = np.array([LARGEST, -LARGEST, np.nextafter(LARGEST, np.inf), 1e300, np.inf, -np.inf, np.nan])
     assert is_usable(numbers).tolist() == [True, True, *[False] * 5]
-    largest, bias = np.full((2, 20), LARGEST), np.full(2, LARGEST)
-    users = ScoredUserVectors.prepare(Catalogue.prepare(largest, bias), largest, bias)
+    largest = np.full((2, 20), LARGEST)
+    users = prepared(largest, LARGEST, largest, LARGEST)
     assert np.isfinite(users.exact_of_all(0, 0, 2)).all()
     assert np.isfinite(users.error).all()
     # No array is longer.
@@ -288,8 +257,8 @@ def test_no_score_of_numbers_that_can_be_used_is_infinite():
 
 
 def test_cosines_are_of_vectors_of_length_one():
-    catalogue = Catalogue.prepare(np.array([[3.0, 4.0], [0.0, 0.0], [3e200, 4e200]]), np.zeros(3), "cosine")
-    users = ScoredUserVectors.prepare(catalogue, np.array([[1e-200, 0.0]]), np.array([0.5]))
+    items = np.array([[3.0, 4.0], [0.0, 0.0], [3e200, 4e200]])
+    users = prepared(items, 0, np.array([[1e-200, 0.0]]), 0.5, "cosine")
     assert users.exact_of_all(0, 0, 3).tolist() == [1.1, 0.5, 1.1]
 
 
@@ -297,9 +266,8 @@ def test_cosines_are_of_vectors_of_length_one():
 def test_no_items_and_no_dimensions(shape):
     n_items, length = shape
     labels = Ragged.from_lists([[-1], [n_items - 1]], np.int64)
-    users = ScoredUserVectors.prepare(
-        Catalogue.prepare(np.zeros(shape), np.zeros(n_items)), np.zeros((2, length)), np.zeros(2)
+    found_ranks = rank_items(
+        prepared(np.zeros(shape), 0, np.zeros((2, length)), 0), labels, Limits(np.ones(2, bool)), first=2
     )
-    found_ranks = rank_items(users, labels, Limits(np.ones(2, bool)), first=2)
     assert found_ranks.first.values.tolist() == [0, 1] * 2 * bool(n_items)
     assert found_ranks.rank.tolist() == [0, n_items]

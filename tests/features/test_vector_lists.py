@@ -5,7 +5,6 @@ import weakref
 import numpy as np
 import pyarrow as pa
 import pytest
-from helpers.effort import examples
 from helpers.scored import task_of_views
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,20 +12,12 @@ from hypothesis import strategies as st
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.features.vectors import catalogue
 from spark_rankeval.features.vectors import worker as vector_lists
-from spark_rankeval.features.vectors.catalogue import (
-    IS_CATALOGUE_ROW,
-    ITEM,
-    ITEM_BIAS,
-    VECTOR,
-    PackedCatalogue,
-    pack_catalogue,
-)
-from spark_rankeval.features.vectors.worker import VectorLists, first_items_of_batches
+from spark_rankeval.features.vectors.catalogue import PackedCatalogue, pack_catalogue
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.availability import Lists
 from spark_rankeval.request.readings import resolve, views_of
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.worker import grouped_row
+from spark_rankeval.worker import grouped_row as g
 from spark_rankeval.worker.scored_features import with_features
 from spark_rankeval.worker.states import state_of_batches
 from spark_rankeval.worker.user_metrics import score
@@ -73,84 +64,71 @@ def exact_scores(users, items, similarity, user_bias, item_bias):
     return scores + item_bias + user_bias[:, None]
 
 
-def catalogue_rows(items, vectors, bias):
-    return pa.table(
-        {
-            ITEM: pa.array(items, pa.string()),
-            VECTOR: pa.array(vectors.tolist(), pa.list_(pa.float64())),
-            ITEM_BIAS: pa.array(bias),
-            IS_CATALOGUE_ROW: pa.array(np.ones(len(items), bool)),
-        }
-    )
+def catalogue_rows(items, vectors, bias=None):
+    columns = {
+        catalogue.ITEM: pa.array(items), catalogue.VECTOR: pa.array(vectors, pa.list_(pa.float64())),
+        catalogue.ITEM_BIAS: pa.array([0.0] * len(items) if bias is None else bias),
+    }  # fmt: skip
+    return pa.table(columns | {catalogue.IS_CATALOGUE_ROW: pa.array(np.ones(len(items), bool))})
 
 
-def catalogue_column(items, vectors, bias, n_users):
+def catalogue_column(world, n_users):
     """What each of some users has of the packed catalogue: the first one has it."""
-    rows = catalogue_rows(items, vectors, bias)
+    rows = catalogue_rows(world["items"], world["item_vectors"].tolist(), world["item_bias"])
     ((packed,),) = [batch.columns for batch in pack_catalogue(iter(rows.to_batches()))]
     return pa.array([packed[0].as_py()] + [None] * (n_users - 1), pa.binary())
 
 
-def batch_of(world):
-    """What a task gets of the vectors."""
-    n_users = len(world["labels"])
-    text = pa.list_(pa.string())
+def batch_of(world, **lists):
+    """What a task gets of the users beside their lists."""
+    n_users, text = len(world["labels"]), pa.list_(pa.string())
+    grades = [list(labels.values()) for labels in world["labels"]]
     columns = {
-        grouped_row.VECTOR: pa.array(world["user_vectors"].tolist(), pa.list_(pa.float64())),
-        grouped_row.BIAS: pa.array(world["user_bias"]),
-        grouped_row.PREDICTION_ROWS: pa.array(np.ones(n_users, np.int64)),
-        grouped_row.LABELS: pa.array([list(labels) for labels in world["labels"]], text),
-        grouped_row.grades_column(0): pa.array(
-            [list(labels.values()) for labels in world["labels"]], pa.list_(pa.float64())
-        ),
-        grouped_row.LABEL_ROWS: pa.array([len(labels) for labels in world["labels"]]),
-        grouped_row.EXCLUDED: pa.array(world["excluded"], text),
-        grouped_row.NO_USER: pa.array(np.zeros(n_users, bool)),
-        grouped_row.CATALOGUE: catalogue_column(world["items"], world["item_vectors"], world["item_bias"], n_users),
+        g.LABELS: pa.array([list(labels) for labels in world["labels"]], text),
+        g.grades_column(0): pa.array(grades, pa.list_(pa.float64())),
+        g.LABEL_ROWS: pa.array([len(labels) for labels in world["labels"]]),
+        g.EXCLUDED: pa.array(world["excluded"], text),
+        g.NO_USER: pa.array(np.zeros(n_users, bool)),
+    }
+    return pa.RecordBatch.from_pydict(columns | lists)
+
+
+def vectors_of(world):
+    n_users = len(world["labels"])
+    columns = {
+        g.VECTOR: pa.array(world["user_vectors"].tolist(), pa.list_(pa.float64())),
+        g.BIAS: pa.array(world["user_bias"]),
+        g.PREDICTION_ROWS: pa.array(np.ones(n_users, np.int64)),
+        g.CATALOGUE: catalogue_column(world, n_users),
     }
     if world["candidates"] is not None:
-        columns[grouped_row.CANDIDATES] = pa.array(world["candidates"], text)
-    return pa.RecordBatch.from_pydict(columns)
+        columns[g.CANDIDATES] = pa.array(world["candidates"], pa.list_(pa.string()))
+    return batch_of(world, **columns)
 
 
 def of_vectors(world, ties):
     """What the worker makes of the vectors."""
-    batch, task = batch_of(world), task_of(ties, world["similarity"])
-    ((part, features),) = with_features(task, iter([batch]))
+    task = task_of(ties, world["similarity"])
+    ((part, features),) = with_features(task, iter([vectors_of(world)]))
     return score(task, part, features)
 
 
 def of_table(world, ties):
     """What the worker makes of the table of all scores."""
-    scores = exact_scores(
-        *(world[name] for name in ("user_vectors", "item_vectors", "similarity", "user_bias", "item_bias"))
-    )
+    given = ("user_vectors", "item_vectors", "similarity", "user_bias", "item_bias")
+    scores, candidates = exact_scores(*(world[name] for name in given)), world["candidates"]
     allowed = [
-        [
-            place
-            for place, item in enumerate(world["items"])
-            if world["candidates"] is None or item in world["candidates"][user]
-        ]
+        [place for place, item in enumerate(world["items"]) if candidates is None or item in candidates[user]]
         for user in range(len(scores))
     ]
+    items = [[world["items"][place] for place in places] for places in allowed]
+    listed = [scores[user, places].tolist() for user, places in enumerate(allowed)]
     columns = {
-        grouped_row.ITEMS: pa.array(
-            [[world["items"][place] for place in places] for places in allowed], pa.list_(pa.string())
-        ),
-        grouped_row.SCORES: pa.array(
-            [scores[user, places].tolist() for user, places in enumerate(allowed)], pa.list_(pa.float64())
-        ),
-        grouped_row.PREDICTION_ROWS: pa.array([len(places) for places in allowed]),
-        grouped_row.LABELS: pa.array([list(labels) for labels in world["labels"]], pa.list_(pa.string())),
-        grouped_row.grades_column(0): pa.array(
-            [list(labels.values()) for labels in world["labels"]], pa.list_(pa.float64())
-        ),
-        grouped_row.LABEL_ROWS: pa.array([len(labels) for labels in world["labels"]]),
-        grouped_row.EXCLUDED: pa.array(world["excluded"], pa.list_(pa.string())),
-        grouped_row.NO_USER: pa.array(np.zeros(len(scores), bool)),
+        g.ITEMS: pa.array(items, pa.list_(pa.string())),
+        g.SCORES: pa.array(listed, pa.list_(pa.float64())),
+        g.PREDICTION_ROWS: pa.array([len(places) for places in allowed]),
     }
-    task = task_of(ties)
-    return score(task, pa.RecordBatch.from_pydict(columns))
+    return score(task_of(ties), batch_of(world, **columns))
 
 
 @st.composite
@@ -162,24 +140,22 @@ def worlds(draw):
 
     items = [f"i{place}" for place in draw(st.permutations(range(n_items)))]
     some = st.lists(st.sampled_from([*items, "unknown", "i99"]), unique=True, max_size=6)
-    grades = st.dictionaries(
-        st.sampled_from([*items, "unknown", "other"]), st.sampled_from([0.0, 1.0, 2.0]), max_size=5
-    )
+    labelled = st.sampled_from([*items, "unknown", "other"])
+    grades = st.dictionaries(labelled, st.sampled_from([0.0, 1.0, 2.0]), max_size=5)
+
+    def of_users(some):
+        return st.lists(some, min_size=n_users, max_size=n_users)
+
     return {
-        "items": items,
-        "item_vectors": matrix(n_items, length),
-        "user_vectors": matrix(n_users, length),
-        "item_bias": matrix(n_items, 1)[:, 0],
-        "user_bias": matrix(n_users, 1)[:, 0],
-        "similarity": draw(st.sampled_from(["dot", "cosine"])),
-        "labels": draw(st.lists(grades, min_size=n_users, max_size=n_users)),
-        "excluded": draw(st.lists(some, min_size=n_users, max_size=n_users)),
-        "candidates": draw(st.none() | st.lists(some, min_size=n_users, max_size=n_users)),
-    }
+        "items": items, "item_vectors": matrix(n_items, length), "user_vectors": matrix(n_users, length),
+        "item_bias": matrix(n_items, 1)[:, 0], "user_bias": matrix(n_users, 1)[:, 0],
+        "similarity": draw(st.sampled_from(["dot", "cosine"])), "labels": draw(of_users(grades)),
+        "excluded": draw(of_users(some)), "candidates": draw(st.none() | of_users(some)),
+    }  # fmt: skip
 
 
 @given(worlds(), st.sampled_from(["item_asc", "item_desc"]))
-@settings(max_examples=examples(by_day=40, at_night=150), deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_values_and_counts_are_those_of_the_table_of_all_scores(world, ties):
     ours, of_all = of_vectors(world, ties), of_table(world, ties)
     for label, value, other in zip(METRICS, ours.metrics, of_all.metrics, strict=True):
@@ -189,23 +165,22 @@ def test_values_and_counts_are_those_of_the_table_of_all_scores(world, ties):
 
 
 def test_first_items_do_not_depend_on_how_many_users_are_worked_at_a_time(monkeypatch):
-    rng = np.random.default_rng(8)
-    vectors = rng.integers(-2, 3, (6, 2)).astype(float)
-    n_users = 11
-    batch = pa.RecordBatch.from_pydict(
-        {
-            "user": pa.array(range(n_users)),
-            grouped_row.VECTOR: pa.array(
-                [*rng.standard_normal((n_users - 1, 2)).tolist(), None], pa.list_(pa.float64())
-            ),
-            grouped_row.BIAS: pa.array(np.zeros(n_users)),
-            grouped_row.PREDICTION_ROWS: pa.array(np.ones(n_users, np.int64)),
-            grouped_row.EXCLUDED: pa.array([["b"] * (user % 2) for user in range(n_users)], pa.list_(pa.string())),
-            grouped_row.NO_USER: pa.array(np.zeros(n_users, bool)),
-            grouped_row.CATALOGUE: catalogue_column(list("abcdef"), vectors, np.zeros(6), n_users),
-        }
-    )
-    run = first_items_of_batches("dot", 3, ("user",), "item")
+    rng, n_users = np.random.default_rng(8), 11
+    world = {
+        "items": list("abcdef"),
+        "item_vectors": rng.integers(-2, 3, (6, 2)).astype(float),
+        "item_bias": np.zeros(6),
+    }
+    users = [*rng.standard_normal((n_users - 1, 2)).tolist(), None]
+    world |= {"labels": [{}] * n_users, "excluded": [["b"] * (user % 2) for user in range(n_users)]}
+    batch = batch_of(
+        world, user=pa.array(range(n_users)),
+        **{
+            g.VECTOR: pa.array(users, pa.list_(pa.float64())), g.BIAS: pa.array(np.zeros(n_users)),
+            g.PREDICTION_ROWS: pa.array(np.ones(n_users, np.int64)), g.CATALOGUE: catalogue_column(world, n_users),
+        },
+    )  # fmt: skip
+    run = vector_lists.first_items_of_batches("dot", 3, ("user",), "item")
     (whole,) = run(iter([batch, batch.slice(0, 0)]))
     monkeypatch.setattr(vector_lists, "_LISTED", 12)
     parts = list(run(iter([batch])))
@@ -219,7 +194,7 @@ def test_no_more_users_are_scored_at_a_time_than_their_first_items_fit_into_memo
     world = {"items": ["a", "b", "c"], "item_vectors": np.array([[1.0], [2.0], [3.0]]), "item_bias": np.zeros(3)}
     world |= {"user_vectors": np.array([[1.0], [-1.0]] * 3 + [[0.0]]), "user_bias": np.zeros(n_users)}
     world |= {"labels": [{"a": 1.0}] * n_users, "excluded": [[]] * n_users, "candidates": None}
-    task, batch = task_of("item_asc", "dot", further=["personalisation@2"]), batch_of(world)
+    task, batch = task_of("item_asc", "dot", further=["personalisation@2"]), vectors_of(world)
     (at_once,) = with_features(task, iter([batch]))
     expected = score(task, *at_once)
     # Two users have the first two items and one more.
@@ -230,7 +205,7 @@ def test_no_more_users_are_scored_at_a_time_than_their_first_items_fit_into_memo
     for found, metric in zip(zip(*values, strict=True), expected.metrics, strict=True):
         np.testing.assert_array_equal(np.concatenate(found), metric)
     # The lists of a part are gone when those of the next one come.
-    read, lists, n_kept = VectorLists.read, [], []
+    read, lists, n_kept = vector_lists.VectorLists.read, [], []
 
     def noted(*of_batch):
         n_kept.append(sum(each() is not None for each in lists))
@@ -238,14 +213,14 @@ def test_no_more_users_are_scored_at_a_time_than_their_first_items_fit_into_memo
         lists.append(weakref.ref(found))
         return found
 
-    monkeypatch.setattr(VectorLists, "read", noted)
-    run = state_of_batches(task, DescriptionOptions(None, quantiles=()), grouped_row.NO_USER)
+    monkeypatch.setattr(vector_lists.VectorLists, "read", noted)
+    run = state_of_batches(task, DescriptionOptions(None, quantiles=()), g.NO_USER)
     assert [*run(iter([batch]))]
     assert n_kept == [0, 0, 0, 0]
 
 
 def test_a_catalogue_that_no_row_can_hold_ends_before_it_is_copied(monkeypatch):
-    (batch,) = catalogue_rows(["a", "b"], np.ones((2, 3)), np.zeros(2)).to_batches()
+    (batch,) = catalogue_rows(["a", "b"], [[1.0] * 3] * 2).to_batches()
     monkeypatch.setattr(catalogue, "_MOST_BYTES", 2 * batch.nbytes)
     (packed,) = pack_catalogue(iter([batch] * 2))
     assert PackedCatalogue.unpack(packed.column(0)[0].as_buffer()).faults == (0, 0, 2)
@@ -253,84 +228,64 @@ def test_a_catalogue_that_no_row_can_hold_ends_before_it_is_copied(monkeypatch):
         next(pack_catalogue(iter([batch] * 3)))
 
 
-class TestWhatCannotBeUsed:
-    def rows(self, items, vectors, bias=None):
-        return pa.table(
-            {
-                ITEM: pa.array(items),
-                VECTOR: pa.array(vectors, pa.list_(pa.float64())),
-                ITEM_BIAS: pa.array([0.0] * len(items) if bias is None else bias),
-            }
-        )
+NAN, INF = float("nan"), float("inf")
 
-    @pytest.mark.parametrize(
-        ("items", "vectors", "counts"),
-        [
-            (["a", None], [[1.0], [1.0]], (1, 0, 0)),
-            (["a", "b"], [[1.0], None], (1, 0, 0)),
-            (["a", "b"], [[1.0], [float("nan")]], (1, 0, 0)),
-            (["a", "b"], [[1.0], [float("inf")]], (1, 0, 0)),
-            (["a", "b"], [[1.0], [1e300]], (1, 0, 0)),
-            (["a", "b"], [[1.0], [None]], (1, 0, 0)),
-            (["a", "b"], [[1.0], []], (1, 0, 0)),
-            (["a", "b", "c"], [[1.0], [2.0], [1.0, 2.0]], (0, 1, 0)),
-            (["a", "a", "b"], [[1.0], [2.0], [3.0]], (0, 0, 1)),
-            ([1.0, float("nan")], [[1.0], [1.0]], (1, 0, 0)),
-            ([0.0, -0.0], [[1.0], [2.0]], (0, 0, 1)),
-        ],
+
+@pytest.mark.parametrize(
+    ("items", "vectors", "bias", "counts"),
+    [
+        (["a", None], [[1.0], [1.0]], None, (1, 0, 0)),
+        (["a", "b"], [[1.0], None], None, (1, 0, 0)),
+        (["a", "b"], [[1.0], [NAN]], None, (1, 0, 0)),
+        (["a", "b"], [[1.0], [INF]], None, (1, 0, 0)),
+        (["a", "b"], [[1.0], [1e300]], None, (1, 0, 0)),
+        (["a", "b"], [[1.0], [None]], None, (1, 0, 0)),
+        (["a", "b"], [[1.0], []], None, (1, 0, 0)),
+        (["a", "b", "c"], [[1.0], [2.0], [1.0, 2.0]], None, (0, 1, 0)),
+        (["a", "a", "b"], [[1.0], [2.0], [3.0]], None, (0, 0, 1)),
+        ([1.0, NAN], [[1.0], [1.0]], None, (1, 0, 0)),
+        ([0.0, -0.0], [[1.0], [2.0]], None, (0, 0, 1)),
+        *((["a", "b"], [[1.0], [1.0]], [1.0, bias], (1, 0, 0)) for bias in (1e300, INF, NAN, None)),
+    ],
+)
+def test_items_that_cannot_be_used_are_left_out_and_counted(items, vectors, bias, counts):
+    packed = PackedCatalogue.from_rows(catalogue_rows(items, vectors, bias))
+    assert packed.faults == counts
+    assert len(packed.ids) == len(items) - sum(counts)
+    assert items[0] in packed.ids.to_pylist()
+
+
+@pytest.mark.parametrize("similarity", ["dot", "cosine"])
+def test_no_item_voids_a_user_and_no_user_another(similarity):
+    world = {
+        "items": list("abcd"), "item_vectors": np.array([[1.0, 2.0], [1e300, 1.0], [1.0, 1.0], [1.0, 0.0]]),
+        "user_vectors": np.array([[1.0, 1.0], [1e300, 1.0], [1.0, 1.0]]), "item_bias": np.array([0.0, 0.0, 1e300, 0.0]),
+        "user_bias": np.array([0.0, 0.0, 1e300]), "similarity": similarity, "labels": [{"a": 1.0}] * 3,
+        "excluded": [[]] * 3, "candidates": None,
+    }  # fmt: skip
+    counts = of_vectors(world, "item_asc").counts
+    assert counts["0.n_predictions"].tolist() == [2, 0, 0]
+    assert counts["0.n_invalid_predictions"].tolist() == [0, 1, 1]
+    assert counts["n_invalid_catalogue"].tolist() == [2, 2, 2]
+
+
+def test_of_an_items_rows_the_greatest_vector_stays_in_any_order():
+    items, vectors = ["a", "b", "a", "a"], [[1.0, 5.0], [0.0, 0.0], [2.0, 1.0], [2.0, 0.0]]
+    for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]):
+        rows = catalogue_rows([items[place] for place in order], [vectors[place] for place in order])
+        packed = PackedCatalogue.from_rows(rows)
+        assert packed.ids.to_pylist() == ["a", "b"]
+        assert packed.vectors.tolist() == [[2.0, 1.0], [0.0, 0.0]]
+
+
+def test_a_packed_catalogue_reads_back_with_items_in_the_order_of_their_bytes():
+    ids = ["é", "b", "Z", "a", "zz"]
+    packed = PackedCatalogue.from_rows(
+        catalogue_rows(ids, [[0.1, place] for place in range(5)], [1.0, 2.0, 3.0, 4.0, 5.0])
     )
-    def test_is_left_out_and_counted(self, items, vectors, counts):
-        catalogue = PackedCatalogue.from_rows(self.rows(items, vectors))
-        assert catalogue.faults == counts
-        assert len(catalogue.ids) == len(items) - sum(counts)
-
-    @pytest.mark.parametrize("bias", [1e300, float("inf"), float("nan"), None])
-    def test_an_item_with_such_a_bias_is_left_out_and_counted(self, bias):
-        catalogue = PackedCatalogue.from_rows(self.rows(["a", "b"], [[1.0], [1.0]], [bias, 1.0]))
-        assert catalogue.faults == (1, 0, 0)
-        assert catalogue.ids.to_pylist() == ["b"]
-
-    @pytest.mark.parametrize("similarity", ["dot", "cosine"])
-    def test_no_item_voids_a_user_and_no_user_another(self, similarity):
-        world = {
-            "items": ["a", "b", "c", "d"],
-            "item_vectors": np.array([[1.0, 2.0], [1e300, 1.0], [1.0, 1.0], [1.0, 0.0]]),
-            "user_vectors": np.array([[1.0, 1.0], [1e300, 1.0], [1.0, 1.0]]),
-            "item_bias": np.array([0.0, 0.0, 1e300, 0.0]),
-            "user_bias": np.array([0.0, 0.0, 1e300]),
-            "similarity": similarity,
-            "labels": [{"a": 1.0}] * 3,
-            "excluded": [[]] * 3,
-            "candidates": None,
-        }
-        counts = of_vectors(world, "item_asc").counts
-        assert counts["0.n_predictions"].tolist() == [2, 0, 0]
-        assert counts["0.n_invalid_predictions"].tolist() == [0, 1, 1]
-        assert counts["n_invalid_catalogue"].tolist() == [2, 2, 2]
-
-    def test_of_an_items_rows_the_greatest_vector_stays_in_any_order(self):
-        items, vectors = ["a", "b", "a", "a"], [[1.0, 5.0], [0.0, 0.0], [2.0, 1.0], [2.0, 0.0]]
-        for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]):
-            rows = self.rows([items[place] for place in order], [vectors[place] for place in order])
-            catalogue = PackedCatalogue.from_rows(rows)
-            assert catalogue.ids.to_pylist() == ["a", "b"]
-            assert catalogue.vectors.tolist() == [[2.0, 1.0], [0.0, 0.0]]
-
-    def test_items_are_in_the_order_of_their_bytes(self):
-        ids = ["é", "b", "Z", "a", "zz"]
-        catalogue = PackedCatalogue.from_rows(self.rows(ids, [[1.0]] * len(ids)))
-        assert catalogue.ids.to_pylist() == sorted(ids, key=str.encode)
-
-    def test_a_packed_catalogue_reads_back(self):
-        catalogue = PackedCatalogue.from_rows(
-            self.rows([3, 1, 2], [[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]], [1.0, 2.0, 3.0])
-        )
-        again = PackedCatalogue.unpack(pa.py_buffer(catalogue.pack()))
-        assert again.ids.to_pylist() == [1, 2, 3]
-        np.testing.assert_array_equal(again.vectors, catalogue.vectors)
-        np.testing.assert_array_equal(again.bias, [2.0, 3.0, 1.0])
-
-    def test_an_empty_catalogue_reads_back(self):
-        again = PackedCatalogue.unpack(pa.py_buffer(PackedCatalogue.from_rows(self.rows(["a"], [None])).pack()))
-        assert len(again.ids) == 0
-        assert again.faults.n_invalid == 1
+    again = PackedCatalogue.unpack(pa.py_buffer(packed.pack()))
+    assert again.ids.to_pylist() == ["Z", "a", "b", "zz", "é"]
+    assert again.vectors.tolist() == [[0.1, 2.0], [0.1, 3.0], [0.1, 1.0], [0.1, 4.0], [0.1, 0.0]]
+    assert again.bias.tolist() == [3.0, 4.0, 2.0, 5.0, 1.0]
+    empty = PackedCatalogue.unpack(pa.py_buffer(PackedCatalogue.from_rows(catalogue_rows(["a"], [None])).pack()))
+    assert (len(empty.ids), empty.faults.n_invalid) == (0, 1)
