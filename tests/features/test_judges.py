@@ -1,6 +1,7 @@
 """Two judges in the worker: whom people graded, how users were drawn, and the sums of both judges."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +13,7 @@ from spark_rankeval.ranking.lists import RawLists
 from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.statistics.judged_moments import JudgedMoments
-from spark_rankeval.worker.judged_sums import (
-    GradedUsers,
-    JudgedAccumulator,
-    JudgedMerger,
-    sums_in,
-    sums_of_groups,
-)
+from spark_rankeval.worker import judged_sums
 from spark_rankeval.worker.reading import Side
 
 NONE = math.nan
@@ -60,12 +55,9 @@ def graded(*users, declared=None, probability=None):
 def test_people_graded_a_user_if_they_graded_all_that_the_model_did(user, is_graded):
     others = [(1, 1, 1)], [(1, 1, NONE)]
     assert graded(others[0], user, others[1]).is_graded.tolist() == [True, is_graded, False]
-
-
-def test_a_column_may_say_whom_people_graded():
+    # A column may say whom people graded.
     declared = np.array([False, True, True])
-    feature = graded([(1, 1, 1)], [(1, 1, NONE)], [], declared=declared)
-    assert feature.is_graded.tolist() == declared.tolist()
+    assert graded(others[0], user, others[1], declared=declared).is_graded.tolist() == declared.tolist()
 
 
 def test_grading_weights_say_who_is_in_which_sample():
@@ -74,23 +66,24 @@ def test_grading_weights_say_who_is_in_which_sample():
     weights = graded(*users, probability=np.array([0.25, NONE, NONE, 0.5, 0.5])).grading_weight
     assert weights[:3].tolist() == [4, -1, 0]
     assert np.isnan(weights).tolist() == [False, False, False, True, True]
-
-
-def test_users_whom_people_alone_graded_are_counted():
-    users = [(1, 1, 1)], [(1, 1, NONE)], [(1, NONE, 1), (2, NONE, NONE)], [(1, NONE, NONE)], []
-    assert graded(*users).counts(None)["only_people_graded"].tolist() == [0, 0, 1, 0, 0]
-
-
-def test_users_whom_people_graded_in_part_are_counted_unless_a_column_says_who_is_graded():
-    users = [(1, 1, 1), (2, 1, NONE)], [(1, 1, NONE)], [(1, 1, 1), (2, NONE, NONE)], [(1, NONE, 1)], []
-    assert graded(*users).counts(None)["partly_graded"].tolist() == [1, 0, 0, 0, 0]
-    declared = np.array([False] * 5)
-    assert not graded(*users, declared=declared).counts(None)["partly_graded"].any()
-
-
-def test_a_probability_is_above_0_and_at_most_1():
+    # A probability is above 0 and at most 1.
     given = np.array([0.5, 1.0, 1e-6, 0.0, -0.5, 1.0001, NONE, math.inf])
     assert _weights(given).tolist() == [2.0, 1.0, 1e6, -1.0, -1.0, -1.0, -1.0, -1.0]
+
+
+def test_users_whom_people_graded_alone_or_in_part_are_counted():
+    users = (
+        [(1, 1, 1)],
+        [(1, 1, NONE)],
+        [(1, NONE, 1), (2, NONE, NONE)],
+        [(1, NONE, NONE)],
+        [(1, 1, 1), (2, 1, NONE)],
+        [],
+    )
+    counts = graded(*users).counts(None)
+    assert counts["only_people_graded"].tolist() == [0, 0, 1, 0, 0, 0]
+    assert counts["partly_graded"].tolist() == [0, 0, 0, 0, 1, 0]
+    assert not graded(*users, declared=np.array([False] * 6)).counts(None)["partly_graded"].any()
 
 
 def test_missing_grades_are_counted_and_their_labels_left_out_for_one_judge():
@@ -106,11 +99,8 @@ def test_missing_grades_are_counted_and_their_labels_left_out_for_one_judge():
 
 
 def test_values_of_both_judges_pair_up_model_by_model():
-    class View:
-        def __init__(self, model, relevance, n):
-            self.model, self.relevance, self.metrics = model, relevance, range(n)
-
-    views = [View(0, 0, 2), View(0, 1, 2), View(1, 0, 1), View(1, 1, 1), View(1, 0, 1), View(1, 1, 1)]
+    given = [(0, 0, 2), (0, 1, 2), (1, 0, 1), (1, 1, 1), (1, 0, 1), (1, 1, 1)]
+    views = [SimpleNamespace(model=model, relevance=place, metrics=range(n)) for model, place, n in given]
     assert judged_pairs(views) == [(2, 0), (3, 1), (5, 4), (7, 6)]
 
 
@@ -124,13 +114,14 @@ STRATUM = RNG.choice(["few", "many"], 90)
 
 def sums_of(users, stratum=None, *, is_weighted=False):
     """The messages of a partition with some of the users."""
-    accumulator = JudgedAccumulator()
+    accumulator = judged_sums.JudgedAccumulator()
     # Users come in two batches, in which groups have their places in one order.
     for batch in np.array_split(np.flatnonzero(users), 2):
         columns = [pa.array(values[batch]) for values in (COUNTRY, DEVICE)]
         groups = accumulator.groups(columns, len(batch), None if stratum is None else pa.array(stratum[batch]))
-        accumulator.add("rr", HUMAN[batch], JUDGE[batch], GradedUsers(WEIGHT[batch], is_weighted), groups)
-        accumulator.add("ap", HUMAN[batch] / 2, JUDGE[batch], GradedUsers(WEIGHT[batch], is_weighted), groups)
+        for name, human in (("rr", HUMAN), ("ap", HUMAN / 2)):
+            of_batch = judged_sums.GradedUsers(WEIGHT[batch], is_weighted)
+            accumulator.add(name, human[batch], JUDGE[batch], of_batch, groups)
     return list(accumulator.messages())
 
 
@@ -151,11 +142,13 @@ def test_partitions_add_up_to_the_sums_of_all_users_of_each_group(is_weighted, s
     by_bucket = {}
     for message in messages:
         by_bucket.setdefault(message.bucket, []).append(message.payload)
-    merged = [made for bucket, payloads in by_bucket.items() for made in JudgedMerger().add(bucket, payloads)]
+    merged = [
+        made for bucket, payloads in by_bucket.items() for made in judged_sums.JudgedMerger().add(bucket, payloads)
+    ]
     assert len(merged) == len(by_bucket) == 2
     assert all(len(payloads) == 3 for payloads in by_bucket.values())
     groups = [(ALL_VALUES, ALL_VALUES), ("at", ALL_VALUES), (ALL_VALUES, "web"), ("de", "ios"), ("de", "other")]
-    sums = sums_of_groups(sums_in(merged)["rr"], groups)
+    sums = judged_sums.sums_of_groups(judged_sums.sums_in(merged)["rr"], groups)
     for country, device in groups[:-1]:
         users = np.ones(90, bool)
         users &= country == COUNTRY if country is not ALL_VALUES else users
