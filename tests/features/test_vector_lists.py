@@ -22,18 +22,7 @@ from spark_rankeval.worker.scored_features import with_features
 from spark_rankeval.worker.states import state_of_batches
 from spark_rankeval.worker.user_metrics import score
 
-METRICS = [
-    "ndcg@3",
-    "ndcg",
-    "ap",
-    "rr",
-    "auc",
-    "percentile_rank",
-    "recall@2",
-    "precision@4",
-    "bpref",
-    "rr(ties='average')",
-]
+METRICS = ["ndcg@3", "ndcg", "ap", "rr", "auc", "percentile_rank", "recall@2", "precision@4", "bpref", "rr(ties='average')"]  # fmt: skip
 KNOWN = Lists(scored_arrays=True, label_arrays=False, relevances=("grade",))
 # Whole numbers make ties, numbers that differ in their last bit make near-ties, and sums of tenths are not associative.
 NUMBERS = st.sampled_from([0.0, 1.0, -1.0, 2.0, 0.1, 0.2, 0.3, 1.0 + 2**-52, 1e-30, -1e8, 1e8])
@@ -72,11 +61,14 @@ def catalogue_rows(items, vectors, bias=None):
     return pa.table(columns | {catalogue.IS_CATALOGUE_ROW: pa.array(np.ones(len(items), bool))})
 
 
-def catalogue_column(world, n_users):
-    """What each of some users has of the packed catalogue: the first one has it."""
-    rows = catalogue_rows(world["items"], world["item_vectors"].tolist(), world["item_bias"])
-    ((packed,),) = [batch.columns for batch in pack_catalogue(iter(rows.to_batches()))]
-    return pa.array([packed[0].as_py()] + [None] * (n_users - 1), pa.binary())
+def world_of(item_vectors, user_vectors, **others):
+    """Users and items with vectors; what is not said of them is the same for all."""
+    n_users, n_items = len(user_vectors), len(item_vectors)
+    return {
+        "items": list("abcdefghi"[:n_items]), "item_vectors": np.array(item_vectors), "item_bias": np.zeros(n_items),
+        "user_vectors": user_vectors, "user_bias": np.zeros(n_users), "labels": [{"a": 1.0}] * n_users,
+        "excluded": [[]] * n_users, "candidates": None, "similarity": "dot",
+    } | others  # fmt: skip
 
 
 def batch_of(world, **lists):
@@ -84,23 +76,23 @@ def batch_of(world, **lists):
     n_users, text = len(world["labels"]), pa.list_(pa.string())
     grades = [list(labels.values()) for labels in world["labels"]]
     columns = {
-        g.LABELS: pa.array([list(labels) for labels in world["labels"]], text),
+        "user": pa.array(range(n_users)), g.NO_USER: pa.array([False] * n_users), g.EXCLUDED: pa.array(world["excluded"], text),
+        g.LABELS: pa.array([list(labels) for labels in world["labels"]], text), g.LABEL_ROWS: pa.array(list(map(len, grades))),
         g.grades_column(0): pa.array(grades, pa.list_(pa.float64())),
-        g.LABEL_ROWS: pa.array([len(labels) for labels in world["labels"]]),
-        g.EXCLUDED: pa.array(world["excluded"], text),
-        g.NO_USER: pa.array(np.zeros(n_users, bool)),
-    }
+    }  # fmt: skip
     return pa.RecordBatch.from_pydict(columns | lists)
 
 
 def vectors_of(world):
+    rows = catalogue_rows(world["items"], world["item_vectors"].tolist(), world["item_bias"])
+    ((packed,),) = [batch.columns for batch in pack_catalogue(iter(rows.to_batches()))]
     n_users = len(world["labels"])
     columns = {
-        g.VECTOR: pa.array(world["user_vectors"].tolist(), pa.list_(pa.float64())),
-        g.BIAS: pa.array(world["user_bias"]),
+        g.VECTOR: pa.array(list(world["user_vectors"]), pa.list_(pa.float64())), g.BIAS: pa.array(world["user_bias"]),
+        # The first user has the packed catalogue.
+        g.CATALOGUE: pa.array([packed[0].as_py()] + [None] * (n_users - 1), pa.binary()),
         g.PREDICTION_ROWS: pa.array(np.ones(n_users, np.int64)),
-        g.CATALOGUE: catalogue_column(world, n_users),
-    }
+    }  # fmt: skip
     if world["candidates"] is not None:
         columns[g.CANDIDATES] = pa.array(world["candidates"], pa.list_(pa.string()))
     return batch_of(world, **columns)
@@ -146,12 +138,11 @@ def worlds(draw):
     def of_users(some):
         return st.lists(some, min_size=n_users, max_size=n_users)
 
-    return {
-        "items": items, "item_vectors": matrix(n_items, length), "user_vectors": matrix(n_users, length),
-        "item_bias": matrix(n_items, 1)[:, 0], "user_bias": matrix(n_users, 1)[:, 0],
-        "similarity": draw(st.sampled_from(["dot", "cosine"])), "labels": draw(of_users(grades)),
-        "excluded": draw(of_users(some)), "candidates": draw(st.none() | of_users(some)),
-    }  # fmt: skip
+    return world_of(
+        matrix(n_items, length), matrix(n_users, length), items=items, item_bias=matrix(n_items, 1)[:, 0],
+        user_bias=matrix(n_users, 1)[:, 0], similarity=draw(st.sampled_from(["dot", "cosine"])), labels=draw(of_users(grades)),
+        excluded=draw(of_users(some)), candidates=draw(st.none() | of_users(some)),
+    )  # fmt: skip
 
 
 @given(worlds(), st.sampled_from(["item_asc", "item_desc"]))
@@ -166,20 +157,9 @@ def test_values_and_counts_are_those_of_the_table_of_all_scores(world, ties):
 
 def test_first_items_do_not_depend_on_how_many_users_are_worked_at_a_time(monkeypatch):
     rng, n_users = np.random.default_rng(8), 11
-    world = {
-        "items": list("abcdef"),
-        "item_vectors": rng.integers(-2, 3, (6, 2)).astype(float),
-        "item_bias": np.zeros(6),
-    }
     users = [*rng.standard_normal((n_users - 1, 2)).tolist(), None]
-    world |= {"labels": [{}] * n_users, "excluded": [["b"] * (user % 2) for user in range(n_users)]}
-    batch = batch_of(
-        world, user=pa.array(range(n_users)),
-        **{
-            g.VECTOR: pa.array(users, pa.list_(pa.float64())), g.BIAS: pa.array(np.zeros(n_users)),
-            g.PREDICTION_ROWS: pa.array(np.ones(n_users, np.int64)), g.CATALOGUE: catalogue_column(world, n_users),
-        },
-    )  # fmt: skip
+    excluded = [["b"] * (user % 2) for user in range(n_users)]
+    batch = vectors_of(world_of(rng.integers(-2, 3, (6, 2)).astype(float), users, excluded=excluded))
     run = vector_lists.first_items_of_batches("dot", 3, ("user",), "item")
     (whole,) = run(iter([batch, batch.slice(0, 0)]))
     monkeypatch.setattr(vector_lists, "_LISTED", 12)
@@ -190,11 +170,8 @@ def test_first_items_do_not_depend_on_how_many_users_are_worked_at_a_time(monkey
 
 
 def test_no_more_users_are_scored_at_a_time_than_their_first_items_fit_into_memory(monkeypatch):
-    n_users = 7
-    world = {"items": ["a", "b", "c"], "item_vectors": np.array([[1.0], [2.0], [3.0]]), "item_bias": np.zeros(3)}
-    world |= {"user_vectors": np.array([[1.0], [-1.0]] * 3 + [[0.0]]), "user_bias": np.zeros(n_users)}
-    world |= {"labels": [{"a": 1.0}] * n_users, "excluded": [[]] * n_users, "candidates": None}
-    task, batch = task_of("item_asc", "dot", further=["personalisation@2"]), vectors_of(world)
+    batch = vectors_of(world_of([[1.0], [2.0], [3.0]], [[1.0], [-1.0]] * 3 + [[0.0]]))
+    task = task_of("item_asc", "dot", further=["personalisation@2"])
     (at_once,) = with_features(task, iter([batch]))
     expected = score(task, *at_once)
     # Two users have the first two items and one more.
@@ -257,12 +234,9 @@ def test_items_that_cannot_be_used_are_left_out_and_counted(items, vectors, bias
 
 @pytest.mark.parametrize("similarity", ["dot", "cosine"])
 def test_no_item_voids_a_user_and_no_user_another(similarity):
-    world = {
-        "items": list("abcd"), "item_vectors": np.array([[1.0, 2.0], [1e300, 1.0], [1.0, 1.0], [1.0, 0.0]]),
-        "user_vectors": np.array([[1.0, 1.0], [1e300, 1.0], [1.0, 1.0]]), "item_bias": np.array([0.0, 0.0, 1e300, 0.0]),
-        "user_bias": np.array([0.0, 0.0, 1e300]), "similarity": similarity, "labels": [{"a": 1.0}] * 3,
-        "excluded": [[]] * 3, "candidates": None,
-    }  # fmt: skip
+    items, users = [[1.0, 2.0], [1e300, 1.0], [1.0, 1.0], [1.0, 0.0]], [[1.0, 1.0], [1e300, 1.0], [1.0, 1.0]]
+    bias = {"item_bias": np.array([0.0, 0.0, 1e300, 0.0]), "user_bias": np.array([0.0, 0.0, 1e300])}
+    world = world_of(items, users, similarity=similarity, **bias)
     counts = of_vectors(world, "item_asc").counts
     assert counts["0.n_predictions"].tolist() == [2, 0, 0]
     assert counts["0.n_invalid_predictions"].tolist() == [0, 1, 1]

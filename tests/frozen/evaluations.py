@@ -50,20 +50,8 @@ OF_PROVIDERS = [
     "amortised_awrf@5", "ee_disparity@5", "ee_loss@5", "ee_relevance@5", "ranking_statistical_parity@5",
     "ranking_equal_opportunity@5", "popularity_statistical_parity@5", "popularity_equal_opportunity@5",
 ]  # fmt: skip
-OF_INTENTS = [
-    "alpha_ndcg@5",
-    "alpha_dcg@5",
-    "err_ia@5",
-    "nerr_ia@5",
-    "nrbp",
-    "nnrbp",
-    "s_recall@5",
-    "precision_ia@5",
-    "ap_ia",
-]
-BEYOND = {
-    "score": "score", "relevance": "grade", "on_invalid": {"invalid_facts": "drop"},
-}  # fmt: skip
+OF_INTENTS = ["alpha_ndcg@5", "alpha_dcg@5", "err_ia@5", "nerr_ia@5", "nrbp", "nnrbp", "s_recall@5", "precision_ia@5", "ap_ia"]  # fmt: skip
+BEYOND = {**SCORED, "on_invalid": {"invalid_facts": "drop"}}
 # Metrics that a dialect has beside precision and recall, or in their place.
 OF_DIALECTS = {
     "default": ["ap@5", "ndcg@5", "rr"], "standard": ["ap@5", "ndcg@5", "rr"], "mllib": ["ap@5", "ndcg@5", "recall@5"],
@@ -195,10 +183,7 @@ OPTIONS = {
     "ties by position in arrays": lambda w: evaluate(
         w.lists, None, CUT, score="scores", relevance="grade", ties="position"
     ),
-    **{
-        f"population {name}": on(population=name)
-        for name in ("labelled", "predicted", "both")
-    },
+    **{f"population {name}": on(population=name) for name in ("labelled", "predicted", "both")},
     "slices": lambda w: of_people(w, by="country"),
     "slices by two attributes with totals": lambda w: of_people(w, ["ndcg@5", "rr"], by=Cube("country", "device")),
     "slices from a column of labels": lambda w: evaluate(
