@@ -10,31 +10,15 @@ CUT = [
 ]  # fmt: skip
 #: Of whole lists.
 WHOLE = [
-    "ap",
-    "rr",
-    "ndcg",
-    "bpref",
-    "auc",
-    "pearson",
-    "spearman",
-    "kendall_tau",
-    "rbp",
-    "percentile_rank",
-    "r_precision",
-]
+    "ap", "rr", "ndcg", "bpref", "auc", "pearson", "spearman", "kendall_tau", "rbp", "percentile_rank", "r_precision",
+]  # fmt: skip
 #: Means over all orders of equal scores.
 TIED = ["ndcg(ideal='labels')@3", "ap@5", "rr@4"]
 #: Of all lists together; some of what is recommended is not in the table of items, and some items nobody sees.
 TOGETHER = [
-    "catalogue_coverage(among='items')@5",
-    "catalogue_coverage(among='items', counted='any')@1",
-    "gini(among='items')@5",
-    "gini(among='recommended')@1",
-    "entropy@5",
-    "entropy",
-    "personalisation@5",
-    "personalisation(denominator='k')@1",
-]
+    "catalogue_coverage(among='items')@5", "catalogue_coverage(among='items', counted='any')@1", "gini(among='items')@5",
+    "gini(among='recommended')@1", "entropy@5", "entropy", "personalisation@5", "personalisation(denominator='k')@1",
+]  # fmt: skip
 ITEMS = range(5, 45)
 COUNTRIES = ("at", "be", "cz")
 GRADES = (0.0, 0.5, 1.0, 1.0, 2.0, 3.0)

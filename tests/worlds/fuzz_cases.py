@@ -43,18 +43,8 @@ WHOLE_LISTS = ["rr", "ap", "ndcg", "auc", "auc_pr", "bpref", "r_precision", "per
 KINDS = ("invalid_predictions", "duplicate_predictions", "invalid_labels", "negative_grades", "conflicting_labels")
 # Text that is not UTF-8, as its bytes, beside text that is.
 RAW = [
-    b"\xff",
-    b"\xfe",
-    b"\xc3",
-    b"\xe9t\xe9",
-    b"\xed\xa0\xb4",
-    b"\xf0\x9d",
-    rb"\xFF",
-    "\xe9".encode(),
-    b"\x00",
-    b"a",
-    b"",
-]
+    b"\xff", b"\xfe", b"\xc3", b"\xe9t\xe9", b"\xed\xa0\xb4", b"\xf0\x9d", rb"\xFF", "\xe9".encode(), b"\x00", b"a", b"",
+]  # fmt: skip
 # Types that Python, or createDataFrame, has no values of: what they are made of, how, and what is read back.
 MADE_OF = {
     "raw": ("binary", "cast({} as string)", "cast({} as binary)"),
