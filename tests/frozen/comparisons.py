@@ -89,9 +89,7 @@ MODELS = {
     "groups of users at any time": lambda w: compare_groups(
         of_new(w), "control", group="variant", metrics="rr", sequential=True, tightest_at=50
     ),
-    "groups of users in clusters": lambda w: compare_groups(
-        of_new(w), "app", group="device", metrics="rr", cluster="home"
-    ),
+    "groups of users in clusters": lambda w: compare_groups(of_new(w), "app", group="device", metrics="rr", cluster="home"),
     "groups of users as tables": lambda w: compare_groups(
         {name: of_new(w).where(f"variant = '{name}'") for name in ("control", "treatment")}, "control", level=0.9
     ),
@@ -209,9 +207,7 @@ SHOWN = {
     ),
     "printed pairs": lambda w: tables_of(all_pairs(three(w), metrics="rr")),
     "printed groups": lambda w: tables_of(compare_groups(of_new(w), "control", group="variant", covariate="before")),
-    "printed dialects": lambda w: tables_of(
-        dialect_map(w.new, w.labels, "ap@5", dialects=["trec_eval", "lenskit"], **SCORED)
-    ),
+    "printed dialects": lambda w: tables_of(dialect_map(w.new, w.labels, "ap@5", dialects=["trec_eval", "lenskit"], **SCORED)),
     "a report": report,
 }  # fmt: skip
 
@@ -246,9 +242,7 @@ TABLES = {
         (found := judge_agreement(judged(w), ["grade", "click", "llm"], by="early", unit="query")), found.sentences, *tables_of(found)
     ],
     "the order of models under judges": lambda w: model_order_agreement(
-        evaluate(
-            {"new": w.new, "old": w.old, "low": w.low}, judged(w), ["ndcg@5", "rr"], score="score", relevance=["grade", "click"]
-        )
+        evaluate({"new": w.new, "old": w.old, "low": w.low}, judged(w), ["ndcg@5", "rr"], score="score", relevance=["grade", "click"])
     ),
     "pairs to label": lambda w: to_label(
         {"new": w.new, "old": w.old},

@@ -139,9 +139,7 @@ INPUTS = {
         evaluate({"new": w.new, "old": w.old}, w.labels, ["rr"], ci=BCa(replicates=99), **SCORED)
     ),
     "several models in a column": on(predictions="models", model="model"),
-    "a user of several columns": lambda w: evaluate(
-        *w.sessions, CUT, user=["person", "session"], cluster="person", **SCORED
-    ),
+    "a user of several columns": lambda w: evaluate(*w.sessions, CUT, user=["person", "session"], cluster="person", **SCORED),
     "further users": lambda w: evaluate(w.new, w.labels, CUT, users=w.everyone, **SCORED),
     "items to leave out": lambda w: evaluate(w.new, w.labels, CUT, exclude=w.seen, **SCORED),
     "items to leave out of arrays": lambda w: evaluate(
@@ -180,9 +178,7 @@ OPTIONS = {
     "ties downwards": on(ties="item_desc"),
     "ties averaged": on(["precision@3", "ndcg(ideal='labels')@5", "ap@5", "rr@10"], ties="average"),
     "ties averaged for one metric": on(["rr(ties='average')", "rr"]),
-    "ties by position in arrays": lambda w: evaluate(
-        w.lists, None, CUT, score="scores", relevance="grade", ties="position"
-    ),
+    "ties by position in arrays": lambda w: evaluate(w.lists, None, CUT, score="scores", relevance="grade", ties="position"),
     **{f"population {name}": on(population=name) for name in ("labelled", "predicted", "both")},
     "slices": lambda w: of_people(w, by="country"),
     "slices by two attributes with totals": lambda w: of_people(w, ["ndcg@5", "rr"], by=Cube("country", "device")),
@@ -201,9 +197,7 @@ OPTIONS = {
     "a bootstrap of percentiles with weights": lambda w: of_people(
         w, ["ndcg@5", "rr"], user_weight="spend", ci=Percentile(replicates=99)
     ),
-    "a bootstrap of SNIPS": on(
-        "precision(estimator='snips')@3", weight="weight", ci=BCa(replicates=99), quantiles=(0.5, 0.9)
-    ),
+    "a bootstrap of SNIPS": on("precision(estimator='snips')@3", weight="weight", ci=BCa(replicates=99), quantiles=(0.5, 0.9)),
     **{f"dialect {name}": partial(of_dialect, name) for name in OF_DIALECTS},
     "all dialects": lambda w: dialect_map(w.new, w.labels, ["ap@5", "precision@5"], **SCORED),
     "dialects of vectors": lambda w: dialect_map(
@@ -217,9 +211,7 @@ FACTS = {
         w.lists.select("user", "prediction"), w.labels, ["repetition@5", "entropy@5", "cold_user"], item=("prediction", "item"),
         facts=Facts(training=w.training.withColumnRenamed("item", "prediction")),
     ),
-    "calibration": lambda w: evaluate(
-        w.new, w.labels, ["miscalibration@5"], **BEYOND, facts=facts(w, category="genres")
-    ),
+    "calibration": lambda w: evaluate(w.new, w.labels, ["miscalibration@5"], **BEYOND, facts=facts(w, category="genres")),
     "all lists together": lambda w: evaluate(
         {"new": w.new, "old": w.old}, w.labels, OF_ALL_LISTS, **BEYOND, by="device", facts=facts(w, people=True)
     ),
@@ -230,9 +222,7 @@ FACTS = {
     "what groups of items get in slices of models": lambda w: evaluate(
         w.models, w.labels, OF_PROVIDERS[:6], **BEYOND, model="model", by="device", facts=facts(w, people=True, group="genres"),
     ),
-    "intents from categories": lambda w: evaluate(
-        w.new, w.labels, OF_INTENTS, **BEYOND, facts=Facts(items=w.items, category="genres")
-    ),
+    "intents from categories": lambda w: evaluate(w.new, w.labels, OF_INTENTS, **BEYOND, facts=Facts(items=w.items, category="genres")),
     "intents from judgements": lambda w: evaluate(
         w.new, w.labels, [*OF_INTENTS[:3], "ndcg@5"], **SCORED, facts=Facts(subtopic="subtopic")
     ),

@@ -181,9 +181,7 @@ BAD_DATA = {
         },
         "a", same_labels=True,
     ),
-    "days that differ": lambda w: merge(
-        [evaluate(predictions(w), labels(w), metrics, **SCORED) for metrics in ("rr", "ndcg@2")]
-    ),
+    "days that differ": lambda w: merge([evaluate(predictions(w), labels(w), metrics, **SCORED) for metrics in ("rr", "ndcg@2")]),
 }  # fmt: skip
 WRONG_CALLS = {
     "an unknown metric": lambda w: parse_metric("ndgc@10"),
@@ -197,9 +195,7 @@ WRONG_CALLS = {
     "an average over ties that is not known": lambda w: evaluate(w.new, w.labels, "auc", **SCORED, ties="average"),
     "a metric without its table": lambda w: evaluate(w.new, w.labels, ["novelty@5", "diversity@5"], **SCORED),
     "a metric of all lists for each user": lambda w: score_users(w.new, w.labels, "gini@5", **SCORED, facts=facts(w)),
-    "groups of items for each user": lambda w: score_users(
-        w.new, w.labels, "rr", **SCORED, facts=facts(w, item_by="provider")
-    ),
+    "groups of items for each user": lambda w: score_users(w.new, w.labels, "rr", **SCORED, facts=facts(w, item_by="provider")),
     "an unknown attribute": lambda w: evaluate(w.new, w.labels, "rr", **SCORED, by=Cube("country", "city")),
     "an option of a summary": lambda w: score_users(w.new, w.labels, "rr", **SCORED, ci="t"),
     "an unknown baseline": lambda w: compare(w.per_user, "als"),
