@@ -27,8 +27,8 @@ from spark_rankeval.worker.user_metrics import score
 KNOWN = Lists(scored_arrays=True, label_arrays=True, relevances=("grade",))
 
 
-def values_of(stages, labels, metrics, dialect=DEFAULT, threshold=None):
-    """The values of each stage by the label of the metric; stages have users' pairs of item and score, labels of item and grade."""
+def scored(stages, labels, metrics, dialect=DEFAULT, threshold=None):
+    """The values of each stage by metric, and counts. Stages have users' pairs of item and score, labels pairs of item and grade."""
     asked = {"relevance_threshold": threshold}
     resolved = resolve(parse_metrics(metrics), dialect, asked, KNOWN, has_fact_tables=True, users_alone=True)
     models = tuple(f"stage {index}" for index in range(len(stages)))
@@ -43,11 +43,15 @@ def values_of(stages, labels, metrics, dialect=DEFAULT, threshold=None):
     for index, users in enumerate(stages):
         columns[column_of_model(ITEMS, index)] = column(users, 0, pa.int64())
         columns[column_of_model(SCORES, index)] = column(users, 1, pa.float64())
-    found = score(task, pa.RecordBatch.from_pydict(columns)).metrics
+    found = score(task, pa.RecordBatch.from_pydict(columns))
     by_model = [{} for _ in stages]
-    for value, metric in zip(values, found, strict=True):
+    for value, metric in zip(values, found.metrics, strict=True):
         by_model[models.index(value.model)][value.label] = metric
-    return by_model
+    return by_model, found.counts
+
+
+def values_of(*given, **options):
+    return scored(*given, **options)[0]
 
 
 def pairs(most, numbers):
@@ -122,8 +126,10 @@ def test_an_item_that_labels_or_lists_have_twice_counts_once(duplicates):
     one, other = [(1, 0.9), (1, 0.8), (2, 0.7)], [(2, 0.9), (2, 0.8)]
     labels = [(1, 1.0), (2, 1.0), (2, 1.0), (2, 2.0), (3, 1.0)]
     names = ["lost(before=3)@2", "added(before=1)@2"]
-    _, second = values_of([[one], [other]], [labels], names, dialect)
+    (_, second), counts = scored([[one], [other]], [labels], names, dialect)
     assert [float(second[name][0]) for name in names] == [1 / 3, 1 / 3]
+    # Two of the three labels of an item are equal.
+    assert [int(counts[f"0.n_{kind}_labels"][0]) for kind in ("duplicate", "conflicting")] == [1, 1]
 
 
 def test_lists_that_rank_judged_items_alone_are_compared_with_such_lists():
