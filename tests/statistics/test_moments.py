@@ -1,17 +1,19 @@
+"""Moments are those of exact fractions, and no way of dividing, ordering or counting the values changes a bit."""
+
 import itertools
 import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from helpers.effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_rankeval.statistics.moments import MomentsAccumulator, MomentsByName, merged, moments_of, moments_of_columns
 from spark_rankeval.statistics.quantiles import tally
 
-MANY = 40_000
+# More than are added in one go.
+MANY = 20_000
 
 
 def state_of(*batches):
@@ -19,11 +21,11 @@ def state_of(*batches):
     accumulator = MomentsAccumulator(1)
     for batch in batches:
         accumulator.add(0, np.asarray(batch, np.float64))
+    return first(accumulator)
+
+
+def first(accumulator):
     return {name: values[0].copy() for name, values in accumulator.state().items()}
-
-
-def merge(*states):
-    return merged(states)
 
 
 def moments(*batches):
@@ -39,22 +41,38 @@ def figures(result):
     return {name: repr(value) for name, value in result._asdict().items()}
 
 
+def exact(values):
+    """The sum, the mean and the variance of a sample, as fractions."""
+    ratios, n = [value.as_integer_ratio() for value in np.asarray(values).tolist()], len(values)
+    # Fractions of powers of two have the largest of these for a denominator.
+    unit = max(denominator for _, denominator in ratios)
+    whole = [numerator * (unit // denominator) for numerator, denominator in ratios]
+    total, squares = sum(whole), sum(number * number for number in whole)
+    variance = Fraction(n * squares - total * total, n * (n - 1) * unit * unit) if n > 1 else math.nan
+    return Fraction(total, unit), Fraction(total, n * unit), variance
+
+
 def columns():
     rng = np.random.default_rng(51)
-    whole = rng.integers(0, 4, MANY).astype(float)
-    return {
+    close = {f"{scale:g} from {at:g}": rng.beta(2, 5, 400) * scale + at for scale, at in ((1e-12, 3e-11), (0.2, 1e8), (5, 3e9))}  # fmt: skip
+    return close | {
         "shares": rng.random(MANY),
-        "zeros and ones": rng.integers(0, 2, MANY).astype(float),
+        "zeros and ones": rng.integers(0, 2, MANY) * 1.0,
         "reciprocals of ranks": 1 / rng.integers(1, 1000, MANY),
         "tiny": rng.random(MANY) * 2.0**-20,
+        "tinier": rng.random(400) * 1e-30,
         "around a hundred": rng.normal(100, 50, MANY),
-        "gains": 2.0**whole - 1,
+        "gains": 2.0 ** rng.integers(0, 4, MANY) - 1,
         "negative": -rng.random(MANY) * 40,
         "thousands": rng.normal(0, 20_000, MANY).clip(-40_000, 40_000),
         "large gains": rng.random(MANY) * 46_340,
         "few zeros in many": np.where(rng.random(MANY) < 0.01, 0.0, rng.random(MANY)),
         "with undefined": np.where(rng.random(MANY) < 0.3, np.nan, rng.random(MANY)),
         "all magnitudes": rng.choice([-1, 1], MANY) * 2.0 ** rng.uniform(-30, 15, MANY),
+        "huge whole numbers": rng.integers(2**31, 2**36, 1000) * 1.0,
+        "few that are huge": np.array([1e200, 1.5, -(2.0**31), 2.0**62, -3.25, 3e12]).clip(max=2.0**250),
+        "one": np.array([0.3, math.nan]),
+        "two": np.array([1.0, 3.0]),
     }
 
 
@@ -62,278 +80,123 @@ COLUMNS = columns()
 ALL_VALUES = pytest.mark.parametrize("values", COLUMNS.values(), ids=COLUMNS)
 
 
-def exact_sum(values):
-    # Fractions of powers of two have the largest of these for a denominator.
-    ratios = [value.as_integer_ratio() for value in values.tolist()]
-    whole = max((denominator for _, denominator in ratios), default=1)
-    return Fraction(sum(numerator * (whole // denominator) for numerator, denominator in ratios), whole)
+@ALL_VALUES
+def test_figures_are_those_of_exact_fractions_rounded_once(values):
+    defined, before = values[~np.isnan(values)], values.tobytes()
+    result, (total, mean, variance) = moments(values), exact(defined)
+    assert (result.n, result.n_undefined, result.n_zero) == (len(defined), np.isnan(values).sum(), (defined == 0).sum())
+    assert (result.least, result.greatest) == (defined.min(), defined.max())
+    assert (result.total, result.mean) == (float(total), float(mean))
+    assert result.std == pytest.approx(math.sqrt(variance), rel=1e-12, nan_ok=True)
+    assert values.tobytes() == before
 
 
 @ALL_VALUES
-def test_the_mean_is_the_exact_one_rounded_once(values):
-    defined = values[~np.isnan(values)]
-    result = moments(values)
-    # Each value is rounded to a multiple of 2^-64 at most.
-    slack = len(defined) * Fraction(1, 2**65)
-    assert abs(Fraction(result.total) - exact_sum(defined)) <= slack + Fraction(math.ulp(result.total)) / 2
-    if not (defined * 2.0**64 % 1).any():
-        assert result.total == float(exact_sum(defined))
-        assert result.mean == float(exact_sum(defined) / len(defined))
-
-
-@ALL_VALUES
-def test_the_mean_of_values_on_the_grid_of_units_is_exact(values):
-    on_grid = np.rint(values[~np.isnan(values)] * 2.0**40) / 2.0**40
-    result = moments(on_grid)
-    assert result.total == float(exact_sum(on_grid))
-    assert result.mean == float(exact_sum(on_grid) / len(on_grid))
-
-
-@ALL_VALUES
-def test_the_standard_deviation_is_numpys(values):
-    defined = values[~np.isnan(values)]
-    assert moments(values).std == pytest.approx(np.std(defined, ddof=1), rel=1e-12)
-
-
-@ALL_VALUES
-def test_counts_and_extremes(values):
-    defined = values[~np.isnan(values)]
-    result = moments(values)
-    assert result.n == len(defined)
-    assert result.n_undefined == len(values) - len(defined)
-    assert result.n_zero == int((defined == 0).sum())
-    assert result.least == defined.min()
-    assert result.greatest == defined.max()
-
-
-@pytest.mark.parametrize("n_parts", [2, 3, 17, 400])
-@ALL_VALUES
-def test_no_split_into_batches_changes_a_bit(values, n_parts):
-    parts = np.array_split(values, n_parts)
-    assert bits(state_of(*parts)) == bits(state_of(values))
-
-
-@ALL_VALUES
-def test_batches_of_one_row_change_no_bit(values):
-    some = values[:700]
+def test_no_way_of_taking_values_in_changes_a_bit(values):
+    rng, whole, some = np.random.default_rng(len(values)), state_of(values), values[:700]
+    shuffled = rng.permutation(values)
+    for parts in ([shuffled], np.array_split(values, 17), np.array_split(shuffled, 400)):
+        assert bits(state_of(*parts)) == bits(whole)
     assert bits(state_of(*some[:, None])) == bits(state_of(some))
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-@ALL_VALUES
-def test_no_order_of_the_rows_changes_a_bit(values, seed):
-    shuffled = np.random.default_rng(seed).permutation(values)
-    assert bits(state_of(shuffled)) == bits(state_of(values))
-
-
-@pytest.mark.parametrize("n_parts", [1, 2, 40])
-@ALL_VALUES
-def test_merged_states_have_the_figures_of_a_single_accumulation(values, n_parts):
-    parts = np.array_split(np.random.default_rng(n_parts).permutation(values), n_parts)
-    assert figures(moments_of(merge(*map(state_of, parts)))) == figures(moments(values))
-
-
-def test_the_fields_of_a_state_stay_small_enough_to_add_up_a_billion_of_them():
-    state = state_of(COLUMNS["large gains"])
-    for name in ("sum_middle", "sum_low", "square_middle", "square_low"):
-        assert 0 <= int(state[name]) < 2**32
+    for n_parts in (1, 2, 40):
+        parts = map(state_of, np.array_split(shuffled, n_parts))
+        assert figures(moments_of(merged(parts))) == figures(moments(values))
+    counted = MomentsAccumulator(1)
+    repeated = np.concatenate([np.repeat(values[:300], 50), values[:20], [np.nan, -0.0, 0.0]])
+    counted.add_tally(tally([repeated]))
+    assert bits(first(counted)) == bits(state_of(repeated))
+    # Limbs that are below 2³² can be added up a billion times.
+    assert all(0 <= int(whole[f"{of}_{limb}"]) < 2**32 for of in ("sum", "square") for limb in ("middle", "low"))
 
 
 ANY = st.just(math.nan) | st.floats(-1e6, 1e6) | st.floats(-1e-3, 1e-3) | st.floats(-(2.0**200), 2.0**200)
 
 
-@settings(max_examples=examples(by_day=80, at_night=200), deadline=None, derandomize=True)
+@settings(max_examples=120, deadline=None, derandomize=True)
 @given(values=st.lists(ANY, max_size=40), cuts=st.lists(st.integers(0, 40), max_size=4), data=st.data())
-def test_no_split_and_no_order_of_any_values_changes_a_figure(values, cuts, data):
+def test_sums_of_any_values_are_exact_and_those_of_any_parts(values, cuts, data):
     # A zero has no sign here: which of two equal extremes is kept is nobody's matter.
     values = [value + 0.0 for value in values]
     shuffled = data.draw(st.permutations(values))
     bounds = [0, *sorted(min(cut, len(values)) for cut in cuts), len(values)]
     parts = [shuffled[low:high] for low, high in itertools.pairwise(bounds)]
-    whole = figures(moments(values))
-    assert figures(moments(*parts)) == whole
-    assert figures(moments_of(merge(*map(state_of, parts)))) == whole
-
-
-@settings(max_examples=examples(by_day=80, at_night=200), deadline=None, derandomize=True)
-@given(values=st.lists(st.floats(-(2.0**200), 2.0**200), min_size=1, max_size=40))
-def test_the_sum_of_any_values_is_exact(values):
     result = moments(values)
-    exact = sum(map(Fraction, values), Fraction(0))
-    # Limbs begin at 2⁻⁵¹².
-    slack = len(values) * Fraction(1, 2**500)
-    assert abs(Fraction(result.total) - exact) <= slack + Fraction(math.ulp(float(exact)))
-    if math.isnan(result.mean):
-        # Said to be unknown, rather than known to few digits.
-        assert max(map(abs, values)) < 2.0**-440
-        return
-    assert abs(Fraction(result.mean) - exact / len(values)) <= slack + Fraction(math.ulp(float(exact / len(values))))
+    assert figures(moments(*parts)) == figures(moments_of(merged(map(state_of, parts)))) == figures(result)
+    defined = [value for value in values if not math.isnan(value)]
+    if defined:
+        total, mean, _ = exact(defined)
+        # Limbs begin at 2⁻⁵¹².
+        slack = len(values) * Fraction(1, 2**500)
+        assert abs(Fraction(result.total) - total) <= slack + Fraction(math.ulp(float(total)))
+        # Unknown, rather than known to few digits.
+        assert max(map(abs, defined)) < 2.0**-440 if math.isnan(result.mean) else (
+            abs(Fraction(result.mean) - mean) <= slack + Fraction(math.ulp(float(mean)))
+        )  # fmt: skip
 
 
-@pytest.mark.parametrize("value", [2.0**31, -(2.0**31), 3e12, -1e15, 2.0**62, 1e200])
+@pytest.mark.parametrize("value", [2.0**255, -1e100, 1e150])
 def test_huge_values_add_up_to_what_floats_hold(value):
     values = np.array([value, 1.5, value / 4, -3.25])
-    result = moments(values)
-    exact = exact_sum(values)
-    assert result.total == pytest.approx(float(exact), rel=1e-12)
-    assert result.mean == pytest.approx(float(exact / 4), rel=1e-12)
-    assert result.least == values.min()
-    assert result.greatest == values.max()
-
-
-@pytest.mark.parametrize("value", [2.0**31, 3e12, 1e100])
-def test_the_standard_deviation_of_huge_values(value):
-    values = np.array([value, value / 2, -value / 8, 7.0])
-    assert moments(values).std == pytest.approx(np.std(values, ddof=1), rel=1e-12)
-
-
-def test_huge_whole_numbers_add_up_the_same_in_every_order():
-    values = np.random.default_rng(52).integers(2**31, 2**36, 1000).astype(float)
-    assert moments(values).total == float(exact_sum(values))
-    assert figures(moments(values[::-1])) == figures(moments(*np.array_split(values, 7)))
-
-
-@pytest.mark.parametrize(
-    ("scale", "offset"), [(1e-5, 0), (1e-9, 0), (1e-12, 3e-11), (1e-30, 0), (1e6, 0), (0.2, 1e8), (5, 3e9)]
-)
-def test_the_standard_deviation_of_values_of_any_size(scale, offset):
-    values = np.random.default_rng(53).beta(2, 5, 400) * scale + offset
-    exact = [Fraction(value) for value in values]
-    mean = sum(exact) / len(exact)
-    variance = sum((value - mean) ** 2 for value in exact) / (len(exact) - 1)
-    assert moments(values).std == pytest.approx(math.sqrt(variance), rel=1e-12)
-    parts = np.array_split(np.random.default_rng(54).permutation(values), 7)
-    assert figures(moments_of(merge(*map(state_of, parts)))) == figures(moments(values))
-
-
-@pytest.mark.parametrize("value", [1.0, 0.1, 1 / 3, 1e-9, 0.0, -0.7, 12345.678, 1e12])
-@pytest.mark.parametrize("n", [2, 3, 1000])
-def test_a_constant_column_has_no_spread_at_all(value, n):
-    result = moments([value] * n)
-    assert result.std == 0
-    assert result.mean == pytest.approx(value, rel=1e-10)
-    assert result.least == result.greatest == value
-
-
-def test_a_constant_column_that_was_merged_has_no_spread_at_all():
-    assert moments_of(merge(*(state_of([0.1] * n) for n in (1, 5, 1000)))).std == 0
+    result, (total, mean, _) = moments(values), exact(values)
+    assert (result.total, result.mean) == pytest.approx((float(total), float(mean)), rel=1e-12)
+    assert result.std == pytest.approx(np.std(values, ddof=1), rel=1e-12)
 
 
 @pytest.mark.parametrize("spread", [1e-1, 1e-3, 1e-5, 1e-7])
 @pytest.mark.parametrize("centre", [0.5, 100.0, 40_000.0])
 def test_the_variance_of_values_close_together_is_off_by_no_more_than_the_rounding_of_the_squares(centre, spread):
     values = centre + spread * np.random.default_rng(53).normal(size=1000)
-    mean = exact_sum(values) / 1000
-    exact = sum((Fraction(value) - mean) ** 2 for value in values.tolist()) / 999
+    *_, variance = exact(values)
     rounding = centre**2 * 2.0**-52 + 2.0**-64
     # Of less than 3 digits nothing is said; squares of the largest are exact.
-    if centre < 2**15 and exact < 256 * rounding:
+    if centre < 2**15 and variance < 256 * rounding:
         assert math.isnan(moments(values).std)
     else:
-        assert moments(values).std ** 2 == pytest.approx(float(exact), rel=1e-12, abs=rounding)
+        assert moments(values).std ** 2 == pytest.approx(float(variance), rel=1e-12, abs=rounding)
 
 
-def test_no_value_has_no_figures():
-    result = moments()
-    assert (result.n, result.n_undefined, result.n_zero, result.total) == (0, 0, 0, 0.0)
-    assert all(math.isnan(figure) for figure in (result.mean, result.std, result.least, result.greatest))
-    assert figures(moments([])) == figures(result)
+@pytest.mark.parametrize("value", [1.0, 0.1, 1 / 3, 1e-9, 0.0, -0.7, 12345.678, 1e12, 2.0**-40])
+def test_a_constant_column_has_no_spread_at_all(value):
+    for n in (2, 3, 1000):
+        result = moments([value] * n)
+        assert (result.std, result.least, result.greatest) == (0, value, value)
+        assert result.mean == pytest.approx(value, rel=1e-10)
+    assert moments_of(merged(state_of([value] * n) for n in (1, 5, 1000))).std == 0
 
 
-def test_nothing_but_undefined_values_have_no_figures():
-    result = moments([math.nan] * 5)
-    assert (result.n, result.n_undefined) == (0, 5)
-    assert math.isnan(result.mean)
-    assert math.isnan(result.std)
+def test_without_a_finite_value_there_is_no_figure():
+    for none in (moments(), moments([]), moments([math.nan] * 5)):
+        assert (none.n, none.n_zero, none.total) == (0, 0, 0.0)
+        assert all(map(math.isnan, (none.mean, none.std, none.least, none.greatest)))
+    for value in (math.inf, -math.inf):
+        result = moments([1.0, value, math.nan, 2.0])
+        assert (result.n, result.n_undefined, result.mean, result.total) == (3, 1, value, value)
+        assert math.isnan(result.std)
+    both = moments([math.inf, 1.0, -math.inf])
+    assert (math.isnan(both.mean), both.least, both.greatest) == (True, -math.inf, math.inf)
 
 
-def test_one_value_has_a_mean_and_no_spread():
-    result = moments([0.3, math.nan])
-    assert (result.n, result.mean, result.least, result.greatest, result.total) == (1, 0.3, 0.3, 0.3, 0.3)
-    assert math.isnan(result.std)
-
-
-def test_two_values_have_the_spread_of_a_sample():
-    assert moments([1.0, 3.0]).std == math.sqrt(2)
-
-
-@pytest.mark.parametrize("value", [2.0**-40, 1e-15])
-def test_tiny_values_have_their_mean(value):
-    assert moments([value, value]).mean == pytest.approx(value, rel=1e-4)
-
-
-@pytest.mark.parametrize("value", [math.inf, -math.inf])
-def test_an_infinite_value_makes_the_mean_infinite_and_the_spread_unknown(value):
-    result = moments([1.0, value, math.nan, 2.0])
-    assert result.mean == result.total == value
-    assert math.isnan(result.std)
-    assert (result.n, result.n_undefined) == (3, 1)
-
-
-def test_infinities_of_both_signs_have_no_mean():
-    result = moments([math.inf, 1.0, -math.inf])
-    assert math.isnan(result.mean)
-    assert (result.least, result.greatest) == (-math.inf, math.inf)
-
-
-def test_columns_are_kept_apart():
-    accumulator = MomentsAccumulator(3)
-    accumulator.add(0, np.array([1.0, 2.0]))
-    accumulator.add(2, np.array([5.0]))
-    state = accumulator.state()
-    assert state["n"].tolist() == [2, 0, 1]
-    results = [moments_of({name: values[column] for name, values in state.items()}) for column in range(3)]
-    assert [result.total for result in results] == [3.0, 0.0, 5.0]
-    assert [result.greatest for result in results][::2] == [2.0, 5.0]
-
-
-def test_the_values_that_are_taken_in_stay_as_they_are():
-    values = np.array([0.1, math.nan, 200.5, -3.0])
-    before = values.tobytes()
-    state_of(values)
-    assert values.tobytes() == before
-
-
-@ALL_VALUES
-def test_values_by_how_often_they_come_give_the_state_of_the_values_one_by_one(values):
-    repeated = np.concatenate([np.repeat(values[:300], 50), values[:20], [np.nan, -0.0, 0.0]])
-    counted = MomentsAccumulator(1)
-    counted.add_tally(tally([repeated]))
-    assert bits(counted.state()) == bits({name: value[None] for name, value in state_of(repeated).items()})
-
-
-@pytest.mark.parametrize("n", [1, (1 << 20) + 1])
+@pytest.mark.parametrize("n", [0, 1, (1 << 20) + 1])
 def test_huge_values_that_come_many_times_are_as_those_one_by_one(n):
-    values = np.repeat([2.0**300, 100.7, 2.0**-30, -46_340.5, math.nan], [1, n, 3, 2, 4])
-    counted = MomentsAccumulator(1)
-    counted.add_tally(tally([values]))
-    assert figures(moments_of({name: each[0] for name, each in counted.state().items()})) == figures(moments(values))
-
-
-def test_a_tally_of_nothing_changes_nothing():
+    values = np.repeat([2.0**300, 100.7, 2.0**-30, -46_340.5, math.nan], [1, n, 3, 2, 4]) if n else np.array([np.nan])
     counted = MomentsAccumulator(1)
     counted.add_tally(tally([np.array([])]))
-    counted.add_tally(tally([np.array([np.nan])]))
-    assert figures(moments_of({name: each[0] for name, each in counted.state().items()})) == figures(moments([np.nan]))
-
-
-def test_moments_by_name_are_those_of_the_columns():
-    accumulator = MomentsAccumulator(3)
-    for column, values in enumerate([[0.5, 2.0], [math.nan], [1e200, 3.0]]):
-        accumulator.add(column, np.array(values))
-    state = accumulator.state()
-    named = MomentsByName(("a", "b", "c"), state)
-    expected = repr(moments_of_columns(state))
-    state["n"][:] = 7
-    assert repr(list(named.values())) == expected, "later changes of a state are nothing to it"
-    assert ("a" in named, "d" in named, named.get("d")) == (True, False, None)
+    counted.add_tally(tally([values]))
+    assert figures(moments_of(first(counted))) == figures(moments(values))
 
 
 @pytest.mark.parametrize("n", [0, 200, 300])
 def test_columns_together_are_columns_one_by_one(n):
-    columns = [values[:n] for values in COLUMNS.values()]
+    columns = [values[:n] for values in COLUMNS.values() if len(values) >= 300]
     together, alone = MomentsAccumulator(len(columns) + 2), MomentsAccumulator(len(columns) + 2)
     together.add_columns(2, columns)
     for place, values in enumerate(columns, 2):
         alone.add(place, values)
-    assert bits(together.state()) == bits(alone.state())
+    state = alone.state()
+    assert bits(together.state()) == bits(state)
+    expected = [moments(), moments(), *map(moments, columns)]
+    assert [*map(figures, moments_of_columns(state))] == [*map(figures, expected)]
+    named = MomentsByName(("first", *map(str, range(1, len(columns) + 2))), state)
+    state["n"][:] = 7
+    assert [*map(figures, named.values())] == [*map(figures, expected)], "later changes of a state are nothing to it"
+    assert ("first" in named, "d" in named, named.get("d")) == (True, False, None)
