@@ -1,3 +1,5 @@
+"""All pairs of models: the two-way layout of statsmodels, all permutations of few users, and sets of ranks by counting."""
+
 import functools
 import itertools
 import math
@@ -6,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers.descriptions import column
-from helpers.effort import part_of
 from scipy import stats
 from statsmodels.formula.api import ols
 
 from spark_rankeval.statistics import all_pairs
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of, permuted_sums, rank_sets
+from spark_rankeval.statistics.intervals import UNBOUNDED, UNKNOWN_MEAN
 from spark_rankeval.statistics.moments import merged
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
 
@@ -37,8 +39,8 @@ def state_of(values, users=None, parts=1, **options):
     return accumulator.state()
 
 
-def pairs(values, level=0.95, **options):
-    return all_pairs_of(column(state_of(values, **options)), level)
+def pairs(values, bounds=UNBOUNDED, **options):
+    return all_pairs_of(column(state_of(values, **options)), bounds=bounds)
 
 
 def models(n_models, n_users, step=0.02):
@@ -46,83 +48,69 @@ def models(n_models, n_users, step=0.02):
     return users + RNG.normal(0, 0.2, (n_models, n_users)) + step * np.arange(n_models)[:, None]
 
 
-def test_the_least_p_of_permuted_labels_is_that_of_the_labels_as_they_are():
-    (pair,) = pairs(np.arange(30.0) + np.array([[0.0], [1.0]]), replicates=99)
-    assert pair.p_randomised == 1 / 100
+def assert_pair(pair, difference, error, n_models, df):
+    q = abs(difference) / error
+    reach = stats.studentized_range.isf(0.05, n_models, df) * error
+    assert (pair.difference, pair.q, pair.df) == pytest.approx((difference, q, df), rel=1e-10)
+    assert pair.p_tukey == pytest.approx(stats.studentized_range.sf(q, n_models, df), abs=1e-10)
+    assert pair.interval[:2] == pytest.approx((difference - reach, difference + reach), rel=1e-7, abs=1e-9)
 
 
-@pytest.mark.parametrize(("n_models", "n_users"), part_of([(2, 30), (3, 40), (5, 25)], 2))
-def test_blocked_tukey_is_that_of_the_two_way_layout(n_models, n_users):
+def test_blocked_tukey_is_that_of_the_two_way_layout():
+    n_models, n_users = 3, 40
     values = models(n_models, n_users)
-    table = pd.DataFrame(
-        {
-            "value": values.ravel(),
-            "model": np.repeat(np.arange(n_models), n_users),
-            "user": np.tile(np.arange(n_users), n_models),
-        }
-    )
-    fit = ols("value ~ C(user) + C(model)", table).fit()
+    users, numbers = np.tile(np.arange(n_users), n_models), np.repeat(np.arange(n_models), n_users)
+    fit = ols(
+        "value ~ C(user) + C(model)", pd.DataFrame({"value": values.ravel(), "model": numbers, "user": users})
+    ).fit()
     assert fit.df_resid == (n_users - 1) * (n_models - 1)
-    error = math.sqrt(fit.mse_resid / n_users)
-    means = values.mean(axis=1)
-    found = pairs(values)
-    assert [(pair.first, pair.second) for pair in found] == list(itertools.combinations(range(n_models), 2))
-    reach = stats.studentized_range.ppf(0.95, n_models, fit.df_resid) * error
+    found, means = pairs(values), values.mean(axis=1)
+    assert [(pair.first, pair.second) for pair in found] == [*itertools.combinations(range(n_models), 2)]
     for pair in found:
-        difference = means[pair.second] - means[pair.first]
-        q = abs(difference) / error
-        assert pair.n == n_users
-        assert pair.difference == pytest.approx(difference, rel=1e-10)
-        assert pair.q == pytest.approx(q, rel=1e-10)
-        assert pair.p_tukey == pytest.approx(stats.studentized_range.sf(q, n_models, fit.df_resid), abs=1e-10)
-        assert (pair.interval.low, pair.interval.high) == pytest.approx(
-            (difference - reach, difference + reach), rel=1e-7, abs=1e-9
-        )
+        assert (pair.n, pair.interval.method) == (n_users, "tukey")
+        assert_pair(pair, means[pair.second] - means[pair.first], math.sqrt(fit.mse_resid / n_users), 3, fit.df_resid)
 
 
-def test_of_two_models_blocked_tukey_is_the_paired_t_test():
+def test_games_and_howell_take_the_spread_of_each_pair():
+    values = RNG.normal(size=(4, 30)) * [[1.0], [2.0], [0.1], [9.0]]
+    for pair in pairs(values, pairwise=True):
+        differences = values[pair.second] - values[pair.first]
+        assert_pair(pair, differences.mean(), differences.std(ddof=1) / math.sqrt(2 * 30), 4, 29)
+        assert pair.interval.method == "games_howell"
+
+
+def test_of_two_models_tests_are_those_of_pairs():
     values = models(2, 50)
-    (pair,) = pairs(values)
-    expected = stats.ttest_rel(values[1], values[0])
-    ends = expected.confidence_interval(0.95)
-    assert pair.p_tukey == pytest.approx(expected.pvalue, rel=1e-10)
-    assert (pair.interval.low, pair.interval.high) == pytest.approx((ends.low, ends.high), rel=1e-10)
-
-
-def test_of_two_models_permuting_labels_is_flipping_signs():
-    values = models(2, 60)
     (pair,) = pairs(values, replicates=20_000)
+    expected = stats.ttest_rel(values[1], values[0])
+    assert (pair.p_tukey, *pair.interval[:2]) == pytest.approx((expected.pvalue, *expected.confidence_interval(0.95)))
     signs = PairedAccumulator(1, replicates=20_000)
-    signs.add(np.arange(60), values[1:], values[:1])
-    expected = comparison_of(column(signs.state())).p_sign_flip
-    assert pair.p_randomised == pytest.approx(expected, abs=5 * math.sqrt(2 * expected / 20_000))
+    signs.add(np.arange(50), values[1:], values[:1])
+    p = comparison_of(column(signs.state())).p_sign_flip
+    assert pair.p_randomised == pytest.approx(p, abs=5 * math.sqrt(2 * p / 20_000))
 
 
 def every_permutation_p(values):
     """Of all ways to permute every user's values: how often the range is at least each pair's difference."""
     n_models, n_users = values.shape
-    ways = list(itertools.permutations(range(n_models)))
-    sums = np.array([[0] * n_models])
+    ways = np.array([*itertools.permutations(range(n_models))])
+    sums = np.zeros((1, n_models), np.int64)
     for user in range(n_users):
-        sums = (sums[:, None] + np.array([[values[way, user] for way in way_of] for way_of in ways])).reshape(
-            -1, n_models
-        )
-    ranges = np.ptp(sums, axis=1)
+        sums = (sums[:, None] + values[ways, user]).reshape(-1, n_models)
     totals = values.sum(axis=1)
-    return [np.mean(ranges >= abs(totals[b] - totals[a])) for a, b in itertools.combinations(range(n_models), 2)]
+    return [
+        np.mean(np.ptp(sums, axis=1) >= abs(totals[b] - totals[a]))
+        for a, b in itertools.combinations(range(n_models), 2)
+    ]
 
 
 def test_randomised_tukey_is_that_of_all_permutations_within_its_noise_and_equal_sums_are_equal():
     values = RNG.integers(0, 6, (3, 7))
-    expected = every_permutation_p(values)
-    for scale in (1, 5, 7):
-        found = [pair.p_randomised for pair in pairs(values / scale, replicates=20_000)]
-        assert found == pytest.approx(expected, abs=5 * math.sqrt(0.25 / 20_000))
-
-
-def test_the_randomised_test_agrees_with_the_blocked_one_where_the_latters_assumptions_hold():
-    for pair in pairs(models(4, 300, 0.012), replicates=5000):
-        assert pair.p_randomised == pytest.approx(pair.p_tukey, abs=0.03)
+    found = {scale: [pair.p_randomised for pair in pairs(values / scale, replicates=20_000)] for scale in (1, 5, 7)}
+    assert found[1] == found[5] == found[7]
+    assert found[1] == pytest.approx(every_permutation_p(values), abs=5 * math.sqrt(0.25 / 20_000))
+    (pair,) = pairs(np.arange(30.0) + np.array([[0.0], [1.0]]), replicates=99)
+    assert pair.p_randomised == 1 / 100
 
 
 def test_every_permutation_is_equally_likely():
@@ -135,20 +123,21 @@ def test_every_permutation_is_equally_likely():
     assert stats.chisquare(counts).pvalue > 1e-4
 
 
+@pytest.mark.parametrize("pairwise", [False, True])
 @pytest.mark.parametrize("n_parts", [2, 41])
-def test_no_split_and_no_order_changes_a_bit(n_parts):
+def test_no_split_and_no_order_changes_a_bit(n_parts, pairwise):
     values = RNG.normal(size=(3, 3, 500)) * np.array([1e-3, 1, 5000])[:, None, None]
     values[RNG.random(values.shape) < 0.05] = np.nan
-    users = RNG.integers(-(2**63), 2**63, 500)
-    whole = state_of(values, users, replicates=301)
-    order = RNG.permutation(500)
-    parted = state_of(values[:, :, order], users[order], parts=n_parts, replicates=301)
-    joined = merged(
-        state_of(values[:, :, part], users[part], replicates=301) for part in np.array_split(order, n_parts)
+    users, order, options = (
+        RNG.integers(-(2**63), 2**63, 500),
+        RNG.permutation(500),
+        {"replicates": 301, "pairwise": pairwise},
     )
-    for index in range(3):
-        assert repr(all_pairs_of(column(parted, index))) == repr(all_pairs_of(column(whole, index)))
-        assert repr(all_pairs_of(column(joined, index))) == repr(all_pairs_of(column(whole, index)))
+    whole = state_of(values, users, **options)
+    parted = state_of(values[:, :, order], users[order], parts=n_parts, **options)
+    joined = merged(state_of(values[:, :, part], users[part], **options) for part in np.array_split(order, n_parts))
+    for index, state in itertools.product(range(3), (parted, joined)):
+        assert repr(all_pairs_of(column(state, index))) == repr(all_pairs_of(column(whole, index)))
 
 
 def test_users_without_a_value_under_every_model_are_left_out():
@@ -156,79 +145,42 @@ def test_users_without_a_value_under_every_model_are_left_out():
     holes = values.copy()
     holes[0, 3], holes[2, 7] = np.nan, np.nan
     complete = np.delete(np.arange(20), [3, 7])
-    found, expected = pairs(holes), pairs(values[:, complete], users=complete)
-    for pair, other in zip(found, expected, strict=True):
-        assert pair.n == 18
-        assert (pair.difference, pair.p_tukey) == (other.difference, other.p_tukey)
+    assert repr(pairs(holes, replicates=9)) == repr(pairs(values[:, complete], users=complete, replicates=9))
 
 
-def test_equal_models_do_not_differ():
+def test_equal_models_do_not_differ_and_few_or_infinite_users_say_so():
     for pair in pairs(np.tile(RNG.random(40), (3, 1)), replicates=99):
         assert (pair.difference, pair.p_tukey, pair.p_randomised) == (0, 1, 1)
-
-
-def test_few_users_say_so():
     for n_users, reason in ((0, "no user"), (1, "one user has no spread")):
-        for pair in pairs(np.ones((3, n_users)), replicates=9):
-            assert (pair.n, pair.interval.reason) == (n_users, reason)
-            assert math.isnan(pair.p_tukey)
-
-
-def test_infinite_values_leave_no_p():
-    for pair in pairs([[math.inf, *range(40)], range(41)], replicates=9):
-        assert pair.interval.reason == "values too large to be compared"
-        assert math.isnan(pair.p_tukey)
-        assert math.isnan(pair.p_randomised)
-
-
-def own_spreads(values, bounds=(-math.inf, math.inf), parts=1):
-    accumulators = []
-    for part in np.array_split(np.arange(values.shape[2]), parts):
-        accumulators.append(AllPairsAccumulator(*values.shape[:2], pairwise=True))
-        accumulators[-1].add(part, values[:, :, part])
-    return all_pairs_of(column(merged(each.state() for each in accumulators)), bounds=bounds)
-
-
-def test_games_and_howell_take_the_spread_of_each_pair():
-    values = RNG.normal(size=(1, 4, 30)) * [[1.0], [2.0], [0.1], [9.0]]
-    pairs = own_spreads(values)
-    assert repr(own_spreads(values, parts=3)) == repr(pairs)
-    for pair in pairs:
-        differences = values[0, pair.second] - values[0, pair.first]
-        error = differences.std(ddof=1) / math.sqrt(2 * 30)
-        q = abs(differences.mean()) / error
-        assert pair.q == pytest.approx(q, rel=1e-10)
-        assert pair.p_tukey == pytest.approx(stats.studentized_range.sf(q, 4, 29), abs=1e-10)
-        reach = stats.studentized_range.isf(0.05, 4, 29) * error
-        assert (pair.interval.low, pair.interval.high) == pytest.approx(
-            (differences.mean() - reach, differences.mean() + reach), rel=1e-7
-        )
-        assert pair.interval.method == "games_howell"
+        for pair in pairs(np.ones((3, n_users)) * [[0.1], [0.2], [0.3]], replicates=9):
+            assert (pair.n, pair.interval.reason, math.isnan(pair.p_tukey)) == (n_users, reason, True)
+            assert all(math.isnan(p) or p == 1 for p in (pair.p_of("tukey", 0.1), pair.p_of("randomised", 0.1)))
+    (infinite,) = pairs([[math.inf, *range(40)], range(41)], replicates=9)
+    assert infinite.interval.reason == "values too large to be compared"
+    assert math.isnan(infinite.p_tukey)
+    assert math.isnan(infinite.p_randomised)
+    (close,) = pairs([np.zeros(50), 1 + 1e-9 * RNG.standard_normal(50)], pairwise=True)
+    assert (math.isnan(close.p_tukey), close.interval.reason) == (True, UNKNOWN_MEAN)
 
 
 @pytest.mark.parametrize("pairwise", [False, True])
 def test_the_p_of_a_margin_is_5_percent_where_the_interval_ends_at_it(pairwise):
-    values = RNG.normal(size=(1, 3, 40)) + np.array([[0.0], [4.0], [9.0]])
-    pairs = own_spreads(values) if pairwise else all_pairs_of(column(state_of(values)))
-    for pair in pairs:
-        for margin in (pair.interval.low, pair.interval.high):
+    for pair in pairs(RNG.normal(size=(3, 40)) + np.array([[0.0], [4.0], [9.0]]), pairwise=pairwise):
+        for margin in pair.interval[:2]:
             assert pair.p_of("tukey", margin) == pytest.approx(0.05, rel=1e-6)
     assert pair.p_of("tukey") == pair.p_tukey
 
 
 def test_models_that_are_alike_are_not_known_to_be_by_few_users():
     for n_users, p in ((3, 1.0), (2000, 0.0)):
-        (pair,) = own_spreads(np.full((1, 2, n_users), 0.5), bounds=(0.0, 1.0))
+        (pair,) = pairs(np.full((2, n_users), 0.5), bounds=(0.0, 1.0), pairwise=True)
         others = 1 - 0.025 ** (1 / n_users)
-        assert (pair.interval.low, pair.interval.high) == pytest.approx((-others, others))
+        assert pair.interval[:2] == pytest.approx((-others, others))
         assert (pair.p_tukey, pair.interval.method) == (1, "clopper_pearson")
         assert pair.p_of("games_howell", 0.1) == pytest.approx(p, abs=1e-9)
-
-
-def test_users_who_all_gain_alike_are_no_certainty():
-    (pair,) = own_spreads(np.array([[[0.5] * 3, [0.75] * 3]]))
-    assert pair.p_tukey == 0.25
-    assert "no bounds" in pair.interval.reason
+    (gain,) = pairs([[0.5] * 3, [0.75] * 3], pairwise=True)
+    assert gain.p_tukey == 0.25
+    assert "no bounds" in gain.interval.reason
 
 
 def naive_ranks(pairs, means, larger_is_better):
@@ -249,17 +201,12 @@ def naive_ranks(pairs, means, larger_is_better):
 @pytest.mark.parametrize("step", [0.0, 0.05, 0.5])
 def test_sets_of_ranks_are_those_of_counting(step, larger_is_better):
     values = models(5, 40, step)[RNG.permutation(5)]
-    of_all = own_spreads(values[None])
-    means = values.mean(axis=1).tolist()
+    of_all, means = pairs(values, pairwise=True), values.mean(axis=1).tolist()
     assert rank_sets(of_all, means, larger_is_better=larger_is_better) == naive_ranks(of_all, means, larger_is_better)
 
 
 def test_sets_of_ranks_hold_what_is_not_known():
-    steps = np.array([[0.0], [0.5], [0.5], [9.0]])
-    one_tie = pairs(np.tile(RNG.normal(size=(1, 30)), (4, 1)) + RNG.normal(0, 0.01, (4, 30)) + steps)
-    assert [(lowest, highest) for _, lowest, highest in rank_sets(one_tie, [0.0, 0.5, 0.5, 9.0])] == [
-        (4, 4), (2, 3), (2, 3), (1, 1),
-    ]  # fmt: skip
-    assert [each.rank for each in rank_sets(one_tie, [0.0, 0.5, 0.5, 9.0])] == [4, 2, 2, 1]
-    nobody = pairs(np.full((3, 4), math.nan))
-    assert rank_sets(nobody, [math.nan] * 3) == [(0, 1, 3)] * 3
+    steps, means = np.array([[0.0], [0.5], [0.5], [9.0]]), [0.0, 0.5, 0.5, 9.0]
+    tied = pairs(np.tile(RNG.normal(size=(1, 30)), (4, 1)) + RNG.normal(0, 0.01, (4, 30)) + steps)
+    assert rank_sets(tied, means) == [(4, 4, 4), (2, 2, 3), (2, 2, 3), (1, 1, 1)]
+    assert rank_sets(pairs(np.full((3, 4), math.nan)), [math.nan] * 3) == [(0, 1, 3)] * 3
