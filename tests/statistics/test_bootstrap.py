@@ -1,4 +1,7 @@
+"""Bootstraps of means: the samples of drawn weights, the ends of scipy's intervals, and a reason where there are none."""
+
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ from spark_rankeval.statistics.bootstrap import (
     bootstrap_means_of,
     percentile_interval,
 )
-from spark_rankeval.statistics.resampling import LIMIT
+from spark_rankeval.statistics.resampling import LIMIT, PoissonDraw, resampled_sums
 from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
 
 RNG = np.random.default_rng(91)
@@ -36,32 +39,41 @@ def intervals(values, weights=None, level=0.95, **options):
     return percentile_interval(drawn, middle, level), bca_interval(drawn, middle, level)
 
 
-@pytest.mark.parametrize("level", [0.8, 0.95])
-@pytest.mark.parametrize(
-    "values",
-    [RNG.random(400), RNG.exponential(size=400), RNG.integers(0, 2, 400) * 1.0],
-    ids=["uniform", "skewed", "binary"],
-)
-def test_intervals_are_scipys_within_the_noise_of_resampling(values, level):
-    for interval in intervals(values, level=level, replicates=40_000):
-        method = {"percentile": "percentile", "bca": "BCa"}[interval.method]
-        expected = stats.bootstrap(
-            (values,), np.mean, n_resamples=40_000, method=method, confidence_level=level, rng=5, batch=2000
-        )
-        # Four standard deviations of the difference between two such quantiles.
-        noise = 0.1 * expected.standard_error
-        assert (interval.low, interval.high) == pytest.approx(tuple(expected.confidence_interval), abs=noise)
+@pytest.mark.parametrize("weights", [None, RNG.exponential(size=60)], ids=["plain", "weighted"])
+def test_samples_are_the_means_under_drawn_weights(weights):
+    values, n = RNG.random(60), 700
+    ones = np.ones(60) if weights is None else weights
+    drawn = np.array(
+        [resampled_sums(np.ones((1, 1)), np.array([user]), PoissonDraw(), n, 5).ones[0] for user in range(60)]
+    )
+    expected = np.sort((values * ones) @ drawn / (ones @ drawn))
+    assert samples(values, weights, replicates=n, seed=5).means == pytest.approx(expected, rel=1e-9)
+    assert not np.allclose(samples(values, weights, replicates=n).means, expected)
 
 
-def test_the_ends_of_bca_are_moved_by_bias_and_acceleration():
-    middle = mean([0.0, 0.0, 1.0, 5.0, 20.0])
+def test_the_ends_of_percentiles_are_scipys_within_the_noise_of_resampling():
+    values, level = RNG.exponential(size=100), 0.8
+    expected = stats.bootstrap((values,), np.mean, n_resamples=8000, method="BCa", confidence_level=level, rng=5)
+    # Some standard deviations of the difference between two such quantiles.
+    noise = 0.15 * expected.standard_error
+    assert intervals(values, level=level, replicates=8000)[1][:2] == pytest.approx(
+        expected.confidence_interval, abs=noise
+    )
+
+
+@pytest.mark.parametrize("level", [0.8, 0.9])
+def test_the_ends_of_bca_are_moved_by_bias_and_acceleration(level):
+    middle, shares = mean([0.0, 0.0, 1.0, 5.0, 20.0]), np.array([(1 - level) / 2, (1 + level) / 2])
     # Of a sample that is equal to the mean one half is below it.
     means = middle.mean + np.concatenate([np.linspace(-4, -0.1, 300), np.zeros(40), np.linspace(0.1, 9, 660)])
-    found = bca_interval(BootstrapMeans(means, 0, 0), middle, 0.9)
+    found = bca_interval(BootstrapMeans(means, 0, 0), middle, level)
     bias = stats.norm.ppf((300 + 40 / 2) / 1000)
-    moved = bias + stats.norm.ppf([0.05, 0.95])
+    moved = bias + stats.norm.ppf(shares)
     ends = stats.norm.cdf(bias + moved / (1 - middle.acceleration * moved))
-    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(means, ends)), rel=1e-12)
+    assert found[:2] == pytest.approx(np.quantile(means, ends), rel=1e-12)
+    plain = percentile_interval(BootstrapMeans(means, 0, 0), middle, level)
+    assert plain[:2] == pytest.approx(np.quantile(means, shares), rel=1e-12)
+    assert (found.method, plain.method) == ("bca", "percentile")
 
 
 @pytest.mark.parametrize(("value", "n_excessive"), [(LIMIT, 1), (-LIMIT, 1), (np.nextafter(LIMIT, 0), 0)])
@@ -69,43 +81,19 @@ def test_a_value_is_too_large_from_the_limit_on(value, n_excessive):
     assert samples([value, 1.0], replicates=1).n_excessive == n_excessive
 
 
-def test_the_spread_of_the_samples_is_the_standard_error():
-    values = RNG.random(2000)
-    assert samples(values, replicates=20_000).means.std() == pytest.approx(mean(values).standard_error, rel=0.03)
-
-
-def test_weighted_samples_spread_as_the_weighted_mean():
-    values, weights = RNG.random(2000), RNG.exponential(size=2000)
-    drawn = samples(values, weights, replicates=20_000)
-    expected = mean(values, weights)
-    assert drawn.means.mean() == pytest.approx(expected.mean, abs=expected.standard_error / 20)
-    assert drawn.means.std() == pytest.approx(expected.standard_error, rel=0.03)
-
-
-def test_equal_weights_change_no_mean():
-    values = RNG.random(300)
-    assert samples(values, np.full(300, 4.0)).means == pytest.approx(samples(values).means, rel=1e-10)
-
-
-def test_users_without_a_valid_weight_are_left_out():
+def test_equal_weights_change_no_mean_and_users_without_a_valid_one_are_left_out():
     values, weights = RNG.random(300), RNG.exponential(size=300)
+    assert samples(values, np.full(300, 4.0)).means == pytest.approx(samples(values).means, rel=1e-10)
     weights[:4] = np.nan, -1.0, np.inf, 0.0
-    drawn = samples(values, weights, replicates=50)
     alone = samples(values[4:], weights[4:], users=np.arange(4, 300), replicates=50)
-    assert np.array_equal(drawn.means, alone.means)
-
-
-def test_weights_too_large_to_add_up_have_no_interval():
-    for interval in intervals([0.1, 0.2, 0.3], np.array([1.0, 1e10, 1.0])):
-        assert interval.reason == "values or weights too large to be resampled"
+    assert np.array_equal(samples(values, weights, replicates=50).means, alone.means)
 
 
 def test_undefined_values_count_in_neither_numerator_nor_denominator():
     values = np.where(RNG.random((6, 500)) < 0.3, np.nan, RNG.random((6, 500)))
     values[1] = np.where(np.isnan(values[0]), np.nan, values[1])
     values[5] = np.nan
-    users = np.arange(500)
-    together = BootstrapAccumulator(6, replicates=50)
+    users, together = np.arange(500), BootstrapAccumulator(6, replicates=50)
     together.add(users, values)
     for index in range(6):
         defined = ~np.isnan(values[index])
@@ -116,8 +104,9 @@ def test_undefined_values_count_in_neither_numerator_nor_denominator():
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_no_split_and_no_order_changes_a_bit(weighted):
-    values = np.where(RNG.random((4, 2000)) < 0.2, np.nan, RNG.normal(size=(4, 2000)) * [[1e-6], [1], [1000], [1e8]])
-    users, weights = RNG.integers(-(2**63), 2**63, 2000), RNG.exponential(size=2000) if weighted else None
+    n, sizes = 800, np.array([1e-6, 1, 1000, 1e8])[:, None]
+    values = np.where(RNG.random((4, n)) < 0.2, np.nan, RNG.normal(size=(4, n)) * sizes)
+    users, weights = RNG.integers(-(2**63), 2**63, n), RNG.exponential(size=n) if weighted else None
 
     def state(*parts):
         accumulator = BootstrapAccumulator(4, replicates=300, seed=-7)
@@ -125,26 +114,15 @@ def test_no_split_and_no_order_changes_a_bit(weighted):
             accumulator.add(users[part], values[:, part], None if weights is None else weights[part])
         return accumulator.state()
 
-    whole = state(np.arange(2000))
-    for n_parts in (2, 77):
-        parts = np.array_split(RNG.permutation(2000), n_parts)
+    whole = state(np.arange(n))
+    for n_parts in (2, 40):
+        parts = np.array_split(RNG.permutation(n), n_parts)
         assert all(np.array_equal(whole[name], other) for name, other in state(*parts).items())
         merged = [state(part) for part in parts]
+        total = {name: sum(each[name] for each in merged) for name in whole}
         for index in range(4):
-            total = column({name: sum(each[name] for each in merged) for name in whole}, index)
-            assert np.array_equal(bootstrap_means_of(total).means, bootstrap_means_of(column(whole, index)).means)
-
-
-def test_another_seed_is_another_bootstrap():
-    values = RNG.random(100)
-    assert not np.array_equal(samples(values, seed=1).means, samples(values, seed=2).means)
-
-
-def test_few_users_have_no_interval_and_say_so():
-    for values, reason in (([], "no user"), ([math.nan], "no user"), ([0.5], "one user has no spread")):
-        for interval in intervals(values):
-            assert (interval.reason, bool(interval)) == (reason, False)
-            assert math.isnan(interval.low)
+            found, expected = (bootstrap_means_of(column(each, index)).means for each in (total, whole))
+            assert np.array_equal(found, expected)
 
 
 def test_samples_without_a_user_are_left_out():
@@ -153,48 +131,34 @@ def test_samples_without_a_user_are_left_out():
     assert len(drawn.means) == 4000 - drawn.n_empty
 
 
-def test_equal_values_have_no_interval_and_it_says_so():
-    for interval in intervals([0.1] * 50):
-        assert "all users have the same value" in interval.reason
+FIFTY = RNG.random(50)
 
 
-def test_values_that_differ_by_less_than_the_units_of_sums_have_no_interval():
-    for interval in intervals(np.array([1.0, 2.0, 4.0]) * 1e-13):
-        assert "differ by less than can be resampled" in interval.reason
+@pytest.mark.parametrize(("values", "weights", "reason"), [
+    ([], None, "no user"),
+    ([math.nan], None, "no user"),
+    ([0.5], None, "one user has no spread"),
+    ([0.1] * 50, None, "all users have the same value"),
+    (np.array([1.0, 2.0, 4.0]) * 1e-13, None, "differ by less than can be resampled"),
+    ([1.0, 2.0, 1e12], None, "values too large to be resampled"),
+    ([0.1, 0.2, 0.3], [1.0, 1e10, 1.0], "values or weights too large to be resampled"),
+    (FIFTY, [1e-9] * 50, "multiply them by a constant"),
+    (FIFTY, [1e-80] * 50, "too large"),
+])  # fmt: skip
+def test_a_reason_stands_for_a_missing_interval(values, weights, reason):
+    for interval in intervals(values, None if weights is None else np.array(weights)):
+        assert reason in interval.reason
+        assert (bool(interval), math.isnan(interval.low)) == (False, True)
 
 
-def test_values_too_large_to_add_up_have_no_interval():
-    for interval in intervals([1.0, 2.0, 1e12]):
-        assert interval.reason == "values too large to be resampled"
+@pytest.mark.parametrize(("replicates", "level", "needed"), [(1, 0.95, 40), (39, 0.95, 40), (19, 0.9, 20), (40, 0.95, 0), (20, 0.9, 0)])  # fmt: skip
+def test_too_few_replicates_for_a_level_are_said_to_be(replicates, level, needed):
+    says = f"a level of {level} needs {needed} replicates, and there are {replicates}" if needed else ""
+    assert intervals(FIFTY, level=level, replicates=replicates)[0].reason == says
 
 
-def test_bca_leans_towards_the_long_tail():
-    values = RNG.exponential(size=40) ** 2
-    percentile, bca = intervals(values, replicates=5000)
-    assert bca.high > percentile.high
-    assert bca.low > percentile.low
-
-
-def test_weights_too_small_to_hold_have_no_interval_and_say_so():
-    values = np.random.default_rng(3).random(50)
-    for weights in (np.full(50, 1e-9), np.full(50, 1e-14), np.full(50, 1e-80), np.full(50, 1e-300)):
-        for interval in intervals(values, weights):
-            assert "multiply them by a constant" in interval.reason or "too large" in interval.reason
-
-
-def test_too_few_replicates_for_a_level_are_said_to_be():
-    values = np.random.default_rng(4).random(50)
-    plain = MeanAccumulator(1)
-    plain.add(0, values)
-    mean = mean_of({name: column[0] for name, column in plain.state().items()})
-    for replicates, level, reason in (
-        (1, 0.95, "a level of 0.95 needs 40 replicates, and there are 1"),
-        (39, 0.95, "a level of 0.95 needs 40 replicates, and there are 39"),
-        (19, 0.9, "a level of 0.9 needs 20 replicates, and there are 19"),
-        (40, 0.95, ""),
-        (20, 0.9, ""),
-    ):
-        samples = BootstrapAccumulator(1, replicates=replicates)
-        samples.add(np.arange(50), values[None])
-        state = {name: column[0] for name, column in samples.state().items()}
-        assert percentile_interval(bootstrap_means_of(state), mean, level).reason == reason
+def test_samples_on_one_side_and_values_too_skewed_have_no_bca():
+    middle = mean([0.0, 0.0, 1.0])
+    assert "one side of the mean" in bca_interval(BootstrapMeans(np.ones(100), 0, 0), middle).reason
+    skewed, means = replace(middle, acceleration=0.5), middle.mean + np.linspace(-9, 1, 100)
+    assert "too skewed" in bca_interval(BootstrapMeans(means, 0, 0), skewed).reason

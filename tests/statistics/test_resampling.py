@@ -1,3 +1,7 @@
+"""Weights of users are those of hashes: exact sums in any order and split, even bits, and no correlation."""
+
+import functools
+import itertools
 import os
 import subprocess
 import sys
@@ -18,77 +22,59 @@ from spark_rankeval.statistics.resampling import (
     uniform64,
 )
 
-USERS = np.arange(3000)
+N = 1200
+USERS = np.arange(N)
 DRAWS = pytest.mark.parametrize("draw", [PoissonDraw(), CoinDraw()], ids=["poisson", "coin"])
 
 
-def weights(draw, users=USERS, replicates=500, seed=3):
-    """Every user's weight in every replicate, one user at a time."""
-    return np.array(
-        [resampled_sums(np.ones((1, 1)), users[i : i + 1], draw, replicates, seed).ones[0] for i in range(len(users))]
-    )
+@functools.cache
+def weights(draw, seed=3):
+    """Every user's weight in each of 500 replicates, one user at a time."""
+    return np.array([resampled_sums(np.ones((1, 1)), USERS[i : i + 1], draw, 500, seed).ones[0] for i in USERS])
 
 
 @DRAWS
 def test_sums_are_those_of_the_users_weights(draw):
-    values = np.random.default_rng(81).integers(-1000, 1000, (4, 300)) / 64
-    expected = values @ weights(draw, USERS[:300])
-    assert np.array_equal(resampled_sums(values, USERS[:300], draw, 500, 3).floats(), expected)
+    values = np.random.default_rng(81).integers(-1000, 1000, (4, N)) / 64
+    assert np.array_equal(resampled_sums(values, USERS, draw, 500, 3).floats(), values @ weights(draw))
+    # More replicates begin with the same ones.
+    assert np.array_equal(resampled_sums(values, USERS, draw, 130, 3).floats(), values @ weights(draw)[:, :130])
+    signed, unsigned = (resampled_sums(values, mixed(USERS.astype(np.uint64)).view(kind), draw, 8, 0) for kind in (np.int64, np.uint64))  # fmt: skip
+    assert np.array_equal(signed.floats(), unsigned.floats())
 
 
 @DRAWS
 @pytest.mark.parametrize("size", [1.0, 50.0, 2.0**30])
 def test_no_split_and_no_order_changes_a_bit(draw, size):
     rng = np.random.default_rng(82)
-    values = rng.normal(size=(3, 3000)).clip(-1, 1) * size
+    values, order = rng.normal(size=(3, N)).clip(-1, 1) * size, rng.permutation(N)
     whole = resampled_sums(values, USERS, draw, 1100, 5)
-    order = rng.permutation(3000)
     for n_parts in (2, 31):
         parts = [resampled_sums(values[:, part], USERS[part], draw, 1100, 5) for part in np.array_split(order, n_parts)]
         merged = FixedPoint(sum(part.ones for part in parts), sum(part.fraction for part in parts)).carried()
-        assert np.array_equal(merged.ones, whole.ones)
-        assert np.array_equal(merged.fraction, whole.fraction)
+        assert np.array_equal(merged, whole)
 
 
 def test_over_two_million_of_the_largest_values_neither_overflow_nor_round():
     n = 2_200_000
     # Units that are odd: a sum of floats that is not exact shows.
     size = 2**43 - 1
-    values = np.array([[1], [-1]]) * np.full((2, n), size / 2**42)
-    sums = resampled_sums(values, np.arange(n), PoissonDraw(), 1, 0)
-    drawn = resampled_sums(np.ones((1, n)), np.arange(n), PoissonDraw(), 1, 0).ones[0]
-    for sign, ones, fraction in zip((1, -1), sums.ones.tolist(), sums.fraction.tolist(), strict=True):
-        found = [one * 2**42 + rest for one, rest in zip(ones, fraction, strict=True)]
-        assert found == [sign * size * int(total) for total in drawn]
-    totals = exact_sums(values)
-    assert [one * 2**42 + rest for one, rest in zip(totals.ones.tolist(), totals.fraction.tolist(), strict=True)] == [
-        size * n,
-        -size * n,
-    ]
+    values = np.array([[size / 2**42], [-size / 2**42], [1.0]]) * np.ones((3, n))
 
+    def units(sums):
+        return [[one * 2**42 + rest for one, rest in zip(*row, strict=True)] for row in zip(sums.ones.tolist(), sums.fraction.tolist(), strict=True)]  # fmt: skip
 
-@DRAWS
-def test_more_replicates_begin_with_the_same_ones(draw):
-    values = np.random.default_rng(83).random((2, 200))
-    many, few = (resampled_sums(values, USERS[:200], draw, replicates, 1).floats() for replicates in (2500, 130))
-    assert np.array_equal(many[:, :130], few)
-
-
-def test_signed_and_unsigned_hashes_are_the_same_users():
-    users = mixed(USERS.astype(np.uint64))
-    one, other = (
-        resampled_sums(np.ones((1, 3000)), hashes, PoissonDraw(), 8, 0).floats()
-        for hashes in (users, users.view(np.int64))
-    )
-    assert np.array_equal(one, other)
+    more, less, drawn = units(resampled_sums(values, np.arange(n), PoissonDraw(), 1, 0))
+    totals = [number // 2**42 for number in drawn]
+    assert (more, less) == ([size * total for total in totals], [-size * total for total in totals])
+    total = exact_sums(values[:2])
+    assert units(FixedPoint(total.ones[:, None], total.fraction[:, None])) == [[size * n], [-size * n]]
 
 
 def test_poisson_weights_have_mean_and_variance_one_and_the_frequencies_of_poisson():
     frequencies = np.array(PoissonDraw.frequencies)
     sizes = np.arange(len(frequencies))
-    assert frequencies.sum() == 65536
-    assert (frequencies * sizes).sum() == 65536
-    assert (frequencies * sizes**2).sum() == 2 * 65536
+    assert [(frequencies * sizes**power).sum() / 65536 for power in range(3)] == [1, 1, 2]
     assert frequencies / 65536 == pytest.approx(stats.poisson.pmf(sizes, 1), abs=2e-4)
     drawn = weights(PoissonDraw())
     observed = np.bincount(drawn.ravel(), minlength=8)
@@ -97,33 +83,24 @@ def test_poisson_weights_have_mean_and_variance_one_and_the_frequencies_of_poiss
 
 @DRAWS
 def test_weights_of_users_replicates_seeds_and_bits_are_uncorrelated(draw):
-    drawn = weights(draw).astype(float)
-    other = weights(draw, seed=4).astype(float)
+    drawn, other = weights(draw).astype(float), weights(draw, 4).astype(float)
     noise = 5 / np.sqrt(drawn.size)
-    for one, two in [
-        (drawn[1:], drawn[:-1]),
-        (drawn[:, 1:], drawn[:, :-1]),
-        (drawn[:, 64:], drawn[:, :-64]),
-        (drawn, other),
-    ]:
+    sides = (drawn[1:], drawn[:-1]), (drawn[:, 1:], drawn[:, :-1]), (drawn[:, 64:], drawn[:, :-64]), (drawn, other)
+    for one, two in sides:
         assert abs(np.corrcoef(one.ravel(), two.ravel())[0, 1]) < noise
     # Not only pairs: the sums over users spread over replicates as independent weights do, and over users likewise.
-    for axis, n in ((0, 3000), (1, 500)):
+    for axis, n in enumerate(drawn.shape):
         sums = drawn.sum(axis=axis)
-        expected = n * drawn.var()
-        assert sums.var() == pytest.approx(expected, rel=6 * np.sqrt(2 / len(sums)))
+        assert sums.var() == pytest.approx(n * drawn.var(), rel=6 * np.sqrt(2 / len(sums)))
 
 
 def test_words_are_uniform_in_every_bit_and_differ_by_user_replicate_seed_and_purpose():
-    words = uniform64(USERS[:, None], np.arange(50), seed=9)
+    options = [{"seed": 9}, {"seed": 10}, {"seed": 9, "purpose": 1}]
+    words, *others = (uniform64(USERS[:, None], np.arange(50), **each) for each in options)
     assert len(np.unique(words)) == words.size
     bits = np.unpackbits(words.view(np.uint8).reshape(-1, 8), axis=1).mean(axis=0)
     assert np.abs(bits - 0.5).max() < 5 * 0.5 / np.sqrt(words.size)
-    for other in (
-        uniform64(USERS[:, None], np.arange(50), seed=10),
-        uniform64(USERS[:, None], np.arange(50), seed=9, purpose=1),
-    ):
-        assert not np.isin(other, words).any()
+    assert not any(np.isin(other, words).any() for other in others)
 
 
 def test_the_mixing_is_splitmix64():
@@ -138,12 +115,12 @@ def test_threads_of_blas_change_no_bit():
         "r = resampled_sums(np.random.default_rng(1).random((40, 3000)), np.arange(3000), PoissonDraw(), 1000, 0);"
         "import hashlib; print(hashlib.sha256(r.ones.tobytes() + r.fraction.tobytes()).hexdigest())"
     )
-    outputs = {
+    outputs = [
         subprocess.run([sys.executable, "-c", code], env={**os.environ, "OPENBLAS_NUM_THREADS": threads},
                        capture_output=True, text=True, check=True).stdout
         for threads in "12"
-    }  # fmt: skip
-    assert len(outputs) == 1
+    ]  # fmt: skip
+    assert all(one == other for one, other in itertools.pairwise(outputs))
 
 
 @pytest.mark.parametrize("replicates", [0, -1, 1.5, "many"])
