@@ -1,32 +1,19 @@
-"""Sequences over nights: a naive version, when they begin, and the simulations of docs/evidence/nights.md, cut short."""
+"""Sequences over nights: a naive version, and when they begin."""
 
 import math
-from runpy import run_path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.documented import ROOT
-from helpers.effort import examples
-from scipy import stats
 
 from spark_rankeval.statistics.confidence_sequences import LEAST_NIGHTS, Nights, spans_of
-
-simulated = SimpleNamespace(**run_path(str(ROOT / "tools" / "simulate_nights.py")))
-
-
-def at_most(share, runs):
-    """What a share of so many runs exceeds once in a thousand times."""
-    return stats.binom.ppf(0.999, runs, share) / runs
 
 
 def naive_span(n, means, errors, first, alpha, kept):
     """The means before and since the night with index `first`, and how far a sequence reaches."""
     n_before, n_since = sum(n[:first]), sum(n[first:])
-    before = sum(a * b for a, b in zip(n[:first], means[:first], strict=True)) / n_before
-    since = sum(a * b for a, b in zip(n[first:], means[first:], strict=True)) / n_since
-    stated = sum((a * b) ** 2 for a, b in zip(n[:first], errors[:first], strict=True)) / n_before
-    differing = sum(a * (b - before) ** 2 for a, b in zip(n[:first], means[:first], strict=True)) / (first - 1)
+    before, since = (n[part] @ means[part] / n[part].sum() for part in (slice(first), slice(first, None)))
+    stated = sum((n[:first] * errors[:first]) ** 2) / n_before
+    differing = sum(n[:first] * (means[:first] - before) ** 2) / (first - 1)
     variance = max(stated, differing)
     error_now = math.sqrt(variance * (kept**2 / n_before + 1 / n_since))
     error_first = math.sqrt(variance * (kept**2 / n_before + 1 / n[first]))
@@ -55,47 +42,31 @@ def test_the_shares_of_all_nights_are_the_whole_error():
     assert sum(shares) == pytest.approx(1, abs=LEAST_NIGHTS / 99_000)
 
 
-def began(n_users, n_nights=16, mean=0.5, error=None, least=0.0, greatest=1.0):
-    ones = np.ones(n_nights)
-    error = math.sqrt(mean * (1 - mean) / n_users) if error is None else error
-    spans = spans_of(Nights(n_users * ones, mean * ones, error * ones, least * ones, greatest * ones), 0.95)
-    return np.isfinite(spans.reach).tolist()
-
-
-def test_a_sequence_begins_with_enough_nights_and_users():
-    assert began(1000, LEAST_NIGHTS) == []
-    assert began(1000) == [True, True]
+@pytest.mark.parametrize(("n_users", "options", "begun"), [
+    (1000, {"n_nights": LEAST_NIGHTS}, []),
+    (1000, {}, [True, True]),
     # The nights since the one before the last have 120 users, the last has 60.
-    assert began(60) == [True, False]
+    (60, {}, [True, False]),
     # A rate of 1% needs 505 users: only the last two nights together have them.
-    assert began(300, mean=0.01) == [True, False]
-    assert began(1000, error=0.0, greatest=0.0) == [False, False]
+    (300, {"mean": 0.01}, [True, False]),
+    (1000, {"error": 0.0, "greatest": 0.0}, [False, False]),
+])  # fmt: skip
+def test_a_sequence_begins_with_enough_nights_and_users(n_users, options, begun):
+    n_nights, mean, greatest = (
+        options.get(name, usual) for name, usual in (("n_nights", 16), ("mean", 0.5), ("greatest", 1.0))
+    )
+    error = options.get("error", math.sqrt(mean * (1 - mean) / n_users))
+    spans = spans_of(Nights(*(each * np.ones(n_nights) for each in (n_users, mean, error, 0.0, greatest))), 0.95)
+    assert np.isfinite(spans.reach).tolist() == begun
 
 
-@pytest.mark.parametrize("values", ["hit rate 0.3", "hit rate 0.03", "hit rate 0.003", "gains", "spiked"])
-def test_systems_that_do_not_change_seldom_fail(values):
-    runs, rng = examples(40, 2000), np.random.default_rng(56)
-    nights = simulated.drawn(rng, *simulated.VALUES[values], 100, runs, examples(90, 365))
-    for sign in (1, -1):
-        assert simulated.share(simulated.failing(nights, sign=sign)) <= at_most(0.05, runs)
-
-
-def test_a_plain_gate_fails_most_systems_that_do_not_change():
-    nights = simulated.nights_in_errors(simulated.independent(np.random.default_rng(57), 40))
-    assert simulated.share(simulated.failing_plainly(nights, 4)) > 0.3
-
-
-@pytest.mark.parametrize("nights", ["the same users", "two nights of each week"])
-def test_nights_may_share_users_and_weekdays_may_differ(nights):
-    (means,) = [each for name, each in simulated.DEPENDENT.items() if name.startswith(nights)]
-    runs = examples(40, 2000)
-    drawn = means(np.random.default_rng(58), runs)[:, : examples(90, 365)]
-    assert simulated.share(simulated.failing(simulated.nights_in_errors(drawn))) <= at_most(0.05, runs)
-
-
-def test_a_drop_is_seen_within_some_nights():
-    means = simulated.independent(np.random.default_rng(59), 40)[:, :50]
-    means[:, 30:] -= 3
-    first = simulated.failing(simulated.nights_in_errors(means))
-    assert (first > 0).all()
-    assert 31 <= np.median(first) <= 35
+def test_systems_are_compared_together_as_each_alone_and_a_drop_is_seen():
+    means = np.random.default_rng(59).normal(size=(4, 40))
+    means[1:, 30:] -= 3
+    ones = np.ones((4, 40))
+    sides = means, ones, -60 * ones, 60 * ones
+    together = spans_of(Nights(np.full(40, 1000.0), *sides), 0.95)
+    for system in range(4):
+        alone = spans_of(Nights(np.full(40, 1000.0), *(each[system] for each in sides)), 0.95)
+        assert np.array_equal([each[system] for each in together], alone)
+    assert (together.since < together.before - together.reach).any(axis=1).tolist() == [False, True, True, True]

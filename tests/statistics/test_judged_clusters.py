@@ -1,4 +1,7 @@
-"""Estimates from two judges of queries that come in clusters: against an oracle, and however clusters are divided and merged."""
+"""Estimates from two judges of queries in clusters, drawn with equal or other probabilities or from strata: against oracles.
+
+However clusters are divided among workers and days, and whatever text they become, no bit changes.
+"""
 
 import math
 from dataclasses import replace
@@ -6,14 +9,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.effort import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracles.clusters import degrees_of_freedom, effective_n
-from oracles.prediction_powered import clustered
+from oracles.prediction_powered import clustered, drawn_clusters
 
+from spark_rankeval.statistics import drawn_clusters as drawn
 from spark_rankeval.statistics.cluster_sums import sums_by_cluster
 from spark_rankeval.statistics.judged_clusters import (
+    EXCESSIVE,
     JudgedClusterAccumulator,
     JudgedClusters,
     groups_of,
@@ -25,39 +29,110 @@ from spark_rankeval.statistics.moments import merged
 from spark_rankeval.statistics.prediction_powered import judged_estimate
 
 NAN = math.nan
+# Whether queries have weights, and what strata cut: clusters, or whole ones.
+DESIGNS = {"weights": (True, None), "strata": (False, "query"), "both": (True, "query"), "nested": (False, "cluster")}
 
 
-def sample(seed, n_clusters=50, largest=12, share=0.3, undefined=0.1):
-    """Queries with hashes of their clusters; values agree within these, and a few are undefined."""
-    rng = np.random.default_rng(seed)
+def sample(seed, design=None, n_clusters=60, largest=6, undefined=0.1):
+    """Queries whose values agree within clusters, a few of them undefined; without a design they are drawn with equal probabilities."""
+    rng, (is_weighted, strata_of) = np.random.default_rng(seed), DESIGNS.get(design, (False, None))
     place = np.repeat(np.arange(n_clusters), rng.integers(1, largest + 1, n_clusters))
     y = 0.5 + 0.1 * rng.normal(size=n_clusters)[place] + 0.1 * rng.normal(size=len(place))
     f = 0.8 * y + 0.05 * rng.normal(size=len(place))
+    is_high = f > 0.42 if strata_of != "cluster" else place % 3 == 0
+    chance = np.where(is_high, 0.6, 0.3) * (rng.choice([0.6, 1.0], len(place)) if is_weighted else 1.0)
     for values in (y, f):
         values[rng.random(len(place)) < undefined] = NAN
-    hashes = rng.integers(-(2**63), 2**63 - 1, n_clusters)[place]
-    return SimpleNamespace(y=y, f=f, is_graded=rng.random(len(place)) < share, clusters=hashes)
+    return SimpleNamespace(
+        y=y, f=f, is_graded=rng.random(len(place)) < (chance if design else 0.4),
+        weights=1 / chance if is_weighted else np.ones(len(place)),
+        strata=np.where(is_high, "high", "low") if strata_of else np.full(len(place), ""),
+        # Each cluster has a group of its own.
+        clusters=(place.astype(np.int64) * 7919 % 1024) << 54, is_weighted=is_weighted, is_drawn=design is not None,
+    )  # fmt: skip
+
+
+def some(queries, chosen):
+    return SimpleNamespace(
+        **{name: each[chosen] if isinstance(each, np.ndarray) else each for name, each in vars(queries).items()}
+    )
 
 
 def moments_of(queries, clusters=None):
-    moments = JudgedMoments.from_values(queries.y, queries.f, queries.is_graded)
-    made = JudgedClusters.from_values(
-        queries.y, queries.f, queries.is_graded, queries.clusters if clusters is None else clusters
+    clusters = queries.clusters if clusters is None else clusters
+    if not queries.is_drawn:
+        made = JudgedClusters.from_values(queries.y, queries.f, queries.is_graded, clusters)
+        return replace(JudgedMoments.from_values(queries.y, queries.f, queries.is_graded), clusters=made)
+    grading = np.where(queries.is_graded, queries.weights, 0.0)
+    made = drawn.drawn_clusters_of_values(queries.y, queries.f, grading, clusters, queries.strata)
+    weights = queries.weights if queries.is_weighted else None
+    return replace(
+        JudgedMoments.from_values(queries.y, queries.f, queries.is_graded, weights, queries.strata), clusters=made
     )
-    return replace(moments, clusters=made)
 
 
-@settings(max_examples=examples(15, 200), deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from([None, 0.0, 0.4, 1.0]), st.integers(3, 30), st.sampled_from([0.0, 0.2]))
-def test_estimates_and_errors_are_those_of_the_oracle(seed, lam, largest, undefined):
-    queries = sample(seed, 100, largest, undefined=undefined)
+LAMBDAS = st.sampled_from([None, 0.0, 0.4, 1.0])
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(st.integers(0, 10**6), LAMBDAS, st.integers(3, 30), st.sampled_from([0.0, 0.2]))
+def test_estimates_of_equal_draws_are_those_of_the_oracle(seed, lam, largest, undefined):
+    queries = sample(seed, None, 60, largest, undefined)
     result = judged_estimate(moments_of(queries), lambda_=lam)
     assume(lam is not None or not result.note)
-    value, error, best = clustered(queries.y, queries.f, queries.is_graded, queries.clusters, lam)
-    assert result.lambda_ == pytest.approx(best, rel=1e-6)
-    assert (result.value, result.standard_error) == pytest.approx((value, error), rel=1e-6)
-    human, human_error, _ = clustered(queries.y, queries.f, queries.is_graded, queries.clusters, 0.0)
+    columns = queries.y, queries.f, queries.is_graded, queries.clusters
+    found = result.value, result.standard_error, result.lambda_
+    assert found == pytest.approx(clustered(*columns, lam), rel=1e-6)
+    human, human_error, _ = clustered(*columns, 0.0)
     assert (result.human.value, result.human.standard_error) == pytest.approx((human, human_error), rel=1e-6)
+
+
+@settings(max_examples=8, deadline=None, derandomize=True)
+@given(st.integers(0, 10**6), LAMBDAS, st.sampled_from(list(DESIGNS)))
+def test_estimates_of_other_draws_are_those_of_the_oracle(seed, lam, design):
+    queries = sample(seed, design, 40)
+    result = judged_estimate(moments_of(queries), lambda_=lam)
+    assume(lam is not None or not result.note)
+    columns = queries.y, queries.f, queries.is_graded, queries.weights, queries.strata, queries.clusters
+    found = result.value, result.standard_error, result.lambda_
+    assert found == pytest.approx(drawn_clusters(*columns, lam), rel=1e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize("undefined", [0.0, 0.2])
+def test_equal_weights_in_one_stratum_give_the_variance_of_clusters_of_an_equal_draw(undefined):
+    queries = sample(3, "weights", undefined=undefined)
+    queries.weights, queries.is_weighted = np.ones(len(queries.y)), False
+    drawn_moments = moments_of(queries)
+    queries.is_drawn = False
+    one, other = (judged_estimate(each) for each in (drawn_moments, moments_of(queries)))
+    assert one.lambda_ == pytest.approx(other.lambda_, rel=1e-6)
+    assert one.interval[:2] == pytest.approx(other.interval[:2], rel=1e-6)
+    assert (one.df, one.human.df, one.judge.df) == (other.df, other.human.df, other.judge.df)
+    assert one.judge.interval[:2] == pytest.approx(other.judge.interval[:2], rel=1e-6)
+    for figure in (lambda m: m.clusters_of_people(1.0).effective_n, lambda m: draw_check(m).standard_error):
+        assert figure(drawn_moments) == pytest.approx(figure(moments_of(queries)), rel=1e-6)
+
+
+def test_a_constant_factor_of_all_weights_changes_nothing():
+    queries = sample(4, "both")
+    one = judged_estimate(moments_of(queries))
+    queries.weights = 8 * queries.weights
+    assert judged_estimate(moments_of(queries)) == one
+
+
+def test_values_that_are_all_the_same_have_no_spread():
+    queries = sample(5, "both", undefined=0.0)
+    queries.y = np.full(len(queries.y), 0.3)
+    result = judged_estimate(moments_of(queries))
+    assert (result.value, result.standard_error) == (pytest.approx(0.3), 0)
+
+
+def test_degrees_of_freedom_are_those_of_the_stratum_with_nearly_all_variance():
+    queries = sample(6, "nested", n_clusters=90, largest=1, undefined=0.0)
+    is_high = queries.strata == "high"
+    queries.y = np.where(is_high, queries.y, 0.5)
+    # Each cluster has one query, all of the same weight in a stratum.
+    assert judged_estimate(moments_of(queries), lambda_=0.0).human.df == np.sum(is_high & queries.is_graded) - 1
 
 
 def test_no_other_weight_has_a_smaller_error():
@@ -72,20 +147,17 @@ def test_degrees_of_freedom_and_the_judge_alone_know_the_sizes_of_clusters():
     queries = sample(4, undefined=0.0)
     result = judged_estimate(moments_of(queries))
     _, sizes = np.unique(queries.clusters[queries.is_graded], return_counts=True)
-    assert result.human.df == math.floor(degrees_of_freedom(sizes))
-    names, of_query = np.unique(queries.clusters, return_inverse=True)
-    every = np.bincount(of_query)
-    rests = np.bincount(of_query, queries.f - queries.f.mean())
-    g = effective_n(every)
-    assert result.judge.standard_error == pytest.approx(math.sqrt(g / (g - 1) * np.sum(rests**2)) / len(of_query))
-    assert result.judge.df == math.floor(degrees_of_freedom(every))
-    assert result.judge.value == pytest.approx(queries.f.mean())
+    names, of_query, every = np.unique(queries.clusters, return_inverse=True, return_counts=True)
+    rests, g = np.bincount(of_query, queries.f - queries.f.mean()), effective_n(every)
+    error = math.sqrt(g / (g - 1) * np.sum(rests**2)) / len(of_query)
+    assert (result.judge.value, result.judge.standard_error) == pytest.approx((queries.f.mean(), error))
+    assert (result.human.df, result.judge.df) == tuple(math.floor(degrees_of_freedom(each)) for each in (sizes, every))
     assert moments_of(queries).clusters_of_people(0.1).n == len(sizes) < len(names)
 
 
 def test_clusters_of_one_query_have_nearly_the_estimate_of_independent_queries():
-    queries = sample(5, n_clusters=300, largest=1)
-    alone, independent = moments_of(queries), moments_of(queries).independent
+    alone = moments_of(sample(5, n_clusters=300, largest=1))
+    independent = alone.independent
     one, other = judged_estimate(alone), judged_estimate(independent)
     assert one.value == pytest.approx(other.value, abs=0.05 * other.standard_error)
     assert one.standard_error == pytest.approx(other.standard_error, rel=0.02)
@@ -101,69 +173,91 @@ def test_clusters_are_counted_that_make_an_interval_of_a_width():
     assert abs(needed.with_judge - n) <= 2
     assert needed.by_hand > n
     # As many clusters again, which are the same, give what is counted for them.
-    thrice = SimpleNamespace(**{name: np.tile(values, 3) for name, values in vars(queries).items()})
-    thrice.clusters = thrice.clusters + np.repeat(np.arange(3), len(queries.y))
-    again = judged_estimate(moments_of(thrice))
+    thrice = SimpleNamespace(
+        **{name: np.tile(each, 3) if isinstance(each, np.ndarray) else each for name, each in vars(queries).items()}
+    )
+    again = judged_estimate(moments_of(thrice, thrice.clusters + np.repeat(np.arange(3), len(queries.y))))
     for interval, kind in ((again.interval, "with_judge"), (again.human.interval, "by_hand")):
-        found = getattr(labels_needed(moments, interval.high - interval.low), kind)
-        assert found == pytest.approx(3 * n, rel=0.02)
+        assert getattr(labels_needed(moments, interval.high - interval.low), kind) == pytest.approx(3 * n, rel=0.02)
 
 
-def state_of(queries, rows):
-    order = np.argsort(queries.clusters[rows].view(np.uint64), kind="stable")
-    clusters = queries.clusters[rows][order]
-    values = np.stack([queries.y[rows], queries.f[rows]], axis=1)[order]
-    starts = np.flatnonzero(np.append(True, clusters[1:] != clusters[:-1]))
+def figures_of(queries):
+    """The state of two figures of queries, human and judge in both orders, and how to read a figure from a state."""
+    ordered = some(queries, np.argsort(queries.clusters.view(np.uint64), kind="stable"))
+    sides, grading = [(ordered.y, ordered.f), (ordered.f, ordered.y)], np.where(ordered.is_graded, ordered.weights, 0.0)
+    if queries.is_drawn:
+        accumulator = drawn.DrawnClusterAccumulator(2)
+        strata = np.where(ordered.strata == "low", 1, 2).astype(np.int64) << 11
+        accumulator.add(ordered.clusters, strata, [drawn.drawn_columns(*side, grading) for side in sides])
+        return accumulator.state(), lambda state, figure: drawn.drawn_clusters(state, figure, {"low": 1, "high": 2})
     accumulator = JudgedClusterAccumulator(2)
-    columns = judged_columns(values, [(0, 1), (1, 0)], queries.is_graded[rows][order].astype(float))
-    accumulator.add(sums_by_cluster(clusters, starts, columns))
-    return accumulator.state()
+    columns = judged_columns(np.stack(sides[0], axis=1), [(0, 1), (1, 0)], ordered.is_graded.astype(float))
+    starts = np.flatnonzero(np.append(True, ordered.clusters[1:] != ordered.clusters[:-1]))
+    accumulator.add(sums_by_cluster(ordered.clusters, starts, columns))
+    return accumulator.state(), JudgedClusters.from_state
 
 
-def test_no_way_of_parting_clusters_changes_a_bit_and_text_keeps_every_bit():
-    queries = sample(6)
-    whole = state_of(queries, np.arange(len(queries.y)))
-    is_first = queries.clusters.view(np.uint64) % 3 == 0
-    parted = merged([state_of(queries, np.flatnonzero(rows)) for rows in (is_first, ~is_first)])
+@pytest.mark.parametrize("design", [None, "both"])
+def test_no_way_of_parting_clusters_changes_a_bit_and_text_keeps_every_bit(design):
+    queries = sample(7, design)
+    is_first = queries.clusters.view(np.uint64) >> np.uint64(54) < 300
+    whole, read = figures_of(queries)
+    parted = merged(figures_of(some(queries, part))[0] for part in (~is_first, is_first))
+    moments = moments_of(queries)
     for figure in range(2):
-        made = JudgedClusters.from_state(whole, figure)
-        assert JudgedClusters.from_state(parted, figure) == made
-        assert JudgedClusters.from_state(parted, figure).grouped.text() == made.grouped.text()
-    moments = replace(JudgedMoments.from_values(queries.y, queries.f, queries.is_graded), clusters=made)
+        made, again = (read(state, figure) for state in (whole, parted))
+        assert (made, made.grouped.text()) == (again, again.grouped.text())
+        assert groups_of(made.grouped.text()) == made.grouped
+    found, expected = (judged_estimate(each) for each in (replace(moments, clusters=read(whole, 0)), moments))
+    assert (found.interval[:2], found.df) == (pytest.approx(expected.interval[:2], rel=1e-9), expected.df)
     assert JudgedMoments.from_text(moments.text()) == moments
     assert JudgedMoments.from_text(moments.independent.text()).clusters is None
 
 
-def test_days_know_which_clusters_came_back():
-    queries = sample(7, n_clusters=400)
-    day = np.random.default_rng(7).integers(0, 3, len(queries.y))
-    texts = []
-    for number in range(3):
-        some = SimpleNamespace(**{name: values[day == number] for name, values in vars(queries).items()})
-        texts.append(moments_of(some).clusters.grouped.text())
-    together = JudgedClusters.merged_days([groups_of(text) for text in texts])
-    groups = (queries.clusters.view(np.uint64) >> np.uint64(54)).astype(np.int64)
-    expected = judged_estimate(moments_of(queries, groups))
-    found = judged_estimate(replace(moments_of(queries), clusters=together))
-    assert (found.value, found.standard_error, found.df) == pytest.approx(
-        (expected.value, expected.standard_error, expected.df), rel=1e-6
-    )
-    assert together.grouped.text() == JudgedClusters.merged_days([together.grouped]).grouped.text()
+@pytest.mark.parametrize("design", [None, "both"])
+def test_days_merge_to_the_estimate_of_all_queries_of_a_cluster(design):
+    queries = sample(8, design, n_clusters=200)
+    merge = drawn.clusters_of_days if design else JudgedClusters.merged_days
+    day = np.random.default_rng(8).integers(0, 3, len(queries.y))
+    days = [moments_of(some(queries, day == number)) for number in range(3)]
+    texts = [each.clusters.grouped.text() for each in days]
+    together = merge([groups_of(text) for text in texts])
+    expected = judged_estimate(moments_of(queries))
+    found = judged_estimate(replace(JudgedMoments.total(days), clusters=together))
+    for name in ("value", "standard_error", "df"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-6)
+    again = merge([together.grouped])
+    assert (again, again.grouped.text()) == (together, together.grouped.text())
     with pytest.raises(ValueError, match="not the sums"):
-        groups_of("|".join(texts[0].split("|")[:2]))
+        groups_of(texts[0].rpartition("|")[0])
 
 
 def test_few_clusters_give_no_interval_or_let_people_alone_count():
     queries = sample(8)
-    one = judged_estimate(moments_of(queries, np.zeros(len(queries.y), np.int64)))
+    place = np.arange(len(queries.y))
+    one, two, ten = (
+        judged_estimate(moments_of(queries, each)) for each in (0 * place, 1 * (place % 10 == 0), place % 10)
+    )
     assert one.interval.reason == "one cluster has no spread"
-    two = np.where(np.arange(len(queries.y)) % 10, 0, 1)
-    assert "clusters are as good as" in judged_estimate(moments_of(queries, two)).interval.reason
-    ten = judged_estimate(moments_of(queries, np.arange(len(queries.y)) % 10))
-    assert ten.note == "fewer than 20 graded clusters of users, or as good as fewer"
-    assert ten.interval == ten.human.interval
-    lone = moments_of(queries, np.where(queries.is_graded, np.arange(len(queries.y)), -1))
+    assert "clusters are as good as" in two.interval.reason
+    assert (ten.note, ten.interval) == (
+        "fewer than 20 graded clusters of users, or as good as fewer",
+        ten.human.interval,
+    )
+    lone = moments_of(queries, np.where(queries.is_graded, place, -1))
     assert judged_estimate(lone).note == "too few clusters have users with only the model's grades"
     unknown = judged_estimate(replace(moments_of(queries), clusters=JudgedClusters.unknown()))
-    assert "nobody knows who is in several" in unknown.interval.reason
-    assert "nobody knows" in unknown.judge.interval.reason
+    for estimate in (unknown, unknown.judge):
+        assert "nobody knows who is in several" in estimate.interval.reason
+
+
+def test_a_stratum_of_one_cluster_has_no_interval_and_few_others_let_people_alone_count():
+    queries = sample(9, "nested")
+    one = np.where(queries.strata == "high", 0, queries.clusters)
+    assert "a stratum has one cluster alone" in judged_estimate(moments_of(queries, one)).interval.reason
+    lone = np.where(queries.is_graded | (queries.strata == "low"), queries.clusters, 5 << 54)
+    assert judged_estimate(moments_of(queries, lone)).note == "too few clusters have users with only the model's grades"
+    for size in (1e170, 1e200):
+        large = some(queries, slice(None))
+        large.y, large.weights = queries.y * size, np.full(len(queries.y), size)
+        assert EXCESSIVE in moments_of(large).clusters.sums

@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy import optimize, stats
+from scipy import stats
 
 from spark_rankeval.statistics.relative_lift import lift_of
 
-finite = st.floats(-3, 3).map(lambda value: round(value, 3))
+FINITE = st.floats(-3, 3).map(lambda value: round(value, 3))
 
 
 def lift_from_users(model, baseline, level=0.95):
@@ -20,35 +20,32 @@ def lift_from_users(model, baseline, level=0.95):
     return lift_of(difference.mean(), baseline.mean(), *map(float, moments), len(model) - 1, level)
 
 
-def is_rejected(lift, model, baseline, level=0.95):
-    """Whether the paired t test rejects that the model's mean is (1 + lift) times the baseline's, which is above 0."""
-    return t_test_rejects(model - (1 + lift) * baseline, level)
-
-
 def t_test_rejects(values, level):
     """Whether the t test rejects that values have the mean 0."""
     error = np.std(values, ddof=1) / math.sqrt(len(values))
     return abs(np.mean(values)) > stats.t.ppf((1 + level) / 2, len(values) - 1) * error
 
 
-@given(st.lists(st.tuples(finite, finite), min_size=3, max_size=12), st.sampled_from([0.8, 0.95, 0.99]))
+@settings(max_examples=60, derandomize=True)
+@given(st.lists(st.tuples(FINITE, FINITE), min_size=3, max_size=12), st.sampled_from([0.5, 0.8, 0.95, 0.99]))
 def test_the_ends_are_where_the_test_begins_to_reject(users, level):
     model, baseline = np.array(users).T
     baseline = baseline + 2.0
-    # What is_rejected says is of baselines above 0; the next test mirrors them.
+    # The test below is of baselines above 0; the next test mirrors them.
     assume(baseline.mean() > 1e-3)
     lift = lift_from_users(model, baseline, level)
-    rejects_zero = t_test_rejects(baseline, level)
     assume(min(map(np.std, (model, baseline, model - (1 + lift.value) * baseline))) > 1e-5)
-    if not rejects_zero:
+    assert lift.value == pytest.approx((model.mean() - baseline.mean()) / baseline.mean())
+    if not t_test_rejects(baseline, level):
         assert (math.isnan(lift.low), "not clearly different from 0" in lift.reason) == (True, True)
         return
     assert lift.low <= lift.value <= lift.high
     step = 1e-6 * max(1.0, lift.high - lift.low)
-    assert not is_rejected(lift.low + step, model, baseline, level)
-    assert is_rejected(lift.low - step, model, baseline, level)
-    assert not is_rejected(lift.high - step, model, baseline, level)
-    assert is_rejected(lift.high + step, model, baseline, level)
+    rejected = [
+        t_test_rejects(model - (1 + end) * baseline, level)
+        for end in (lift.low - step, lift.low + step, lift.high - step, lift.high + step)
+    ]
+    assert rejected == [True, False, False, True]
 
 
 def test_a_negative_baseline_gains_when_the_model_is_larger():
@@ -58,18 +55,6 @@ def test_a_negative_baseline_gains_when_the_model_is_larger():
     assert lift.value == pytest.approx(0.5 / 1.75)
     assert (lift.low, lift.high) == pytest.approx((-mirrored.high, -mirrored.low))
     assert lift.low > 0
-
-
-def test_the_lift_of_known_figures():
-    # Baseline 1, 2, 3 and model 2, 2, 5: differences 1, 0, 2.
-    lift = lift_from_users(np.array([2.0, 2.0, 5.0]), np.array([1.0, 2.0, 3.0]), 0.5)
-    critical = stats.t.ppf(0.75, 2)
-    roots = [
-        optimize.brentq(lambda r: (1 - 2 * r) ** 2 - critical**2 * (1 - r + r * r) / 3, *ends)
-        for ends in ((-2, 0.5), (0.5, 5))
-    ]
-    assert lift.value == 0.5
-    assert (lift.low, lift.high) == pytest.approx(tuple(roots))
 
 
 @pytest.mark.parametrize(
@@ -86,8 +71,7 @@ def test_the_lift_of_known_figures():
 )
 def test_a_lift_without_an_interval_says_why(figures, reason):
     lift = lift_of(*figures)
-    assert math.isnan(lift.low)
-    assert math.isnan(lift.high)
+    assert np.isnan([lift.low, lift.high]).all()
     assert reason in lift.reason
 
 
