@@ -25,3 +25,12 @@ def correction(sizes):
     """What an error with the factor G/(G − 1), as statsmodels has it, is multiplied by: ours has g/(g − 1), g the effective number."""
     g, n = effective_n(sizes), len(sizes)
     return math.sqrt(g / (g - 1) * (n - 1) / n)
+
+
+def precision_of(values, clusters, weights=None):
+    """The mean of the values that are defined, its standard error, and the degrees of freedom: each cluster has a sum of residuals."""
+    used = ~np.isnan(values)
+    values, clusters, weights = values[used], clusters[used], np.ones(used.sum()) if weights is None else weights[used]
+    sizes, mean = sizes_of(clusters, weights), np.average(values, weights=weights)
+    g, rests = effective_n(sizes), sizes_of(clusters, weights * (values - mean))
+    return mean, math.sqrt(g / (g - 1) * np.sum(rests**2)) / weights.sum(), degrees_of_freedom(sizes)
