@@ -15,7 +15,6 @@ from spark_rankeval.statistics import all_pairs
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of, permuted_sums, rank_sets
 from spark_rankeval.statistics.intervals import UNBOUNDED, UNKNOWN_MEAN
 from spark_rankeval.statistics.moments import merged
-from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
 
 RNG = np.random.default_rng(141)
 
@@ -79,17 +78,6 @@ def test_games_and_howell_take_the_spread_of_each_pair():
         assert pair.interval.method == "games_howell"
 
 
-def test_of_two_models_tests_are_those_of_pairs():
-    values = models(2, 50)
-    (pair,) = pairs(values, replicates=20_000)
-    expected = stats.ttest_rel(values[1], values[0])
-    assert (pair.p_tukey, *pair.interval[:2]) == pytest.approx((expected.pvalue, *expected.confidence_interval(0.95)))
-    signs = PairedAccumulator(1, replicates=20_000)
-    signs.add(np.arange(50), values[1:], values[:1])
-    p = comparison_of(column(signs.state())).p_sign_flip
-    assert pair.p_randomised == pytest.approx(p, abs=5 * math.sqrt(2 * p / 20_000))
-
-
 def every_permutation_p(values):
     """Of all ways to permute every user's values: how often the range is at least each pair's difference."""
     n_models, n_users = values.shape
@@ -128,11 +116,8 @@ def test_every_permutation_is_equally_likely():
 def test_no_split_and_no_order_changes_a_bit(n_parts, pairwise):
     values = RNG.normal(size=(3, 3, 500)) * np.array([1e-3, 1, 5000])[:, None, None]
     values[RNG.random(values.shape) < 0.05] = np.nan
-    users, order, options = (
-        RNG.integers(-(2**63), 2**63, 500),
-        RNG.permutation(500),
-        {"replicates": 301, "pairwise": pairwise},
-    )
+    users, order = RNG.integers(-(2**63), 2**63, 500), RNG.permutation(500)
+    options = {"replicates": 301, "pairwise": pairwise}
     whole = state_of(values, users, **options)
     parted = state_of(values[:, :, order], users[order], parts=n_parts, **options)
     joined = merged(state_of(values[:, :, part], users[part], **options) for part in np.array_split(order, n_parts))

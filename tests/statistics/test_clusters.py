@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from helpers.descriptions import column, descriptions_of, moments
-from oracles.clusters import correction, degrees_of_freedom, effective_n, precision_of, sizes_of
+from oracles.clusters import correction, effective_n, precision_of, sizes_of
 from scipy import stats
 
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
@@ -59,12 +59,12 @@ def state_of(clusters, values, weights=None, parts=1):
 def test_errors_are_those_of_statsmodels_but_for_the_correction(n_clusters, is_weighted):
     clusters, values, weights = users(n_clusters=n_clusters)
     ones = weights if is_weighted else np.ones(len(weights))
-    for column, found in enumerate(clusters_of(state_of(clusters, values, weights if is_weighted else None))):
-        used = ~np.isnan(values[:, column])
+    for place, found in enumerate(clusters_of(state_of(clusters, values, weights if is_weighted else None))):
+        used = ~np.isnan(values[:, place])
         sizes = sizes_of(clusters[used], ones[used])
-        model = sm.WLS(values[used, column], np.ones(used.sum()), ones[used])
+        model = sm.WLS(values[used, place], np.ones(used.sum()), ones[used])
         fitted = model.fit(cov_type="cluster", cov_kwds={"groups": clusters[used]})
-        _, error, df = precision_of(values[:, column], clusters, ones)
+        _, error, df = precision_of(values[:, place], clusters, ones)
         assert (found.n, found.df) == (len(np.unique(clusters[used])), pytest.approx(df))
         assert found.standard_error == pytest.approx(fitted.bse[0] * correction(sizes), rel=1e-9)
         assert (found.standard_error, found.effective_n) == pytest.approx((error, effective_n(sizes)), rel=1e-9)
@@ -257,10 +257,8 @@ NEEDS_50 = "the 49 clusters are as good as 49.0 equal ones, and a bootstrap need
     (np.arange(2 * 50) // 2, "percentile", ""),
 ])  # fmt: skip
 def test_few_clusters_or_one_that_has_nearly_everybody_give_no_interval(clusters, method, reason):
-    values, options = (
-        np.random.default_rng(5).random(len(clusters)),
-        DescriptionOptions(method, clustered=True, replicates=100),
-    )
+    values = np.random.default_rng(5).random(len(clusters))
+    options = DescriptionOptions(method, clustered=True, replicates=100)
     accumulator = DescriptionAccumulator(1, options)
     accumulator.add([values], clusters)
     (found,) = descriptions_of(accumulator.state(), options, clusters_of(state_of(clusters, values[:, None])))

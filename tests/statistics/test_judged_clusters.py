@@ -52,23 +52,24 @@ def sample(seed, design=None, n_clusters=60, largest=6, undefined=0.1):
     )  # fmt: skip
 
 
+def changed(queries, change):
+    arrays = {name: change(each) for name, each in vars(queries).items() if isinstance(each, np.ndarray)}
+    return SimpleNamespace(**vars(queries) | arrays)
+
+
 def some(queries, chosen):
-    return SimpleNamespace(
-        **{name: each[chosen] if isinstance(each, np.ndarray) else each for name, each in vars(queries).items()}
-    )
+    return changed(queries, lambda each: each[chosen])
 
 
 def moments_of(queries, clusters=None):
-    clusters = queries.clusters if clusters is None else clusters
+    clusters, columns = queries.clusters if clusters is None else clusters, (queries.y, queries.f, queries.is_graded)
     if not queries.is_drawn:
-        made = JudgedClusters.from_values(queries.y, queries.f, queries.is_graded, clusters)
-        return replace(JudgedMoments.from_values(queries.y, queries.f, queries.is_graded), clusters=made)
+        made = JudgedClusters.from_values(*columns, clusters)
+        return replace(JudgedMoments.from_values(*columns), clusters=made)
     grading = np.where(queries.is_graded, queries.weights, 0.0)
     made = drawn.drawn_clusters_of_values(queries.y, queries.f, grading, clusters, queries.strata)
     weights = queries.weights if queries.is_weighted else None
-    return replace(
-        JudgedMoments.from_values(queries.y, queries.f, queries.is_graded, weights, queries.strata), clusters=made
-    )
+    return replace(JudgedMoments.from_values(*columns, weights, queries.strata), clusters=made)
 
 
 LAMBDAS = st.sampled_from([None, 0.0, 0.4, 1.0])
@@ -173,9 +174,7 @@ def test_clusters_are_counted_that_make_an_interval_of_a_width():
     assert abs(needed.with_judge - n) <= 2
     assert needed.by_hand > n
     # As many clusters again, which are the same, give what is counted for them.
-    thrice = SimpleNamespace(
-        **{name: np.tile(each, 3) if isinstance(each, np.ndarray) else each for name, each in vars(queries).items()}
-    )
+    thrice = changed(queries, lambda each: np.tile(each, 3))
     again = judged_estimate(moments_of(thrice, thrice.clusters + np.repeat(np.arange(3), len(queries.y))))
     for interval, kind in ((again.interval, "with_judge"), (again.human.interval, "by_hand")):
         assert getattr(labels_needed(moments, interval.high - interval.low), kind) == pytest.approx(3 * n, rel=0.02)
@@ -235,15 +234,12 @@ def test_days_merge_to_the_estimate_of_all_queries_of_a_cluster(design):
 def test_few_clusters_give_no_interval_or_let_people_alone_count():
     queries = sample(8)
     place = np.arange(len(queries.y))
-    one, two, ten = (
-        judged_estimate(moments_of(queries, each)) for each in (0 * place, 1 * (place % 10 == 0), place % 10)
-    )
+    clusters = 0 * place, 1 * (place % 10 == 0), place % 10
+    one, two, ten = (judged_estimate(moments_of(queries, each)) for each in clusters)
     assert one.interval.reason == "one cluster has no spread"
     assert "clusters are as good as" in two.interval.reason
-    assert (ten.note, ten.interval) == (
-        "fewer than 20 graded clusters of users, or as good as fewer",
-        ten.human.interval,
-    )
+    assert ten.note == "fewer than 20 graded clusters of users, or as good as fewer"
+    assert ten.interval == ten.human.interval
     lone = moments_of(queries, np.where(queries.is_graded, place, -1))
     assert judged_estimate(lone).note == "too few clusters have users with only the model's grades"
     unknown = judged_estimate(replace(moments_of(queries), clusters=JudgedClusters.unknown()))

@@ -1,6 +1,5 @@
 """Exact sums are those of fractions; means and errors of users, also with weights, are those of scipy and statsmodels."""
 
-import itertools
 import math
 from fractions import Fraction
 
@@ -8,8 +7,6 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from helpers.descriptions import column, moments
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 
 from spark_rankeval.errors import OptionError
@@ -46,16 +43,6 @@ def test_sums_are_exact_whatever_the_magnitude_split_and_order(values):
     # Small enough to add up a billion states.
     assert state["limbs"][:-1].min() >= 0
     assert np.abs(state["limbs"]).max() < 2**32
-
-
-SIZES = st.floats(-1e150, 1e150).filter(lambda value: value == 0 or abs(value) > 1e-130)
-
-
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(values=st.lists(SIZES, max_size=30), cuts=st.lists(st.integers(0, 30), max_size=3))
-def test_sums_of_any_values_are_exact(values, cuts):
-    bounds = [0, *sorted(min(cut, len(values)) for cut in cuts), len(values)]
-    assert total(*(values[low:high] for low, high in itertools.pairwise(bounds))) == fractions(values)
 
 
 def test_bits_below_the_smallest_unit_are_dropped_alike_and_values_without_a_limb_are_counted():

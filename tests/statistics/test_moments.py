@@ -54,7 +54,8 @@ def exact(values):
 
 def columns():
     rng = np.random.default_rng(51)
-    close = {f"{scale:g} from {at:g}": rng.beta(2, 5, 400) * scale + at for scale, at in ((1e-12, 3e-11), (0.2, 1e8), (5, 3e9))}  # fmt: skip
+    sizes = (1e-12, 3e-11), (0.2, 1e8), (5, 3e9)
+    close = {f"{scale:g} from {at:g}": rng.beta(2, 5, 400) * scale + at for scale, at in sizes}
     return close | {
         "shares": rng.random(MANY),
         "zeros and ones": rng.integers(0, 2, MANY) * 1.0,

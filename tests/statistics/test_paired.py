@@ -1,4 +1,4 @@
-"""Paired comparisons: the t test is scipy's, signs are counted or drawn, and few users are no surer than they can show."""
+"""Paired comparisons and lifts: scipy's t test and Fieller's ends, signs counted or drawn; few users are no surer than they can show."""
 
 import itertools
 import math
@@ -7,6 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers.descriptions import column
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from spark_rankeval.statistics.intervals import UNBOUNDED
@@ -57,17 +59,15 @@ def test_the_figures_of_a_comparison_are_scipys(values, baseline):
     std = difference.std(ddof=1)
     assert (result.t, result.p_t) == pytest.approx((expected.statistic, expected.pvalue), rel=1e-10)
     assert (result.mean, result.baseline_mean) == pytest.approx((values.mean(), baseline.mean()), rel=1e-12)
-    assert (result.difference, result.std, result.standard_error, result.cohens_d) == pytest.approx(
-        (difference.mean(), std, std / math.sqrt(n), difference.mean() / std), rel=1e-10
-    )
+    found = result.difference, result.std, result.standard_error, result.cohens_d
+    assert found == pytest.approx((difference.mean(), std, std / math.sqrt(n), difference.mean() / std), rel=1e-10)
     wins, losses = (difference > 1e-12).sum(), (difference < -1e-12).sum()
     assert (result.n, result.wins, result.losses, result.ties) == (n, wins, losses, n - wins - losses)
     # The lift is Fieller's, of the moments of users and their baseline.
     moments = np.cov(difference, baseline, ddof=1) / n
     figures = difference.mean(), baseline.mean(), moments[0, 0], moments[1, 1], moments[0, 1]
-    assert result.lift_at(0.9)[:3] == pytest.approx(
-        lift_of(*map(float, figures), n - 1, 0.9)[:3], rel=1e-9, nan_ok=True
-    )
+    lift = lift_of(*map(float, figures), n - 1, 0.9)
+    assert result.lift_at(0.9)[:3] == pytest.approx(lift[:3], rel=1e-9, nan_ok=True)
     assert result.relative_lift == pytest.approx(difference.mean() / baseline.mean(), rel=1e-10)
     other = compare(baseline, values)
     assert (other.difference, other.t, other.cohens_d) == (-result.difference, -result.t, -result.cohens_d)
@@ -158,9 +158,8 @@ def test_no_and_one_common_user_and_infinite_values():
 def test_the_exact_sums_are_those_of_fractions():
     values, baseline = PAIRS["hits in five"]
     state = column(state_of(values, baseline))
-    exact = sum(
-        (Fraction(a) - Fraction(b) for a, b in zip(values.tolist(), baseline.tolist(), strict=True)), Fraction()
-    )
+    pairs = zip(values.tolist(), baseline.tolist(), strict=True)
+    exact = sum((Fraction(a) - Fraction(b) for a, b in pairs), Fraction())
     total = int(state["total_ones"]) + Fraction(int(state["total_fraction"]), 2**42)
     assert abs(total - exact) <= N * Fraction(1, 2**43)
 
@@ -243,7 +242,7 @@ def test_a_drawn_p_below_the_resolution_is_that_of_t_and_no_less_than_signs_can_
 
 
 def test_a_large_value_of_both_models_is_no_tolerance():
-    ours, theirs = RNG.random((2, 200)) + [[0.3], [0.0]]
+    ours, theirs = RNG.random((2, 200)) + np.array([[0.3], [0.0]])
     without = compare(ours, theirs, replicates=999)
     result = compare(np.append(ours, 1e15), np.append(theirs, 1e15), replicates=999)
     assert result.p_sign_flip == without.p_sign_flip == 0.001
@@ -286,3 +285,73 @@ def test_lifts_without_an_interval_say_why_and_have_the_sign_of_the_difference()
         lift = compare(values, np.zeros(len(values))).lift_at(0.95)
         assert (math.isnan(lift.value), lift.reason) == (True, "the baseline's mean is 0")
     assert compare([-0.1, -0.2], [-0.4, -0.2], bounds=(-1.0, 1.0)).relative_lift == pytest.approx(0.5)
+
+
+FINITE = st.floats(-3, 3).map(lambda value: round(value, 3))
+
+
+def lift_from_users(model, baseline, level=0.95):
+    difference = model - baseline
+    variances = np.cov(difference, baseline, ddof=1) / len(model)
+    moments = variances[0, 0], variances[1, 1], variances[0, 1]
+    return lift_of(difference.mean(), baseline.mean(), *map(float, moments), len(model) - 1, level)
+
+
+def t_test_rejects(values, level):
+    """Whether the t test rejects that values have the mean 0."""
+    error = np.std(values, ddof=1) / math.sqrt(len(values))
+    return abs(np.mean(values)) > stats.t.ppf((1 + level) / 2, len(values) - 1) * error
+
+
+@settings(max_examples=60, derandomize=True)
+@given(st.lists(st.tuples(FINITE, FINITE), min_size=3, max_size=12), st.sampled_from([0.5, 0.8, 0.95, 0.99]))
+def test_the_ends_are_where_the_test_begins_to_reject(users, level):
+    model, baseline = np.array(users).T
+    baseline = baseline + 2.0
+    # The test below is of baselines above 0; the next test mirrors them.
+    assume(baseline.mean() > 1e-3)
+    lift = lift_from_users(model, baseline, level)
+    assume(min(map(np.std, (model, baseline, model - (1 + lift.value) * baseline))) > 1e-5)
+    assert lift.value == pytest.approx((model.mean() - baseline.mean()) / baseline.mean())
+    if not t_test_rejects(baseline, level):
+        assert (math.isnan(lift.low), "not clearly different from 0" in lift.reason) == (True, True)
+        return
+    assert lift.low <= lift.value <= lift.high
+    step = 1e-6 * max(1.0, lift.high - lift.low)
+    rejected = [
+        t_test_rejects(model - (1 + end) * baseline, level)
+        for end in (lift.low - step, lift.low + step, lift.high - step, lift.high + step)
+    ]
+    assert rejected == [True, False, False, True]
+
+
+def test_a_negative_baseline_gains_when_the_model_is_larger():
+    baseline = np.array([-2.0, -1.0, -1.5, -2.5])
+    model = baseline + np.array([0.5, 0.25, 0.5, 0.75])
+    lift, mirrored = lift_from_users(model, baseline), lift_from_users(-model, -baseline)
+    assert lift.value == pytest.approx(0.5 / 1.75)
+    assert (lift.low, lift.high) == pytest.approx((-mirrored.high, -mirrored.low))
+    assert lift.low > 0
+
+
+@pytest.mark.parametrize(("figures", "reason"), [
+    ((0.1, 0.0, 0.1, 0.1, 0.0, 9), "the baseline's mean is 0"),
+    ((0.1, math.nan, 0.1, 0.1, 0.0, 9), "unknown"),
+    ((0.1, 1.0, math.nan, 0.1, 0.0, 9), "unknown"),
+    ((0.1, 1.0, 0.1, 0.1, 0.0, 0), "unknown"),
+    ((0.1, 0.1, 0.1, 0.1, 0.0, 9), "not clearly different from 0"),
+    ((-0.9, 1.0, 0.01, 0.01, -0.01, 9), "all users have the same value under the model"),
+    ((-0.25, 1.0, 0.000625, 0.01, -0.0025, 9), "all users have the same ratio of both values"),
+])  # fmt: skip
+def test_a_lift_without_an_interval_says_why(figures, reason):
+    lift = lift_of(*figures)
+    assert np.isnan([lift.low, lift.high]).all()
+    assert reason in lift.reason
+
+
+def test_a_lift_keeps_its_bounds():
+    figures = (-0.9, 1.0, 0.04, 0.01, 0.0, 9)
+    free, bounded = lift_of(*figures), lift_of(*figures, bounds=(-1.0, math.inf))
+    assert free.low < -1
+    assert bounded == free._replace(low=-1.0)
+    assert lift_of(*figures, bounds=(-math.inf, free.value)).high == free.value

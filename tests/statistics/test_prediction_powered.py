@@ -1,10 +1,14 @@
-"""Estimates from few human grades and many by a model: those of the definition, and careful where people graded few queries."""
+"""Estimates from few human grades and many by a model, differences of two models under them, and which queries people grade.
 
+Estimates are those of the definition, and careful where people graded few queries.
+"""
+
+import itertools
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles.prediction_powered import by_definition, estimate
 from scipy import stats
@@ -12,9 +16,11 @@ from scipy import stats
 from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.distributions import clopper_pearson_interval
 from spark_rankeval.statistics.intervals import UNKNOWN_MEAN
+from spark_rankeval.statistics.judged_differences import JudgedDifference, judged_sides
 from spark_rankeval.statistics.judged_draws import draw_check, labels_needed
 from spark_rankeval.statistics.judged_moments import JudgedMoments
 from spark_rankeval.statistics.prediction_powered import judged_estimate
+from spark_rankeval.statistics.query_draws import Bin, drawn_strata, strata_of
 
 NAN = math.nan
 
@@ -83,9 +89,8 @@ def test_any_split_and_any_order_merge_to_the_same_sums(seed, n_parts, has_weigh
     columns = (y, f, is_graded, weights, rng.choice(["a", "ß"], len(f)) if has_strata else None)
     whole, order, part = JudgedMoments.from_values(*columns), rng.permutation(len(f)), rng.integers(0, n_parts, len(f))
     rows = [order[part == k] for k in range(n_parts)]
-    merged = JudgedMoments.total(
-        JudgedMoments.from_values(*(None if column is None else column[some] for column in columns)) for some in rows
-    )
+    parts = ([None if column is None else column[some] for column in columns] for some in rows)
+    merged = JudgedMoments.total(JudgedMoments.from_values(*part) for part in parts)
     assert merged == whole == JudgedMoments.from_text(merged.text())
     assert merged.text() == whole.text()
     assert (merged.n_graded, merged.n_others) == (20, 30)
@@ -101,9 +106,8 @@ def test_values_close_together_lose_no_digit():
     result, tiny = judged_estimate(many, lambda_=0.5), estimated(noise, noise / 2, is_graded, lambda_=0.5)
     corrections = (1 - 1 / 100) / (1 - 1 / (100 * far))
     assert result.n_others == 900 * far
-    assert result.human.standard_error == pytest.approx(
-        tiny.human.standard_error * math.sqrt(corrections / far), rel=1e-12
-    )
+    expected = tiny.human.standard_error * math.sqrt(corrections / far)
+    assert result.human.standard_error == pytest.approx(expected, rel=1e-12)
     assert result.standard_error < result.human.standard_error
 
 
@@ -144,22 +148,18 @@ def test_estimates_and_intervals_stay_within_bounds_that_values_keep():
     f = np.where(np.random.default_rng(9).random(400) < 0.9, 1.0, 0.5)
     f[:40] = np.where(np.arange(40) < 20, 0.5, 1.0)
     columns = np.where(f == 1.0, 1.0, 0.97), f, np.arange(400) < 40
-    free, bounded, broken = (
-        estimated(*columns, lambda_=1.0, bounds=bounds) for bounds in ((-math.inf, 2), (0, 1), (0, 0.5))
-    )
+    bounds = (-math.inf, 2), (0, 1), (0, 0.5)
+    free, bounded, broken = (estimated(*columns, lambda_=1.0, bounds=each) for each in bounds)
     assert free.value == broken.value > 1
     assert bounded.value == bounded.interval.high == 1
 
 
-@pytest.mark.parametrize(
-    ("y", "f", "note"),
-    [
-        (np.arange(40) % 5, np.arange(40) % 5, ""),
-        (np.arange(40) % 5, 4 - np.arange(40) % 5, ""),
-        (np.arange(40) % 5, np.full(40, 0.5), "too few graded users differ in their model's values"),
-        ((np.arange(40) < 3) * 1.0, np.arange(40) % 5, "too few graded users differ in their human values"),
-    ],
-)
+@pytest.mark.parametrize(("y", "f", "note"), [
+    (np.arange(40) % 5, np.arange(40) % 5, ""),
+    (np.arange(40) % 5, 4 - np.arange(40) % 5, ""),
+    (np.arange(40) % 5, np.full(40, 0.5), "too few graded users differ in their model's values"),
+    ((np.arange(40) < 3) * 1.0, np.arange(40) % 5, "too few graded users differ in their human values"),
+])  # fmt: skip
 def test_a_model_counts_if_enough_queries_differ_and_it_agrees(y, f, note):
     result = estimated(np.concatenate([y, np.full(360, NAN)]), np.tile(f, 10), np.arange(400) < 40)
     assert (result.note, bool(result.interval)) == (note, True)
@@ -228,20 +228,17 @@ def test_rare_disagreement_costs_degrees_of_freedom():
     assert frequent.df >= 98
 
 
-@pytest.mark.parametrize(
-    ("columns", "reason", "has_value"),
-    [
-        (([1.0, 0.0], [1.0, 0.0], [False, False]), "no user has human grades", False),
-        (([NAN, 0.0], [1.0, 0.0], [True, False]), "no user with human grades has a value", False),
-        (([1.0, 0.0], [1.0, 0.0], [True, False]), "there are fewer than two users with a human value", True),
-        (([0.7], [0.3], [True], [2.5]), "there are fewer than two users with a human value", True),
-        (([1e200, 0.0], [1.0, 0.0], [True, True]), UNKNOWN_MEAN, False),
-        (([1.0, 0.0, 1.0], [1.0, 0.0, 1.0], [True, True, False], None, ["a", "a", "b"]),
-         "stratum 'b' has no user with human grades", False),
-        (([1.0, 0.0, 1.0], [1.0, 0.0, 1.0], [True, True, True], None, ["a", "a", "b"]),
-         "stratum 'b' has fewer than two users with a human value", True),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("columns", "reason", "has_value"), [
+    (([1.0, 0.0], [1.0, 0.0], [False, False]), "no user has human grades", False),
+    (([NAN, 0.0], [1.0, 0.0], [True, False]), "no user with human grades has a value", False),
+    (([1.0, 0.0], [1.0, 0.0], [True, False]), "there are fewer than two users with a human value", True),
+    (([0.7], [0.3], [True], [2.5]), "there are fewer than two users with a human value", True),
+    (([1e200, 0.0], [1.0, 0.0], [True, True]), UNKNOWN_MEAN, False),
+    (([1.0, 0.0, 1.0], [1.0, 0.0, 1.0], [True, True, False], None, ["a", "a", "b"]),
+     "stratum 'b' has no user with human grades", False),
+    (([1.0, 0.0, 1.0], [1.0, 0.0, 1.0], [True, True, True], None, ["a", "a", "b"]),
+     "stratum 'b' has fewer than two users with a human value", True),
+])  # fmt: skip
 def test_a_reason_stands_for_a_missing_interval(columns, reason, has_value):
     result = estimated(*columns)
     assert result.interval.reason.startswith(reason)
@@ -283,6 +280,13 @@ def test_the_draw_check_is_welchs_test_and_knows_weights_and_strata():
     assert (check.p, check.df) == pytest.approx((expected.pvalue, expected.df), rel=1e-9)
     assert check.difference == pytest.approx(f[is_graded].mean() - f.mean())
     assert check.difference / check.standard_error == pytest.approx(expected.statistic, rel=1e-9)
+    # Of undefined values the mean is a quotient, and its error that of e(f − θ) ÷ the share that is defined; 200 of 260 are others.
+    y, f, is_graded = queries(18, undefined=0.3)
+    check, defined = draw_check(JudgedMoments.from_values(y, f, is_graded)), ~np.isnan(f)
+    rests, error = np.where(defined, f - np.nanmean(f), 0.0), 0.0
+    for part in (is_graded, ~is_graded):
+        error += rests[part].var() / (part.sum() - 1)
+    assert check.standard_error == pytest.approx(math.sqrt(error) * 200 / 260 / defined.mean(), rel=0.02)
     rng = np.random.default_rng(21)
     f = rng.random(4000)
     chance = np.where(f > 0.5, 0.15, 0.03)
@@ -323,3 +327,117 @@ def test_as_many_labels_are_needed_as_there_are_for_their_width():
     assert none.with_judge is None
     assert none.by_hand > 1e6
     assert labels_needed(JudgedMoments.from_values([1.0], [1.0], [True]), 0.1) is None
+
+
+def difference_of(human, judge, graded):
+    """A model with such differences to a baseline whose values are all 0.5."""
+    half = np.full(len(human), 0.5)
+    sides = (JudgedMoments.from_values(*values, graded) for values in ((human, judge), (half, half)))
+    return JudgedDifference(*sides, 0, (3, 2, 1), 0.95, (0.0, 1.0))
+
+
+def random_difference(seed, shift, n=40, n_all=400):
+    generator = np.random.default_rng(seed)
+    human = np.clip(shift + generator.normal(0, 0.2, n_all), -1, 1)
+    judge = np.clip(human + generator.normal(0, 0.1, n_all), -1, 1)
+    return difference_of(human, judge, np.arange(n_all) < n)
+
+
+@pytest.mark.parametrize("n", [8, 25, 40])
+def test_p_is_below_what_the_level_leaves_if_and_only_if_the_interval_lacks_0(n):
+    margin = 0.03
+    for seed, shift in itertools.product(range(3), (0.0, 0.02, 0.05, 0.1)):
+        judged = random_difference(seed, shift, n)
+        low, high, *_ = judged.interval
+        assert (judged.p_t < 0.05) == (low > 0 or high < 0)
+        # The interval at the level 1 − p ends at 0, unless λ depends on the level.
+        if judged.estimate.lambda_ and 1e-6 < judged.p_t < 1:
+            at_p = judged.interval_at(1 - judged.p_t)
+            assert min(abs(at_p.low), abs(at_p.high)) < 1e-6
+        # Of fewer users a margin is decided later: others may differ from them.
+        is_decided = low > margin or high < -margin or (-margin < low and high < margin)
+        assert n < 40 or (judged.p_beyond(margin) < 0.05) == is_decided
+        assert judged.p_of("t", margin)[0] >= judged.p_beyond(margin)
+
+
+def test_the_interval_of_a_difference_may_lie_on_both_sides_of_0():
+    judged = random_difference(0, 0.02, 25)
+    assert -1 < judged.interval.low < 0 < judged.difference < judged.interval.high < 1
+
+
+def test_a_difference_that_no_user_has_is_no_difference():
+    nothing, graded = np.zeros(300), np.arange(300) < 50
+    same = difference_of(nothing, nothing, graded)
+    assert same.no_user_differs
+    assert (same.difference, same.p_t, same.mean, same.baseline_mean) == (0.0, 1.0, 0.5, 0.5)
+    assert not difference_of(nothing, np.where(np.arange(300) == 299, 0.5, 0.0), graded).no_user_differs
+
+
+def test_means_add_up_and_the_lift_is_a_share_of_the_baseline():
+    judged = random_difference(3, 0.1)
+    assert judged.mean == judged.baseline_mean + judged.difference
+    lift = judged.lift_at(0.95)
+    assert (lift.value, math.isnan(lift.low), bool(lift.reason)) == (pytest.approx(judged.difference / 0.5), True, True)
+    assert (judged.wins, judged.ties, judged.losses, judged.n) == (3, 2, 1, 400)
+
+
+def test_without_a_graded_user_there_is_no_verdict():
+    judged = difference_of(np.full(20, np.nan), np.linspace(-1, 1, 20), np.zeros(20, bool))
+    assert not judged.interval
+    assert math.isnan(judged.p_t)
+    assert math.isnan(judged.p_of("t", 0.1)[0])
+
+
+def test_sides_leave_out_users_without_a_difference():
+    difference, baseline = judged_sides(np.array([1.0, np.nan, 0.5, 0.3]), np.array([0.5, 0.5, np.nan, 0.3 + 1e-16]))
+    np.testing.assert_array_equal(difference, [0.5, np.nan, np.nan, 0.0])
+    np.testing.assert_array_equal(baseline, [0.5, np.nan, np.nan, 0.3 + 1e-16])
+
+
+BINS = st.dictionaries(st.integers(-1, 1000), st.tuples(st.integers(1, 50), st.integers(1, 9)), min_size=1, max_size=20)
+
+
+# Less than a query of the first stratum fits into what is its own.
+@example({46: (1, 3), 400: (2, 1)}, 3, 4)
+@settings(max_examples=60, derandomize=True)
+@given(BINS, st.integers(1, 6), st.integers(1, 3000))
+def test_each_query_may_be_drawn_within_the_budget(bins, n_strata, budget):
+    bins = [Bin(step, n, n * size) for step, (n, size) in bins.items()]
+    whole = strata_of(bins, n_strata)
+    assert len(whole) <= n_strata
+    assert sum(stratum.n_queries for stratum in whole) == sum(each.n_queries for each in bins)
+    if sum(stratum.pairs_per_query for stratum in whole) > budget:
+        with pytest.raises(OptionError, match="lower n_strata"):
+            drawn_strata(bins, budget, n_strata)
+        return
+    strata = drawn_strata(bins, budget, n_strata)
+    # One over the probability is the weight that makes the mean of drawn queries right on average.
+    assert all(0 < stratum.probability == stratum.n_drawn / stratum.n_queries <= 1 for stratum in strata)
+    n_pairs = sum(stratum.n_drawn * stratum.pairs_per_query for stratum in strata)
+    # A stratum that would get less than a query gets one.
+    assert n_pairs <= budget + sum(stratum.pairs_per_query for stratum in strata)
+    if budget >= sum(stratum.n_pairs for stratum in strata):
+        assert all(stratum.probability == 1 for stratum in strata)
+
+
+def test_more_is_drawn_where_models_differ_more():
+    strata = drawn_strata([Bin(-1, 5, 50), Bin(0, 45, 450), Bin(100, 25, 250), Bin(600, 25, 250)], 200, 3)
+    assert [(stratum.n_queries, stratum.steps) for stratum in strata] == [(50, 0), (25, 100), (25, 600)]
+    probabilities = [stratum.probability for stratum in strata]
+    assert probabilities == sorted(set(probabilities))
+    # An equal draw takes a fifth.
+    assert probabilities[0] >= 0.1
+    assert sum(stratum.n_drawn for stratum in strata) == 20
+
+
+def test_a_stratum_that_is_drawn_whole_leaves_the_rest_to_the_others():
+    strata = drawn_strata([Bin(0, 90, 90), Bin(900, 10, 10)], 60, 2)
+    assert [stratum.n_drawn for stratum in strata] == [50, 10]
+
+
+def test_each_query_is_in_the_stratum_of_the_largest_step_up_to_its_own():
+    steps = np.random.default_rng(3).integers(0, 1000, 300)
+    numbers, counts = np.unique(steps, return_counts=True)
+    strata = strata_of([Bin(step, n, 5 * n) for step, n in zip(numbers.tolist(), counts.tolist(), strict=True)], 4)
+    places = np.searchsorted([stratum.steps for stratum in strata], steps)
+    assert np.bincount(places).tolist() == [stratum.n_queries for stratum in strata]

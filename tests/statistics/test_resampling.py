@@ -39,8 +39,9 @@ def test_sums_are_those_of_the_users_weights(draw):
     assert np.array_equal(resampled_sums(values, USERS, draw, 500, 3).floats(), values @ weights(draw))
     # More replicates begin with the same ones.
     assert np.array_equal(resampled_sums(values, USERS, draw, 130, 3).floats(), values @ weights(draw)[:, :130])
-    signed, unsigned = (resampled_sums(values, mixed(USERS.astype(np.uint64)).view(kind), draw, 8, 0) for kind in (np.int64, np.uint64))  # fmt: skip
-    assert np.array_equal(signed.floats(), unsigned.floats())
+    users = mixed(USERS.astype(np.uint64))
+    signed, unsigned = (resampled_sums(values, each, draw, 8, 0) for each in (users, users.view(np.int64)))
+    assert np.array_equal(signed, unsigned)
 
 
 @DRAWS
@@ -62,13 +63,13 @@ def test_over_two_million_of_the_largest_values_neither_overflow_nor_round():
     values = np.array([[size / 2**42], [-size / 2**42], [1.0]]) * np.ones((3, n))
 
     def units(sums):
-        return [[one * 2**42 + rest for one, rest in zip(*row, strict=True)] for row in zip(sums.ones.tolist(), sums.fraction.tolist(), strict=True)]  # fmt: skip
+        pairs = zip(sums.ones.ravel().tolist(), sums.fraction.ravel().tolist(), strict=True)
+        return [one * 2**42 + rest for one, rest in pairs]
 
     more, less, drawn = units(resampled_sums(values, np.arange(n), PoissonDraw(), 1, 0))
-    totals = [number // 2**42 for number in drawn]
-    assert (more, less) == ([size * total for total in totals], [-size * total for total in totals])
-    total = exact_sums(values[:2])
-    assert units(FixedPoint(total.ones[:, None], total.fraction[:, None])) == [[size * n], [-size * n]]
+    total = drawn // 2**42
+    assert (more, less) == (size * total, -size * total)
+    assert units(exact_sums(values[:2])) == [size * n, -size * n]
 
 
 def test_poisson_weights_have_mean_and_variance_one_and_the_frequencies_of_poisson():

@@ -53,7 +53,7 @@ def test_shares_of_users_have_the_interval_of_clopper_and_pearson_and_other_metr
 def test_an_interval_stays_within_the_bounds_that_values_keep_but_for_rounding():
     few, above = [0.0, 0.2, 0.8], np.nextafter(1.0, 2.0)
     plain = mean_interval(moments(few))
-    assert plain.low < 0 < 1 < plain.high
+    assert (plain.low < 0, plain.high > 1) == (True, True)
     assert shown(few)[:2] == (0.0, 1.0)
     # A recall of lists with duplicates can exceed 1: such bounds are none.
     assert shown([0.0, 0.2, 1.8]) == mean_interval(moments([0.0, 0.2, 1.8]))
