@@ -1,7 +1,7 @@
 """Simulate sessions of persons, of which the truth is known: how often intervals hold the mean, and how often equal models differ.
 
 `python tools/simulate_clusters.py` prints the tables of docs/evidence/clusters.md and docs/clusters.md, in some twenty minutes, and
-`… sessions`, `… days`, `… sizes` or `… gaps` one of them. A test runs a short version. `… picture` draws what the first page says.
+`… sessions`, `… days`, `… sizes` or `… gaps` one of them. A test runs a short version at night. `… picture` draws what the first page says.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Simulate experiments without an effect, and slices without a gap: how often verdicts are false, and intervals hold the truth.
 
 `python tools/simulate_experiments.py` prints the tables of docs/evidence/experiments.md, in some ten minutes; `gaps`, `groups`, `skewed`,
-`power`, `covariates`, `lifts`, `looks` and `starts` name one of them. A test runs a short version of each.
+`power`, `covariates`, `lifts`, `looks` and `starts` name one of them. A test runs a short version of each at night.
 """
 
 from __future__ import annotations

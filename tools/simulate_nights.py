@@ -1,7 +1,7 @@
 """Simulate systems that are looked at for 365 nights: how many fail a gate although they do not change, and when a drop is seen.
 
 `python tools/simulate_nights.py` prints the tables of docs/evidence/nights.md, in some ten minutes; `unchanged`, `dependent` and `drops`
-name one of them. A test runs a short version of each.
+name one of them. A test runs a short version of each at night.
 """
 
 from __future__ import annotations

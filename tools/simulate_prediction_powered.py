@@ -2,7 +2,7 @@
 
 `python tools/simulate_prediction_powered.py` prints the tables of prediction_powered.md and few_grades.md in docs/evidence/. With one of
 `care`, `judges`, `agreement`, `few`, `draws`, `clusters`, `drawn_clusters`, `differences` or `checks` it prints that table. A test runs a
-short version.
+short version at night.
 """
 
 from __future__ import annotations

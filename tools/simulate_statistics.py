@@ -1,7 +1,7 @@
 """Simulate evaluations of which the truth is known: how often verdicts are false, and how often intervals hold the true mean.
 
 `python tools/simulate_statistics.py` prints the tables of docs/statistics.md, in some five minutes; `hit_rates`, `continuous`,
-`shares`, `bootstrap`, `margins`, `families`, `pairs` and `ranks` name one of them. A test runs a short version of each.
+`shares`, `bootstrap`, `margins`, `families`, `pairs` and `ranks` name one of them. A test runs a short version of each at night.
 """
 
 from __future__ import annotations

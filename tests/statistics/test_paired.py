@@ -146,13 +146,12 @@ def test_no_and_one_common_user_and_infinite_values():
     nobody, one = compare([np.nan], [0.5], replicates=9), compare([0.7], [0.5], replicates=9)
     assert (nobody.n, nobody.interval.reason, nobody.lift_at(0.95).reason) == (0, "no user", "no user")
     assert all(map(math.isnan, (nobody.difference, nobody.t, nobody.p_t, nobody.p_sign_flip)))
-    assert (one.n, one.p_sign_flip, one.interval.reason) == (1, 1, "one user has no spread")
-    assert math.isnan(one.p_t)
+    assert (one.n, one.p_sign_flip, math.isnan(one.p_t)) == (1, 1, True)
+    assert one.interval.reason == "one user has no spread"
     for other in (1.0, math.inf, -math.inf):
         result = compare([1.0, math.inf, 3.0], [0.5, other, 4.0], replicates=9)
         assert (result.n, result.wins, result.losses) == (3, 2 - (other == math.inf), 1)
-        assert math.isnan(result.p_sign_flip)
-        assert math.isnan(result.p_t)
+        assert (math.isnan(result.p_sign_flip), math.isnan(result.p_t)) == (True, True)
 
 
 def test_the_exact_sums_are_those_of_fractions():
