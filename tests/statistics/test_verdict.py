@@ -70,7 +70,7 @@ def test_sentences(golden):
         verdict_of(missing, math.nan, difference=math.nan),
     ]
     means = [(0.0406, 0.0318), (0.318, 0.31812), (1570.4, 1204.0), (1570.4, 1570.1), (999.7, 1e6), (123456.7, 95.0)]
-    verdicts += [verdict(0.01, 0.03, shown=ShownFigures(means=each, lift=lift)) for each in means]
+    verdicts += [verdict(0.01, 0.03, shown=ShownFigures(means=each, lift=lift)) for each in [*means, (0.5, 0.5)]]
     golden("\n".join(f"{each.word}: {each.sentence}" for each in verdicts))
 
 
@@ -136,7 +136,7 @@ def test_other_metrics_wait_for_the_headline(p_headline, expected):
 
 
 def test_every_model_has_a_sequence_of_its_own_and_they_share_the_error():
-    p_values, models = [0.01, 0.5, 0.004, 0.02], ["als", "pop", "als", "pop"]
+    p_values, models = [0.01, 0.6, 0.004, 0.02], ["als", "pop", "als", "pop"]
     judged = headline_first(p_values, 0.95, [True, True, False, False], models)
     assert [joint.p for joint in judged] == pytest.approx([0.02, 1.0, 0.02, 1.0])
     assert {(joint.level, joint.n) for joint in judged} == {(0.975, 2)}
