@@ -296,8 +296,8 @@ def test_the_draw_check_is_welchs_test_and_knows_weights_and_strata():
     )  # fmt: skip
     assert wrong < 1e-9
     assert min(weighted, stratified) > 0.05
-    for f in ([0.5] * 4, [NAN, NAN, 1.0, 0.5]):
-        assert draw_check(JudgedMoments.from_values([1.0] * 4, f, [True, True, False, False])) is None
+    for f, n in (([0.5] * 4, 2), ([NAN, NAN, 1.0, 0.5], 2), ([NAN, 0.3, 1.0, 0.5], 2), ([0.1, 0.3, 1.0, 0.5], 3)):
+        assert draw_check(JudgedMoments.from_values([1.0] * 4, f, np.arange(4) < n)) is None
 
 
 @pytest.mark.parametrize("width", [0.06, 0.1])
@@ -426,16 +426,17 @@ def test_more_is_drawn_where_models_differ_more():
     # An equal draw takes a fifth.
     assert probabilities[0] >= 0.1
     assert sum(stratum.n_drawn for stratum in strata) == 20
+    # A stratum that is drawn whole leaves the rest to the others.
+    assert [each.n_drawn for each in drawn_strata([Bin(0, 90, 90), Bin(900, 10, 10)], 60, 2)] == [50, 10]
 
 
-def test_a_stratum_that_is_drawn_whole_leaves_the_rest_to_the_others():
-    strata = drawn_strata([Bin(0, 90, 90), Bin(900, 10, 10)], 60, 2)
-    assert [stratum.n_drawn for stratum in strata] == [50, 10]
-
-
-def test_each_query_is_in_the_stratum_of_the_largest_step_up_to_its_own():
+def test_each_query_is_in_the_stratum_of_the_next_step_whose_spread_is_that_of_differences():
     steps = np.random.default_rng(3).integers(0, 1000, 300)
     numbers, counts = np.unique(steps, return_counts=True)
     strata = strata_of([Bin(step, n, 5 * n) for step, n in zip(numbers.tolist(), counts.tolist(), strict=True)], 4)
     places = np.searchsorted([stratum.steps for stratum in strata], steps)
     assert np.bincount(places).tolist() == [stratum.n_queries for stratum in strata]
+    # A difference is taken to be in the middle of its step.
+    squares = np.where(steps > 0, ((steps + 0.5) / 1000) ** 2, 0.0)
+    spreads = [math.sqrt(squares[places == place].mean()) for place in range(len(strata))]
+    assert [stratum.spread for stratum in strata] == pytest.approx(spreads)
