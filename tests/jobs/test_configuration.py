@@ -285,7 +285,8 @@ evaluation.metrics = 3; columns = 'user'; predictions.options = {sep = [], token
 evaluation = {metrics = ['rr', 3], ci = 'normal', quantiles = ['a'], seed = 0.5, relevance_threshold = true, population = 'all'}
 evaluation.level = 95; evaluation.on_invalid = {nulls = 'drop', negative_grades = 'keep'}
 evaluation.on_invalid = 'ignore'
-evaluation.replicates = 0; evaluation.quantiles = [50]
+evaluation.replicates = 0
+evaluation.quantiles = [50]
 predictions = {path = 3, fromat = 'csv'}; lables = {}; output = {run_id = 7}; evaluation = {dialect = 'mlib', prune = true}
 evaluation = {metrics = ['rr', 'ndgc@10', 'precision@0'], dialect = 'mlib'}
 gates = {'ndcg@10' = {min = 0.3}}
