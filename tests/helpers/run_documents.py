@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,8 +20,9 @@ class Done(NamedTuple):
 
     @property
     def scene(self):
-        """All that somebody sees of it."""
-        return "\n".join([f"exit code {self.code}", self.out.rstrip(), *(f"stderr: {line}" for line in self.lines)])
+        """All that somebody sees of it, but for what engines that prune lists do not see."""
+        shown = re.sub(r"note   no list reaches .*\n", "", self.out).rstrip()
+        return "\n".join([f"exit code {self.code}", shown, *(f"stderr: {line}" for line in self.lines)])
 
     @property
     def lines(self):
@@ -38,11 +40,11 @@ class Done(NamedTuple):
         return page.read_text(encoding="utf-8")
 
 
-def run_here(main, folder, text, *settings, options=()):
+def run_here(main, folder, text, *settings, options=(), name="job"):
     """Run a job with a configuration, in which FOLDER is the folder, and with settings of the command line."""
-    (folder / "job.toml").write_text(text.replace("FOLDER", str(folder)), encoding="utf-8")
+    (folder / f"{name}.toml").write_text(text.replace("FOLDER", str(folder)), encoding="utf-8")
     words = [word for one in settings for word in ("--set", one.replace("FOLDER", str(folder)))]
-    return called(main, folder, "--config", f"{folder}/job.toml", *words, *options)
+    return called(main, folder, "--config", f"{folder}/{name}.toml", *words, *options)
 
 
 def called(main, folder, *words):

@@ -1,10 +1,10 @@
 """Two attempts at one run: the later one has the run's name, the earlier one stops, and no manifest names tables of both."""
 
 import json
+from functools import partial
 
 import pytest
-from helpers.effort import part_of
-from helpers.run_documents import run_document
+from helpers.run_documents import contents, run_document, run_here
 from pyspark.sql import functions as F
 
 from spark_rankeval.errors import ConfigurationError, SupersededError
@@ -22,20 +22,10 @@ def output(tmp_path):
 
 
 @pytest.fixture
-def elsewhere(tmp_path, monkeypatch):
-    """Storage that is none of the driver's disks, which only Spark can read and write."""
-    return lambda: monkeypatch.setattr(outputs, "on_this_disk", lambda place: tmp_path / "not" / "here")
-
-
-@pytest.fixture
 def attempt(spark, output):
     """Begin an attempt at the run ``day``."""
-    sections = {
-        "predictions": {"path": "p"},
-        "evaluation": {"metrics": "rr"},
-        "output": {"path": str(output), "run_id": "day"},
-    }
-    config = parse_config(sections, EvaluateConfig)
+    told = {"predictions": {"path": "p"}, "evaluation": {"metrics": "rr"}}
+    config = parse_config({**told, "output": {"path": str(output), "run_id": "day"}}, EvaluateConfig)
     return lambda: runs.running(spark, "evaluate", config, {}, EventLog("evaluate"))
 
 
@@ -49,16 +39,13 @@ def finish(run, tables=TABLES):
     run.publish(run.manifest({}, seed=0))
 
 
-def contents(output):
-    return {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
-
-
-@pytest.mark.parametrize(("n_written", "is_here"), part_of([(0, False), (1, True), (2, True)], 2))
+@pytest.mark.parametrize(("n_written", "is_here"), [(0, False), (2, True)])
 def test_the_earlier_attempt_stops_at_its_next_write_and_spoils_nothing(
-    spark, attempt, output, elsewhere, n_written, is_here
+    spark, attempt, output, tmp_path, monkeypatch, n_written, is_here
 ):
     if not is_here:
-        elsewhere()
+        # Storage that is none of the driver's disks, which only Spark can read and write.
+        monkeypatch.setattr(outputs, "on_this_disk", lambda place: tmp_path / "not" / "here")
     began, kept = [], {}
 
     def earlier():
@@ -101,10 +88,8 @@ def test_a_status_that_the_earlier_attempt_writes_too_late_does_not_take_the_nam
         # The earlier one looked before this one claimed the name, and writes that it has failed after.
         began[0].write_status("failed", exit_code=1)
         finish(run)
-    assert (run_document(output, "status")["attempt"], run_document(output, "status")["state"]) == (
-        run.attempt,
-        "succeeded",
-    )
+    status = run_document(output, "status")
+    assert (status["attempt"], status["state"]) == (run.attempt, "succeeded")
     assert run_document(output, "manifests")
 
 
@@ -132,11 +117,8 @@ def test_a_write_that_began_before_the_claim_and_ended_after_it_leaves_no_manife
     with pytest.raises(SupersededError, match="has taken the name"):
         earlier()
     assert not (output / "manifests").exists()
-    assert [run_document(output, "status")[name] for name in ("state", "exit_code", "kind")] == [
-        "failed",
-        5,
-        "superseded",
-    ]
+    status = run_document(output, "status")
+    assert [status[name] for name in ("state", "exit_code", "kind")] == ["failed", 5, "superseded"]
 
 
 def test_what_fails_because_the_other_attempt_replaced_it_is_no_crash(attempt, output):
@@ -166,50 +148,18 @@ def test_a_committer_that_adds_to_a_partition_is_refused_before_a_table_is_touch
     assert contents(output / "per_user") == kept
 
 
-@pytest.fixture
-def start(spark, tmp_path):
-    (tmp_path / "p.csv").write_text("user,item,score\n1,a,0.5\n")
-    (tmp_path / "l.csv").write_text("user,item\n1,a\n")
-    schemas = {"predictions": "user int, item string, score double", "labels": "user int, item string"}
-    sections = [
-        f'{name} = {{ path = "{tmp_path}/{name[0]}.csv", format = "csv", schema = "{schema}" }}'
-        for name, schema in schemas.items()
-    ]
-    output = f'output = {{ path = "{tmp_path}/out", run_id = "day" }}'
-    text = "\n".join([*sections, 'columns.score = "score"', 'evaluation.metrics = "rr"', output])
-    (tmp_path / "job.toml").write_text(text)
-    return lambda *arguments: main(["--config", str(tmp_path / "job.toml"), *arguments])
-
-
-@pytest.mark.night
-def test_the_job_that_loses_its_name_exits_with_5_and_a_sentence(start, tmp_path, capsys, monkeypatch):
-    metrics_table, codes = outputs.metrics_table, []
-
-    def meanwhile(*arguments):
-        monkeypatch.setattr(outputs, "metrics_table", metrics_table)
-        codes.append(start())
-        return metrics_table(*arguments)
-
-    monkeypatch.setattr(outputs, "metrics_table", meanwhile)
-    codes.append(start("--log-format", "json"))
-    assert codes == [0, 5]
-    *_, last = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert (last["event"], last["kind"], last["exit_code"]) == ("failed", "superseded", 5)
-    assert "has taken the name; this attempt" in last["error"]
-    assert run_document(tmp_path / "out", "manifests")["attempt"] == run_document(tmp_path / "out", "status")["attempt"]
-
-
 def test_a_commit_protocol_that_cannot_replace_a_partition_is_refused_before_any_job(
-    start, jobs_of, tmp_path, capsys, monkeypatch
+    spark, jobs_of, tmp_path, monkeypatch
 ):
-    protocol, codes = "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol", []
+    protocol, done = "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol", []
     # The class is in none of the jars that PySpark comes with.
     monkeypatch.setattr(outputs, "setting", lambda session, name, default: protocol)
-    for arguments in ((), ("--dry-run",)):
-        assert jobs_of(lambda arguments=arguments: codes.append(start(*arguments))) == 0
-        reason = (
-            f"this session's spark.sql.sources.commitProtocolClass is {protocol}, which cannot replace one partition"
-        )
-        assert reason in capsys.readouterr().err
-    assert codes == [2, 2]
+    rows = spark.createDataFrame([(1, "a", 0.5)], "user int, item string, score double")
+    rows.createOrReplaceTempView("served")
+    text = "predictions.table = 'served'\nlabels.table = 'served'\ncolumns.score = 'score'\nevaluation.metrics = 'rr'\n"
+    for options in ([], ["--dry-run"]):
+        start = partial(run_here, main, tmp_path, f"{text}output.path = 'FOLDER/out'", options=options)
+        assert jobs_of(lambda start=start: done.append(start())) == 0
+    said = f"this session's spark.sql.sources.commitProtocolClass is {protocol}, which cannot replace one partition"
+    assert [(one.code, said in one.err) for one in done] == [(2, True)] * 2
     assert not (tmp_path / "out").exists()

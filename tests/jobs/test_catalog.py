@@ -5,21 +5,11 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from helpers.run_documents import called, run_here
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval import (
-    Facts,
-    Vectors,
-    all_pairs,
-    audit,
-    compare,
-    compare_groups,
-    evaluate,
-    history,
-    summarise,
-    write_table,
-)
+from spark_rankeval import Facts, Vectors, audit, compare, evaluate, history, summarise, write_table
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.jobs import compare as compare_job
 from spark_rankeval.jobs import trend
@@ -66,50 +56,38 @@ def lake(request, spark, platform, tmp_path_factory):
 
 
 def evaluated(lake, run_id, *options):
-    return main(["--config", f"{lake[0]}/job.toml", "--set", f"output.run_id={run_id}", *options])
+    return called(main, lake[0], "--config", f"{lake[0]}/job.toml", "--set", f"output.run_id={run_id}", *options)
 
 
 @pytest.fixture(scope="module")
 def runs(lake):
     """Two runs whose names a folder would read as a date and a number, the first of them repeated."""
-    codes = [evaluated(lake, run_id) for run_id in ("2026-11-20", "007", "2026-11-20")]
+    codes = [evaluated(lake, run_id).code for run_id in ("2026-11-20", "007", "2026-11-20")]
     assert codes == [0, 0, 0]
     return lake
 
 
-def test_a_repeated_run_leaves_no_second_copy_and_names_stay_text(spark, runs):
-    _, schema, _ = runs
-    counts = {
-        name: sorted(
-            (row["run_id"], row["count"]) for row in spark.table(f"{schema}.{name}").groupBy("run_id").count().collect()
-        )
-        for name in TABLES
-    }
+def test_a_repeated_run_leaves_no_second_copy_and_names_stay_text(spark, runs, platform):
+    folder, schema, _ = runs
     n_rows = {"per_user": 4, "metrics": 2, "quarantine": 1, "gates": 1, "manifests": 1}
-    assert counts == {name: [("007", n), ("2026-11-20", n)] for name, n in n_rows.items()}
+    for name, n in n_rows.items():
+        counts = spark.table(f"{schema}.{name}").groupBy("run_id").count().collect()
+        assert sorted(map(tuple, counts)) == [("007", n), ("2026-11-20", n)]
     means = spark.table(f"{schema}.metrics").where("run_id = '007'").select("asked", "mean").collect()
     assert sorted(map(tuple, means)) == [("map@10", 0.5), ("recall@1", 1 / 3)]
+    # Statuses stay in the folder, and on Sail it is that of the schema.
+    tables = TABLES if platform == "sail" else ()
+    assert sorted(path.name for path in (folder / "out").iterdir()) == sorted([*tables, "status"])
+    for table, name, said in (
+        ("per_user", "n_labels", "count: labels"),
+        ("per_user", "ap_at_10", "map@10: ap("),
+        ("metrics", "n_zero", "how many users have the value 0"),
+    ):
+        rows = spark.sql(f"DESCRIBE TABLE {schema}.{table}").collect()
+        assert {row["col_name"]: row["comment"] for row in rows}[name].startswith(said)
 
 
-def test_statuses_stay_in_the_folder_and_nothing_else_does(runs, platform):
-    folder = runs[0] / "out"
-    # On Sail the output folder is that of the schema.
-    assert sorted(path.name for path in folder.iterdir()) == (
-        ["status"] if platform != "sail" else sorted([*TABLES, "status"])
-    )
-
-
-def test_columns_have_comments(spark, runs):
-    _, schema, _ = runs
-    rows = spark.sql(f"DESCRIBE TABLE {schema}.per_user").collect()
-    comments = {row["col_name"]: row["comment"] for row in rows}
-    assert comments["n_labels"] == "count: labels"
-    assert comments["ap_at_10"].startswith("map@10: ap(")
-    rows = spark.sql(f"DESCRIBE TABLE {schema}.metrics").collect()
-    assert ("n_zero", "how many users have the value 0") in {(row["col_name"], row["comment"]) for row in rows}
-
-
-def test_the_gate_the_trend_and_a_comparison_read_the_catalogue(spark, runs, capsys):
+def test_the_gate_the_trend_and_a_comparison_read_the_catalogue(spark, runs):
     folder, schema, kind = runs
     gates = spark.table(f"{schema}.gates").orderBy("run_id").select("passed", "earlier").collect()
     assert list(map(tuple, gates)) == [(True, "2026-11-20"), (True, "007")]
@@ -118,61 +96,49 @@ def test_the_gate_the_trend_and_a_comparison_read_the_catalogue(spark, runs, cap
     users = rows_of_users(spark, output, "007")
     summary = summarise(users, on_invalid="drop").summary
     assert [(row.metric, row.mean, row.n_undefined) for row in summary] == [("ap@10", 0.5, 1), ("recall@1", 1 / 3, 1)]
-    text = f"""
-        models.new = {{ output = "{folder}/out", catalog = "{schema}", run_id = "2026-11-20" }}
-        models.old = {{ output = "{folder}/out", catalog = "{schema}", run_id = "007" }}
-        comparison.baseline = "old"
-        output = {{ path = "{folder}/out", catalog = "{schema}", run_id = "both" }}
-    """
+    place = f'output = "{folder}/out", catalog = "{schema}", run_id'
+    models = f'models = {{ new = {{ {place} = "2026-11-20" }}, old = {{ {place} = "007" }} }}'
+    text = f'{models}\ncomparison.baseline = "old"\noutput = {{ {place.replace("output", "path", 1)} = "both" }}'
     (folder / "compare.toml").write_text(text)
-    assert compare_job.main(["--config", f"{folder}/compare.toml"]) == 0
+    assert called(compare_job.main, folder, "--config", f"{folder}/compare.toml").code == 0
     rows = spark.table(f"{schema}.comparisons").select("asked", "difference", "run_id").collect()
     assert sorted(map(tuple, rows)) == [("map@10", 0.0, "both"), ("recall@1", 0.0, "both")]
     both = {name: rows_of_users(spark, output, run) for name, run in (("new", "2026-11-20"), ("old", "007"))}
     assert compare(both, baseline="old")["map@10", "new"].difference == 0
-    capsys.readouterr()
-    assert trend.main(["--output", f"{folder}/out", "--catalog", schema, "--metric", "map@10"]) == 0
-    assert "007" in capsys.readouterr().out
+    shown = called(trend.main, folder, "--output", f"{folder}/out", "--catalog", schema, "--metric", "map@10")
+    assert (shown.code, "007" in shown.out) == (0, True)
 
 
-def test_a_run_with_a_new_column_is_refused_before_the_work(spark, runs, capsys):
+def test_a_run_with_a_new_column_is_refused_before_the_work_and_the_advice_helps(spark, runs):
     _, schema, _ = runs
-    assert evaluated(runs, "new", "--set", 'evaluation.metrics=["map@10", "rr"]') == 2
-    line = capsys.readouterr().err.splitlines()[-1]
-    assert f"output.catalog: the table {schema}.per_user lacks rr. To add them, run: " in line
-    assert spark.table(f"{schema}.metrics").where("run_id = 'new'").isEmpty()
-
-
-def test_the_advice_for_a_new_column_helps(spark, runs, capsys):
-    _, schema, _ = runs
-    assert evaluated(runs, "more", "--set", 'evaluation.metrics=["map@10", "ndcg@3"]') == 2
-    advice = capsys.readouterr().err.splitlines()[-1].partition("run: ")[2]
+    new = ("--set", 'evaluation.metrics=["map@10", "ndcg@3"]')
+    done = evaluated(runs, "more", *new)
+    assert done.code == 2
+    assert f"output.catalog: the table {schema}.per_user lacks ndcg_at_3. To add them, run: " in done.lines[-1]
+    assert spark.table(f"{schema}.metrics").where("run_id = 'more'").isEmpty()
+    advice = done.lines[-1].partition("run: ")[2].replace("FOLDER", str(done.folder))
     if advice.startswith("ALTER"):
         spark.sql(advice).collect()
     else:
         # Another session of Sail does not have the table.
         spark.sql(f"DROP TABLE {schema}.per_user").collect()
         exec(advice, {"spark": spark})
-    assert evaluated(runs, "more", "--set", 'evaluation.metrics=["map@10", "ndcg@3"]') == 0
-    rows = (
-        spark.table(f"{schema}.per_user")
-        .orderBy("user", "run_id")
-        .select("run_id", "recall_at_1", "ndcg_at_3")
-        .collect()
-    )
+    assert evaluated(runs, "more", *new).code == 0
+    rows = spark.table(f"{schema}.per_user").orderBy("user", "run_id")
+    rows = rows.select("run_id", "recall_at_1", "ndcg_at_3").collect()
     assert [(row[0], row[1] is None, row[2] is None) for row in rows][:3] == [
         ("007", False, True), ("2026-11-20", False, True), ("more", True, False),
     ]  # fmt: skip
 
 
 @pytest.mark.not_on_sail("foreign formats")
-def test_a_table_that_cannot_replace_one_run_is_refused(spark, lake, capsys):
+def test_a_table_that_cannot_replace_one_run_is_refused(spark, lake):
     _, schema, _ = lake
     spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}_flat LOCATION '{lake[0]}/flat'").collect()
-    spark.table(f"{schema}.metrics").limit(0).write.format("parquet").saveAsTable(f"{schema}_flat.metrics")
-    assert evaluated(lake, "flat", "--set", f"output.catalog={schema}_flat") == 2
-    line = capsys.readouterr().err.splitlines()[-1]
-    assert f"the table {schema}_flat.metrics is partitioned by nothing" in line
+    spark.createDataFrame([("flat",)], "run_id string").write.format("parquet").saveAsTable(f"{schema}_flat.metrics")
+    done = evaluated(lake, "flat", "--set", f"output.catalog={schema}_flat")
+    said = f"the table {schema}_flat.metrics is partitioned by nothing"
+    assert (done.code, said in done.lines[-1]) == (2, True)
     spark.sql(f"DROP SCHEMA {schema}_flat CASCADE").collect()
 
 
@@ -186,9 +152,8 @@ def test_other_programs_read_the_tables(runs):
     else:
         from pyiceberg.table import StaticTable  # the same
 
-        newest = max(
-            (folder / "out/metrics/metadata").glob("*.metadata.json"), key=lambda path: path.stat().st_mtime_ns
-        )
+        files = (folder / "out/metrics/metadata").glob("*.metadata.json")
+        newest = max(files, key=lambda path: path.stat().st_mtime_ns)
         table = StaticTable.from_metadata(str(newest)).scan().to_arrow()
     rows = {(row["run_id"], row["asked"]): row["mean"] for row in table.to_pylist()}
     assert rows["007", "map@10"] == rows["2026-11-20", "map@10"] == 0.5
@@ -220,40 +185,35 @@ def test_what_an_earlier_session_made_is_there(spark, runs):
         write_table(spark.range(1), f"{schema}.metrics")
 
 
-@pytest.mark.sail_alone("its catalogue is as old as the session")
-def test_a_catalogue_without_its_folder_says_what_is_missing(runs, capsys):
-    assert trend.main(["--catalog", runs[1], "--engine", "sail"]) == 2
-    assert "name the output folder of jobs/evaluate.py, too" in capsys.readouterr().err
-    flat = {"output.table_format": "parquet", "output.catalog": f"{runs[1]}_flat", "output.path": f"{runs[0]}/flat"}
-    assert evaluated(runs, "flat", *(word for key, value in flat.items() for word in ("--set", f"{key}={value}"))) == 2
-    assert "a table of format parquet; let it be delta or iceberg" in capsys.readouterr().err
-
-
-@pytest.mark.sail_alone("its schema has its tables in the output folder")
-def test_runs_of_a_catalogue_are_no_runs_of_its_folder(runs, capsys):
-    folder, file = f"{runs[0]}/out", runs[0] / "alone.toml"
-    assert trend.main(["--output", folder, "--engine", "sail"]) == 2
-    message = capsys.readouterr().err
-    assert f"there are no runs in {folder}; --output must be the output folder of jobs/evaluate.py" in message
-    assert message.endswith("; runs in a catalogue need --catalog, too\n")
-    model = f'{{ output = "{folder}", run_id = "007" }}'
-    text = f'models = {{ new = {model}, old = {model} }}\ncomparison.baseline = "old"\noutput.path = "{folder}"'
-    file.write_text(text)
-    assert compare_job.main(["--config", str(file)]) == 2
-    assert "is missing or incomplete; if it is in a catalogue, name that, too" in capsys.readouterr().err
-    file.write_text(text.replace(f'{{ output = "{folder}"', f'{{ catalog = "{runs[1]}"'))
-    assert compare_job.main(["--config", str(file)]) == 2
-    assert "models.new: the catalogue of Sail is as old as the session" in capsys.readouterr().err
-
-
-@pytest.mark.sail_alone("its schema has its tables in the output folder")
-def test_a_run_of_files_leaves_the_tables_of_a_catalogue_alone(spark, runs, capsys):
+@pytest.mark.sail_alone("its catalogue is as old as the session, and its tables are in the output folder")
+def test_a_catalogue_needs_its_folder_and_a_folder_its_catalogue(spark, runs):
     folder, schema, _ = runs
-    (folder / "files.toml").write_text(re.sub(r", catalog = .*", " }", (folder / "job.toml").read_text()))
-    assert main(["--config", f"{folder}/files.toml", "--set", "output.run_id=007"]) == 2
-    assert (
-        f"output.path: {folder}/out/per_user is a table of a catalogue; name output.catalog" in capsys.readouterr().err
+    done = called(trend.main, folder, "--catalog", schema, "--engine", "sail")
+    assert (done.code, "name the output folder of jobs/evaluate.py, too" in done.err) == (2, True)
+    flat = (f"output.catalog={schema}_flat", f"output.path={folder}/flat", "output.table_format=parquet")
+    done = evaluated(runs, "flat", *(word for one in flat for word in ("--set", one)))
+    assert (done.code, "a table of format parquet; let it be delta or iceberg" in done.err) == (2, True)
+    # Runs of a catalogue are no runs of its folder.
+    done = called(trend.main, folder, "--output", f"{folder}/out", "--engine", "sail")
+    assert (done.code, done.err.endswith("; runs in a catalogue need --catalog, too\n")) == (2, True)
+    assert "there are no runs in FOLDER/out; --output must be the output folder of jobs/evaluate.py" in done.err
+    model = 'output = "FOLDER/out", run_id = "007"'
+    models = f"models = {{ new = {{ {model} }}, old = {{ {model} }} }}"
+    text = f'{models}\ncomparison.baseline = "old"\noutput.path = "FOLDER/out"'
+    done = run_here(compare_job.main, folder, text, name="alone")
+    assert (done.code, "is missing or incomplete; if it is in a catalogue, name that, too" in done.err) == (2, True)
+    done = run_here(
+        compare_job.main,
+        folder,
+        text.replace("output =", "catalog =", 1).replace("FOLDER/out", schema, 1),
+        name="alone",
     )
+    assert (done.code, "models.new: the catalogue of Sail is as old as the session" in done.err) == (2, True)
+    # A run of files leaves the tables of a catalogue alone.
+    files = re.sub(r", catalog = .*", " }", (folder / "job.toml").read_text())
+    done = run_here(main, folder, files, "output.run_id=007", name="alone")
+    said = "output.path: FOLDER/out/per_user is a table of a catalogue; name output.catalog"
+    assert (done.code, said in done.err) == (2, True)
     assert CatalogTable(spark, f"{schema}.per_user").has_run("007")
 
 
@@ -286,22 +246,17 @@ def test_no_digit_changes_in_a_table(spark, runs):
     assert written["run3"] is None or written["run3"] != written["run3"]
 
 
-def test_a_user_named_as_the_run_is_refused(spark, runs):
+def test_other_tables_and_columns_of_the_runs_name_are_refused(spark, runs):
     with pytest.raises(InputError, match="the rows have a column 'RUN_ID' already"):
         write_table(spark.createDataFrame([], "RUN_ID string"), f"{runs[1]}.users", run_id="a")
-
-
-def test_a_table_of_others_is_no_table_of_runs(spark, runs):
     write_table(spark.createDataFrame([(1,)], "x int"), f"{runs[1]}.others")
     with pytest.raises(OptionError, match="others lacks the column run_id, which tables of runs have"):
         write_table(spark.createDataFrame([(1,)], "x int"), f"{runs[1]}.others", run_id="a")
 
 
-def test_queries_of_trec_are_those_of_users_without_a_value(runs, capsys):
-    code = evaluated(runs, "007", "--set", "output.printed=trec_queries")
-    said = capsys.readouterr()
-    assert (code, said.err) == (0, said.err)
-    assert "map" in said.out
+def test_queries_of_trec_are_those_of_users_without_a_value(runs):
+    done = evaluated(runs, "007", "--set", "output.printed=trec_queries")
+    assert (done.code, "map" in done.out) == (0, True)
 
 
 @pytest.fixture(scope="module")
@@ -310,13 +265,7 @@ def returned(spark):
     users = [(user, "AB"[user % 2], user % 3 / 2) for user in range(12)]
     values = spark.createDataFrame(users, "user int, country string, rr double")
     log = spark.createDataFrame([(1, "a"), (2, "b")], "user int, item string")
-    return {
-        "comparisons": compare({"new": values, "old": values}, "old", user="user"),
-        "all_pairs": all_pairs({"new": values, "old": values}, user="user"),
-        "group_comparisons": compare_groups(values, "A", group="country", user="user"),
-        "gaps": summarise(values, user="user", by="country").gaps("country"),
-        "audit": audit(log, log),
-    }
+    return {"comparisons": compare({"new": values, "old": values}, "old", user="user"), "audit": audit(log, log)}
 
 
 def values_of(frame):
@@ -328,7 +277,7 @@ def values_of(frame):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", ["comparisons", "all_pairs", "group_comparisons", "gaps", "audit"])
+@pytest.mark.parametrize("kind", ["comparisons", "audit"])
 def test_what_calls_return_is_a_table_of_runs(spark, returned, lake, kind):
     name, rows = f"{lake[1]}.rows_of_{kind}", returned[kind].to_spark()
     schema = rows.withColumn("time", F.current_timestamp()).schema
@@ -354,21 +303,20 @@ def test_a_history_is_replaced_as_a_whole(runs):
 
 
 def test_any_name_of_a_column_and_short_integers_are_written(spark, lake):
-    kinds = {
-        "userId": T.ShortType(), "{item}": T.StringType(), "ap.10": T.DoubleType(), "É": T.ArrayType(T.DoubleType()), "a`b": T.ByteType(),
-    }  # fmt: skip
+    kinds = {"userId": T.ShortType(), "{item}": T.StringType(), "ap.10": T.DoubleType(), "a`b": T.ByteType()}
+    kinds["É"] = T.ArrayType(T.DoubleType())
     schema = T.StructType([T.StructField(*each) for each in kinds.items()])
-    rows = spark.createDataFrame([(1, "x", 0.5, [1.0], 7)], schema)
+    rows = spark.createDataFrame([(1, "x", 0.5, 7, [1.0])], schema)
     table = CatalogTable(spark, f"{lake[1]}.odd_names", format=lake[2] or None)
     for run in ("a", "b", "a"):
         table.prepare(rows.schema).replace_run(rows, run)
     assert sorted(map(tuple, table.rows().select(*map(column, kinds), "run_id").collect())) == [
-        (1, "x", 0.5, [1.0], 7, "a"), (1, "x", 0.5, [1.0], 7, "b"),
-    ]  # fmt: skip
+        (1, "x", 0.5, 7, [1.0], run) for run in ("a", "b")
+    ]
     whole = CatalogTable(spark, f"{lake[1]}.whole_odd_names", format=lake[2] or None)
     for _ in range(2):
         whole.write_whole(rows, whole.stored())
-    assert list(map(tuple, whole.rows().collect())) == [(1, "x", 0.5, [1.0], 7)]
+    assert list(map(tuple, whole.rows().collect())) == [(1, "x", 0.5, 7, [1.0])]
 
 
 def test_case_makes_no_other_column(spark, lake):
