@@ -1,71 +1,15 @@
-"""The benchmark runs, at a size that says nothing about speed."""
-
-import json
+"""The tables that the benchmark measures with, and what it says of its figures; `make benchmark-check` runs it."""
 
 import pandas as pd
 import pytest
-from helpers.effort import FULL_LENGTH
 
 from benchmarks.counted import compare, counted
-from benchmarks.feature_works import BEYOND_ACCURACY
 from benchmarks.measuring import RATIOS
 from benchmarks.on_sail import ON_SAIL
 from benchmarks.runs import MEASUREMENTS
 from benchmarks.tables import Shape, make_tables
 from benchmarks.targets import FLAGSHIP, against_published
 from benchmarks.works import WORDS
-from spark_rankeval.metrics import parse_metric
-
-
-@pytest.fixture
-def run(run_job, tmp_path):
-    """The benchmark measures beside Spark's own evaluator, so in a classic session of its own, wherever these tests run."""
-    return lambda *arguments: run_job("benchmark.py", *arguments, cwd=tmp_path)
-
-
-@pytest.mark.not_on_sail("jvm")
-@pytest.mark.night
-def test_it_times_works_and_says_by_what_they_are_divided(run, tmp_path):
-    file = tmp_path / "figures.json"
-    works = (
-        "shuffle,smallest,many,per-user,spark,arrays,arrays-spark,all-lists"
-        if FULL_LENGTH
-        else "shuffle,many,all-lists"
-    )
-    shape = ("--users", "300", "--predictions", "20", "--pattern", "logs")
-    done = run(*shape, "--rounds", "2", "--warm-up", "0", "--only", works, "--json", str(file))
-    assert done.returncode == 0, done.stderr[-2000:]
-    report = json.loads(file.read_text())
-    assert list(report["best_seconds"]) == works.split(",")
-    best = report["best_seconds"]
-    ratio = report["ratios"]["many / shuffle"]
-    assert ratio["value"] == pytest.approx(best["many"] / best["shuffle"], rel=1e-6)
-    of_rounds = [
-        many / shuffle for many, shuffle in zip(*(report["seconds"][name] for name in ("many", "shuffle")), strict=True)
-    ]
-    assert [ratio["lowest"], ratio["highest"]] == pytest.approx([min(of_rounds), max(of_rounds)])
-    assert report["setting"]["shape"]["users"] == 300
-    assert report["worker_megabytes"] > 30
-    assert "300 users x 20 predictions (equal), 10 labels (logs), long ids" in done.stdout
-    assert "evaluate, 30 values" in done.stdout
-    # Values of all lists are counted once more, from many partitions.
-    assert set(report["counted_by_pandas"]) == {str(parse_metric(metric)) for metric in BEYOND_ACCURACY["all-lists"]}
-    assert "as pandas counts them" in done.stdout
-
-
-@pytest.mark.not_on_sail("jvm")
-@pytest.mark.night  # `make benchmark-check` runs these works and looks at the same.
-def test_one_long_tie_takes_a_second_pass_and_files_of_trec_give_what_parquet_gives(run, tmp_path):
-    file = tmp_path / "figures.json"
-    works = "no-tie,one-tie,trec-parquet,trec,sliced,item-groups,ml-evaluate,pyspark-ml"
-    # Tables above a megabyte, with lists that are pruned.
-    shape = ("--users", "4000", "--scores", "pairs")
-    done = run(*shape, "--rounds", "1", "--warm-up", "0", "--only", works, "--json", str(file))
-    assert done.returncode == 0, done.stderr[-2000:]
-    report = json.loads(file.read_text())
-    assert report["second_pass"]
-    assert 0 < report["trec_value"] < 1
-    assert all(sentence in done.stdout for sentence in report["second_pass"])
 
 
 def test_logs_have_labels_of_unequal_number_and_users_in_all_files(tmp_path):
@@ -88,27 +32,24 @@ def test_logs_have_labels_of_unequal_number_and_users_in_all_files(tmp_path):
         make_tables(Shape(users=200, items=30, pattern="logs"), tmp_path)
 
 
+def predictions_of(folder, **shape):
+    make_tables(Shape(**shape), folder, arrays=False)
+    return pd.read_parquet(folder / "predictions")
+
+
 @pytest.mark.parametrize(("ids", "lengths"), [("uuid", {36}), ("string", {16}), ("words", None)])
 def test_ids_that_are_texts_are_as_many_as_numbers(tmp_path, ids, lengths):
     for name in ("long", ids):
         (tmp_path / name).mkdir()
-        make_tables(Shape(users=30, ids=name), tmp_path / name, arrays=False)
-    numbers, texts = (pd.read_parquet(tmp_path / name / "predictions")["item"] for name in ("long", ids))
+    numbers, texts = (predictions_of(tmp_path / name, users=30, ids=name)["item"] for name in ("long", ids))
     assert numbers.nunique() == texts.nunique() == len(set(zip(numbers, texts, strict=True)))
     met = set(texts.str.len())
     assert met == lengths if lengths else len(met) > 10
 
 
-def test_an_item_stands_in_a_list_once_even_if_there_are_few_items(tmp_path):
-    make_tables(Shape(users=200, items=1000), tmp_path, arrays=False)
-    predictions = pd.read_parquet(tmp_path / "predictions")
-    assert len(predictions) == len(predictions.drop_duplicates(["user", "item"])) == 200 * 50
-
-
-def test_scores_in_pairs_tie_at_most_twice(tmp_path):
-    make_tables(Shape(users=30, scores="pairs"), tmp_path, arrays=False)
-    predictions = pd.read_parquet(tmp_path / "predictions")
-    assert predictions["score"].nunique() == 40
+def test_an_item_stands_in_a_list_once_and_scores_in_pairs_tie_at_most_twice(tmp_path):
+    predictions = predictions_of(tmp_path, users=200, items=1000, scores="pairs")
+    assert len(predictions) == len(predictions.drop_duplicates(["user", "item"]))
     assert predictions.groupby(["user", "score"]).size().max() == 2
 
 
@@ -138,17 +79,6 @@ def test_a_value_that_pandas_counts_otherwise_is_told():
     compare(expected, expected)
     with pytest.raises(ValueError, match="gini@10: evaluate gives 2"):
         compare(expected | {"gini@10": 2.0}, expected)
-
-
-def test_a_check_of_some_runs_keeps_the_others(run, tmp_path):
-    file = tmp_path / "figures.json"
-    file.write_text('{"1m": {"best_seconds": {}}}')
-    done = run("--check", "--runs", "kernel", "--json", str(file))
-    report = json.loads(file.read_text())
-    assert set(report) == {"1m", "kernel"}
-    assert all(1 < value < 10_000 for value in report["kernel"].values())
-    assert done.returncode == ("MISSED" in done.stdout)
-    assert "not run" in done.stdout
 
 
 @pytest.mark.parametrize(("option", "value"), [("--runs", "long,fast"), ("--only", "many,fast")])

@@ -1,17 +1,16 @@
-import json
+"""The quick start, run once as a newcomer does, and what its parts do; the examples of the jobs go on with its tables."""
+
 import math
 import re
 import statistics
 
 import pytest
 from helpers.documented import ROOT, differences_of, examples_of, goes_on_with_the_quickstart
-from helpers.effort import FULL_LENGTH
+from helpers.run_documents import called, run_document
 
 import spark_rankeval
 from spark_rankeval import compare, summarise
 from spark_rankeval.errors import ConfigurationError
-from spark_rankeval.jobs.config import load_config
-from spark_rankeval.jobs.evaluate import EvaluateConfig
 
 
 @pytest.fixture
@@ -19,92 +18,67 @@ def models(platform):
     return ["item_to_item" if platform == "sail" else "als", "popularity", "random"]
 
 
-def test_runs_without_an_argument_and_prints_a_table_for_each_model(quickstart_run, quickstart, models, platform):
+@pytest.fixture
+def table(spark, quickstart_run):
+    """Reads a table that the quick start has written."""
+    return lambda name: spark.read.parquet(str(quickstart_run[0] / "output/quickstart" / name))
+
+
+def test_runs_without_an_argument_and_prints_a_table_for_each_model(
+    quickstart_run, quickstart, table, models, platform
+):
     _, done = quickstart_run
     assert done.returncode == 0
-    source = quickstart.SAMPLE.name if quickstart.SAMPLE.exists() else "a generator"
+    is_sample = quickstart.SAMPLE.exists()
+    source = quickstart.SAMPLE.name if is_sample else "a generator"
+    steps = [(f"training {model} and recommending 20 movies to each user", f"evaluating {model}") for model in models]
     assert [line.removesuffix(" ...") for line in done.stderr.splitlines()] == [
         "starting Sail, which needs no Java" if platform == "sail" else "starting Spark",
         f"splitting the ratings of {source}",
-        f"training {models[0]} and recommending 20 movies to each user",
-        f"evaluating {models[0]}",
-        "training popularity and recommending 20 movies to each user",
-        "evaluating popularity",
-        "training random and recommending 20 movies to each user",
-        "evaluating random",
+        *(line for step in steps for line in step),
         "comparing the models",
     ]
     assert done.stdout.startswith("run on Sail 0.7." if platform == "sail" else "run on Spark ")
-    ratings = (
-        "1,501 ratings of 100 movies by 30 users"
-        if quickstart.SAMPLE.exists()
-        else "1,555 ratings of 100 movies by 60 users"
-    )
+    ratings = "1,501 ratings of 100 movies by 30 users" if is_sample else "1,555 ratings of 100 movies by 60 users"
     assert f"{ratings}, from {source}" in done.stdout
     for model in models:
-        assert f"model '{model}', dialect 'standard'" in done.stdout
-    for metric in quickstart.METRICS:
-        assert len(re.findall(rf"^{re.escape(metric)} +[0-9.]+ ", done.stdout, re.MULTILINE)) == len(models)
-
-
-def test_ends_with_a_sentence_for_each_verdict(spark, quickstart_run, quickstart, models, platform):
-    folder, done = quickstart_run
-    *_, verdicts, written = done.stdout.strip().split("\n\n")
-    stored = {model: spark.read.parquet(str(folder / "output/quickstart" / f"per_user_{model}")) for model in models}
-    comparison = compare(stored, "popularity")
-    asked = [(metric, model) for metric in quickstart.HEADLINES for model in (models[0], "random")]
-    assert verdicts.splitlines() == [comparison[key].sentence for key in asked]
-    # A newcomer sees both: what so few users leave undecided, and what they decide.
-    first = "better" if platform == "sail" else "undecided"
-    assert [comparison[key].verdict for key in asked] == [first, "undecided", "better", "better"]
-    verdict, row = verdicts.splitlines()[0], comparison[asked[0]]
-    figures = r"95% interval for 16 comparisons ([+-][^\s%]+)%? to ([+-][^\s%]+)%?, p [=<] ([0-9.]+)\)\.$"
-    low, high, p = map(float, re.search(figures, verdict).groups())
-    assert low < (100 * row.relative_lift if " →" in verdict else row.difference) < high
-    best, popularity = (
-        {r["user"]: r["ndcg_at_10"] for r in stored[model].collect() if not math.isnan(r["ndcg_at_10"])}
-        for model in models[:2]
-    )
-    mean = statistics.fmean(best[user] - popularity[user] for user in best.keys() & popularity.keys())
-    assert row.difference == pytest.approx(mean, rel=1e-3)
-    assert p == pytest.approx(row.p, abs=1e-4)
-    assert verdict.startswith("item_to_item is better" if platform == "sail" else "Whether als is better")
-    assert written.startswith("written to ")
-    for metric in quickstart.METRICS:
-        assert re.search(rf"^{re.escape(metric)} +{models[0]} ", done.stdout, re.MULTILINE)
-
-
-def test_the_stored_tables_give_the_printed_means(spark, quickstart_run, quickstart, models):
-    folder, done = quickstart_run
-    for model in models:
-        printed = done.stdout.partition(f"model '{model}'")[2]
-        result = summarise(spark.read.parquet(str(folder / "output/quickstart" / f"per_user_{model}")))
+        printed = done.stdout.partition(f"model '{model}', dialect 'standard'")[2]
+        result = summarise(table(f"per_user_{model}"))
         assert [row.metric for row in result.summary] == quickstart.METRICS
         for metric in quickstart.METRICS:
             mean = re.search(rf"^{re.escape(metric)} +(\S+)", printed, re.MULTILINE)[1]
             assert f"{result[metric]:.4f}" == mean
 
 
-def test_labels_are_held_out_of_training(spark, quickstart_run, quickstart):
-    folder = quickstart_run[0] / "output/quickstart"
-    ratings = spark.read.parquet(str(folder / "ratings"))
-    labels = spark.read.parquet(str(folder / "labels"))
-    all_of, held = (dict(table.groupBy("user").count().collect()) for table in (ratings, labels))
-    assert len(all_of) == (30 if quickstart.SAMPLE.exists() else 60)
-    assert held == {user: max(1, count // 5) for user, count in all_of.items()}
-    assert labels.join(ratings.where("not held_out"), ["user", "item"]).isEmpty()
+def test_ends_with_a_sentence_for_each_verdict(quickstart_run, quickstart, table, models, platform):
+    *_, verdicts, written = quickstart_run[1].stdout.strip().split("\n\n")
+    stored = {model: table(f"per_user_{model}") for model in models}
+    comparison = compare(stored, "popularity")
+    asked = [(metric, model) for metric in quickstart.HEADLINES for model in (models[0], "random")]
+    assert verdicts.splitlines() == [comparison[key].sentence for key in asked]
+    # A newcomer sees both: what so few users leave undecided, and what they decide.
+    first = "better" if platform == "sail" else "undecided"
+    assert [comparison[key].verdict for key in asked] == [first, "undecided", "better", "better"]
+    best, popularity = (
+        {row["user"]: row["ndcg_at_10"] for row in stored[model].collect() if not math.isnan(row["ndcg_at_10"])}
+        for model in models[:2]
+    )
+    mean = statistics.fmean(best[user] - popularity[user] for user in best.keys() & popularity.keys())
+    assert comparison[asked[0]].difference == pytest.approx(mean, rel=1e-3)
+    assert written.startswith("written to ")
 
 
-def test_everyone_gets_as_many_unseen_movies(spark, quickstart_run, quickstart, models):
-    folder = quickstart_run[0] / "output/quickstart"
-    ratings = spark.read.parquet(str(folder / "ratings"))
-    training, n_users = ratings.where("not held_out"), ratings.select("user").distinct().count()
+def test_labels_are_held_out_and_everyone_gets_as_many_unseen_movies(quickstart, table, models):
+    ratings, labels = table("ratings"), table("labels")
+    counts = dict(ratings.groupBy("user").count().collect())
+    assert len(counts) == (30 if quickstart.SAMPLE.exists() else 60)
+    assert dict(labels.groupBy("user").count().collect()) == {user: max(1, n // 5) for user, n in counts.items()}
+    training = ratings.where("not held_out")
+    for rows in (labels, *map(table, models)):
+        assert rows.join(training, ["user", "item"]).isEmpty()
     for model in models:
-        predictions = spark.read.parquet(str(folder / model))
-        assert predictions.join(training, ["user", "item"]).isEmpty()
-        counts = predictions.groupBy("user").count().collect()
-        assert {row["count"] for row in counts} == {quickstart.RECOMMENDED}
-        assert len(counts) == n_users
+        recommended = dict(table(model).groupBy("user").count().collect())
+        assert recommended == dict.fromkeys(counts, quickstart.RECOMMENDED)
 
 
 def held_out(quickstart, ratings, share=0.2, seed=1):
@@ -152,9 +126,8 @@ def test_random_does_not_follow_how_labels_were_held_out(spark, quickstart):
 
 def test_items_in_common_recommend_what_similar_users_rated(spark, quickstart):
     # Items 10 and 20 share users 1 and 2, of 3 and 2; 20 and 30 share user 2, of 2 and 1; 10 and 30 share user 2, of 3 and 1.
-    training = spark.createDataFrame(
-        [(1, 10), (2, 10), (3, 10), (1, 20), (2, 20), (2, 30), (4, 40)], "user int, item int"
-    )
+    pairs = [(1, 10), (2, 10), (3, 10), (1, 20), (2, 20), (2, 30), (4, 40)]
+    training = spark.createDataFrame(pairs, "user int, item int")
     rows = quickstart.recommend_by_items_in_common(training, 2).orderBy("user", "rank").collect()
     cosine = {(10, 20): 2 / math.sqrt(6), (20, 30): 1 / math.sqrt(2), (10, 30): 1 / math.sqrt(3)}
     millionths = {pair: round(1e6 * value) for pair, value in cosine.items()}
@@ -191,59 +164,36 @@ def test_reads_the_forms_of_movielens(spark, quickstart, tmp_path, name, text):
     assert [tuple(row) for row in rows] == [(1, 31, 2.5, 9), (1, 32, 3.0, 7)]
 
 
-@pytest.mark.parametrize("text", ["", "user,film,stars\n1,2,3\n", "1::2\n"])
-def test_other_files_are_refused(spark, quickstart, tmp_path, text):
+def test_other_files_and_none_are_refused(spark, quickstart, tmp_path):
     file = tmp_path / "other.csv"
-    file.write_text(text)
-    with pytest.raises(ConfigurationError, match="must have user, movie, rating and timestamp"):
-        quickstart.read_ratings(spark, str(file))
+    for text in ("", "user,film,stars\n1,2,3\n", "1::2\n"):
+        file.write_text(text)
+        with pytest.raises(ConfigurationError, match="must have user, movie, rating and timestamp"):
+            quickstart.read_ratings(spark, str(file))
+    done = called(quickstart.main, tmp_path, "--ratings", "nowhere.csv")
+    assert (done.code, done.err) == (2, "quickstart: wrong config: --ratings: there is no file nowhere.csv\n")
 
 
-def test_a_missing_file_is_one_line(quickstart, spark, capsys):
-    assert quickstart.main(["--ratings", "nowhere.csv"]) == 2
-    assert capsys.readouterr().err == "quickstart: wrong config: --ratings: there is no file nowhere.csv\n"
-
-
-# --- the example of each job, as users start it
+# --- what goes on with its tables
 
 
 @pytest.mark.not_on_sail("tuned_als")
 @pytest.mark.night
-def test_the_example_evaluates_what_the_quick_start_wrote_and_is_a_history(
-    spark, quickstart_run, run_job, example_config
-):
+def test_the_examples_of_the_jobs_go_on_with_its_tables(spark, quickstart_run, run_job, example_config):
     folder, quickstart_done = quickstart_run
     done = run_job("evaluate.py", "--config", example_config, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     table = done.stdout.partition("\n\nrun ")[0]
     assert table.startswith("model 'als', dialect 'standard'\nmetric ")
     assert table in quickstart_done.stdout
-    output = folder / "output/evaluation"
-    (file,) = (output / "manifests").glob("run_id=*/*.txt")
-    said = json.loads(file.read_text(), parse_constant=pytest.fail)
+    said = run_document(folder / "output/evaluation")
     result = summarise(spark.read.parquet(said["outputs"]["per_user"].replace("output", str(folder / "output"), 1)))
-    metrics = spark.read.parquet(str(output / "metrics")).collect()
-    assert [row.metric for row in metrics] == list(load_config(str(example_config), EvaluateConfig).evaluation.metrics)
+    metrics = spark.read.parquet(str(folder / "output/evaluation/metrics")).collect()
     assert {row.metric: row.mean for row in metrics} == {row.metric: row.mean for row in result.summary}
-    assert {row.run_id for row in metrics} == {said["run_id"]}
     assert said["data_quality"] == result.to_dict()["data_quality"]
-    assert said["versions"]["spark"] == spark.version
     assert set(said["inputs"]) == {"predictions", "labels", "training"}
-    if not FULL_LENGTH:
-        return
-    # With the options that a JVM has by itself.
-    shown = run_job(
-        "trend.py", "--output", "output/evaluation", "--metric", "ndcg@10", cwd=folder, SPARK_SUBMIT_OPTS=""
-    )
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert shown.stdout.startswith("ndcg@10\n")
-    assert said["run_id"] in shown.stdout
-
-
-@pytest.mark.not_on_sail("tuned_als")
-@pytest.mark.night  # test_compare_job.py compares by day, and the test above runs an example from a shell.
-def test_the_example_compares_what_the_quick_start_wrote(quickstart_run, run_job, example_config):
-    folder, quickstart_done = quickstart_run
+    shown = run_job("trend.py", "--output", "output/evaluation", "--metric", "ndcg@10", cwd=folder)
+    assert (shown.returncode, shown.stderr, said["run_id"] in shown.stdout) == (0, "", True)
     done = run_job("compare.py", "--config", example_config.with_name("compare.toml"), cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     *_, sentences, _ = quickstart_done.stdout.strip().split("\n\n")
@@ -251,18 +201,16 @@ def test_the_example_compares_what_the_quick_start_wrote(quickstart_run, run_job
 
 
 @pytest.mark.not_on_sail("tuned_als")
+@pytest.mark.night
 def test_what_the_page_of_comparisons_makes_of_its_tables(spark, quickstart_run, monkeypatch):
-    examples = [
-        example for example in examples_of(ROOT / "docs" / "compare.md") if goes_on_with_the_quickstart(example)
-    ]
-    assert len(examples) == 3
-    folder = quickstart_run[0]
     monkeypatch.setenv("COLUMNS", "110")
     names = {name: getattr(spark_rankeval, name) for name in spark_rankeval.__all__} | {"spark": spark}
-    first, *others = (
-        example._replace(code=example.code.replace("output/", f"{folder}/output/")) for example in examples
-    )
-    found = differences_of([first], names)
-    assert not found, "".join(map(str, found[0]))
-    for example in others:
+    examples = [
+        example._replace(code=example.code.replace("output/", f"{quickstart_run[0]}/output/"))
+        for example in examples_of(ROOT / "docs" / "compare.md")
+        if goes_on_with_the_quickstart(example)
+    ]
+    assert len(examples) == 3
+    assert differences_of(examples[:1], names) == []
+    for example in examples[1:]:
         example.run(names)
