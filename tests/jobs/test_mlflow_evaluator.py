@@ -102,38 +102,27 @@ def test_a_table_of_which_mlflow_hands_over_10_000_rows_is_refused_with_the_line
         evaluated(mlflow, rows, {"metrics": "rr"})
 
 
-@pytest.mark.parametrize(("config", "said"), [
-    ({"metric": "rr"}, r"no option 'metric'; did you mean 'metrics'\? available: labels, metrics, user"),
-    ({"metrics": "rr", "scor": "score"}, r"no option 'scor'; did you mean 'score'"),
-    ({"labels": "db.labels"}, "needs metrics, as in"),
-    ({"metrics": "rr", "model": "model"}, "no 'model': data is the predictions of one model"),
+@pytest.mark.parametrize(("config", "others", "said"), [
+    ({"metric": "rr"}, {}, r"no option 'metric'; did you mean 'metrics'\? available: labels, metrics, user"),
+    ({"metrics": "rr", "scor": "score"}, {}, r"no option 'scor'; did you mean 'score'"),
+    ({"labels": "db.labels"}, {}, "needs metrics, as in"),
+    ({"metrics": "rr", "model": "model"}, {}, "no 'model': data is the predictions of one model"),
+    # What only other evaluators take.
+    *(({"metrics": "rr"}, {unused: [1]}, f"takes no {unused}; leave it out")
+      for unused in ("model", "extra_metrics", "custom_artifacts")),
+    # A report needs its packages before anything is evaluated.
+    ({"metrics": "rr"}, {}, r"without one, write evaluator_config=\{'report': False, …\}"),
 ])  # fmt: skip
-def test_a_wrong_configuration_is_refused(config, said):
-    with pytest.raises(OptionError, match=said):
-        TableEvaluator().evaluate(model_type="ranking", dataset=None, run_id="r", evaluator_config=config)
-
-
-@pytest.mark.parametrize("unused", ["model", "extra_metrics", "custom_artifacts"])
-def test_what_only_other_evaluators_take_is_refused(unused):
-    with pytest.raises(OptionError, match=f"takes no {unused}; leave it out"):
-        TableEvaluator().evaluate(
-            model_type="ranking", dataset=None, run_id="r", evaluator_config={"metrics": "rr"}, **{unused: [1]}
-        )
-
-
-def test_a_report_needs_its_packages_before_anything_is_evaluated(monkeypatch):
+def test_a_wrong_configuration_is_refused(monkeypatch, config, others, said):
     monkeypatch.setattr("spark_rankeval.checks.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"without one, write evaluator_config=\{'report': False, …\}"):
-        TableEvaluator().evaluate(model_type="ranking", dataset=None, run_id="r", evaluator_config={"metrics": "rr"})
+    with pytest.raises((OptionError, MissingExtraError), match=said):
+        TableEvaluator().evaluate(model_type="ranking", dataset=None, run_id="r", evaluator_config=config, **others)
 
 
 def test_it_is_an_evaluator_of_rankings_alone():
     models = ("ranking", "retriever", None)
-    assert [TableEvaluator.can_evaluate(model_type=kind, evaluator_config={}) for kind in models] == [
-        True,
-        False,
-        False,
-    ]
+    can = [TableEvaluator.can_evaluate(model_type=kind, evaluator_config={}) for kind in models]
+    assert can == [True, False, False]
 
 
 def test_the_digest_is_one_of_all_rows_and_columns_in_any_order(mlflow, spark):
@@ -142,17 +131,10 @@ def test_the_digest_is_one_of_all_rows_and_columns_in_any_order(mlflow, spark):
 
     first = digest("(1, 'a', array(1.0D)), (2, 'b', null) AS t(user, item, vector)")
     assert first == digest("('b', null, 2), ('a', array(1.0D), 1) AS t(item, vector, user)")
-    others = [
-        "(1, 'a', array(1.0D)), (2, 'b', array(1.0D))",
-        "(1, 'a', array(1.0D))",
-        "(1, 'a', array(1.0D)), (2, 'c', null)",
-    ]
-    digests = {digest(f"{rows} AS t(user, item, vector)") for rows in others}
-    assert len({first, *digests}) == 4
-    assert {len(each) for each in digests} == {32}
-
-
-def test_maps_have_no_digest(mlflow, spark):
+    others = [digest(f"(1, 'a', array(1.0D)){more} AS t(user, item, vector)")
+              for more in ("", ", (2, 'b', array(1.0D))", ", (2, 'c', null)")]  # fmt: skip
+    assert len({first, *others}) == 4
+    assert {len(each) for each in others} == {32}
     with pytest.raises(InputError, match="column 'facts' has maps, which have no hash; select the columns to evaluate"):
         ranking_dataset(spark.sql("SELECT 1 AS user, map('a', 1) AS facts"))
 

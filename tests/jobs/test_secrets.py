@@ -31,14 +31,13 @@ from spark_rankeval.report.contents import manifest_tables
 
 SETTINGS = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["ndcg@10"]}, "output": {"path": "out"}}
 
-# Parts of configurations, with the secret in each.
-OPTIONS = dict.fromkeys(
-    ("password", "dbPassword", "fs.s3a.secret.key", "fs.azure.account.key.shop", "cred", "pat", "user_pwd", "x"),
-    "hunter2",
-)
-HEADERS = {
-    "fs.header": "X-Amz-Security-Token: hunter2",
-    "fs.jaas": 'Login required username="u" password="hunter2";',
+NAMES = ("password", "dbPassword", "fs.s3a.secret.key", "fs.azure.account.key.shop", "cred", "pat", "user_pwd", "x")
+# Texts and values of options, with the secret in each.
+OPTIONS = {
+    **dict.fromkeys(NAMES, ("hunter2", "hunter2")),
+    "fs.header": ("X-Amz-Security-Token: hunter2", "hunter2"),
+    "fs.jaas": ('Login required username="u" password="hunter2";', "hunter2"),
+    "fs.auth": ("Authorization: Bearer hunter2", "Authorization: Bearer hunter2"),
 }
 TEXTS = {
     "s3a://AKIA:hunter2@bucket/t": "hunter2",
@@ -54,26 +53,23 @@ TEXTS = {
 JDBC = {
     "jdbc:mysql://shop:hunter2@db:3306/shop": "hunter2",
     "jdbc:postgresql://db/shop?user=u&password=hunter2": "hunter2",
-    # Parts of these are not known to be passwords.
-    **{
-        url: url
-        for url in (
-            "jdbc:oracle:thin:scott/hunter2@db:1521/shop",
-            "jdbc:sqlserver://db;user=sa;password=correct hunt er2;encrypt=true",
-            "jdbc:databricks://host:443;AuthMech=3;UID=token;PWD=hunter2",
-            "jdbc:teradata://db/USER=u,PASSWORD=hunter2,DATABASE=d",
-        )
-    },
 }
-PREDICTIONS = [
-    *(({"path": "p", "options": {name: value}}, "hunter2") for name, value in (OPTIONS | HEADERS).items()),
-    ({"path": "p", "options": {"fs.auth": "Authorization: Bearer hunter2"}}, "Authorization: Bearer hunter2"),
-    *(({"path": text}, secret) for text, secret in TEXTS.items()),
-    *(({"format": "jdbc", "options": {"url": url, "dbtable": "t"}}, secret) for url, secret in JDBC.items()),
-    ({"path": ["s3a://bucket/t", "s3a://AKIA:hunter2@bucket/u"]}, "hunter2"),
-]
+# Parts of these are not known to be passwords.
+WHOLE = (
+    "jdbc:oracle:thin:scott/hunter2@db:1521/shop",
+    "jdbc:sqlserver://db;user=sa;password=correct hunt er2;encrypt=true",
+    "jdbc:databricks://host:443;AuthMech=3;UID=token;PWD=hunter2",
+    "jdbc:teradata://db/USER=u,PASSWORD=hunter2,DATABASE=d",
+)
+# Parts of configurations, with the secret in each.
 CASES = [
-    *(({"predictions": settings}, secret) for settings, secret in PREDICTIONS),
+    *(({"predictions": {"path": "p", "options": {name: value}}}, secret) for name, (value, secret) in OPTIONS.items()),
+    *(({"predictions": {"path": text}}, secret) for text, secret in TEXTS.items()),
+    *(
+        ({"predictions": {"format": "jdbc", "options": {"url": url, "dbtable": "t"}}}, secret)
+        for url, secret in (*JDBC.items(), *((url, url) for url in WHOLE))
+    ),
+    ({"predictions": {"path": ["s3a://bucket/t", "s3a://AKIA:hunter2@bucket/u"]}}, "hunter2"),
     *(({"output": {"path": text, "run_id": "day"}}, secret) for text, secret in TEXTS.items()),
     ({"mlflow": {"tracking_uri": "https://u:hunter2@mlflow:5000"}}, "hunter2"),
 ]
@@ -142,69 +138,51 @@ def test_no_output_has_a_secret(settings, secret, mlflow_client, capsys):
     assert HIDDEN in json.dumps(manifest)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "abfss://data@account.dfs.core.windows.net/t@noon", "hdfs://name:8020/at@noon", "file:///tmp/a:b@c",
-        "http://[::1]:8080/a@b", "s3a://bucket/key=5/t", "s3a://bucket/day=2026-11-0?/model=a", "https://host/t?day=true",
-        "keyword_ndcg: mean at least 0.7; token_ndcg = 0.6", "pass: 5, auth: 6", "--set takes key=value", "two-pass: yes",
-        "partition_key=5, keyspace=shop, author=me, monkey=1",
-    ],
-)  # fmt: skip
-def test_what_is_no_secret_stays(text):
-    assert redacted(text) == text
+NO_SECRETS = [
+    "abfss://data@account.dfs.core.windows.net/t@noon", "hdfs://name:8020/at@noon", "file:///tmp/a:b@c",
+    "http://[::1]:8080/a@b", "s3a://bucket/key=5/t", "s3a://bucket/day=2026-11-0?/model=a", "https://host/t?day=true",
+    "keyword_ndcg: mean at least 0.7; token_ndcg = 0.6", "pass: 5, auth: 6", "--set takes key=value", "two-pass: yes",
+    "partition_key=5, keyspace=shop, author=me, monkey=1",
+]  # fmt: skip
+HIDDEN_BY_FORM = [
+    "it says jdbc:sqlserver://db;user=u;password={a}, ok", "{'access.key': 'a b', 'sep': ';'}",
+    '{\\"token\\": \\"abc\\", \\"n\\": 1}', "fs.s3a.secret.key=abc; n = 1",
+    "https://ghp_abc@host/t?q=1&access_token=abc&n=1 is gone",
+    "AWS_SECRET_ACCESS_KEY=abc X-Amz-Security-Token: abc",
+    "passwordFile=abc, token_value: Bearer abc, 'dbPassword': 'abc'",
+]  # fmt: skip
+URL = "jdbc:postgresql://db/recs?user=evaluate&ssl=true&password=orchard"
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("it says jdbc:sqlserver://db;user=u;password={a}, ok", "it says jdbc:*** ok"),
-        ("{'access.key': 'a b', 'sep': ';'}", "{'access.key': '***', 'sep': ';'}"),
-        ('{\\"token\\": \\"abc\\", \\"n\\": 1}', '{\\"token\\": \\"***", \\"n\\": 1}'),
-        ("fs.s3a.secret.key=abc; n = 1", "fs.s3a.secret.key=***; n = 1"),
-        (
-            "https://ghp_abc@host/t?q=1&access_token=abc&n=1 is gone",
-            "https://***@host/t?q=1&access_token=***&n=1 is gone",
-        ),
-        ("AWS_SECRET_ACCESS_KEY=abc X-Amz-Security-Token: abc", "AWS_SECRET_ACCESS_KEY=*** X-Amz-Security-Token: ***"),
-        (
-            "passwordFile=abc, token_value: Bearer abc, 'dbPassword': 'abc'",
-            "passwordFile=*** token_value: Bearer *** 'dbPassword': '***'",
-        ),
-    ],
-)
-def test_credentials_that_no_configuration_knows_are_hidden_by_their_form(text, said):
-    assert redacted(text) == said
-
-
-def test_a_long_word_takes_no_minutes():
+def test_credentials_that_no_configuration_knows_are_hidden_by_their_form(golden):
+    assert [redacted(text) for text in NO_SECRETS] == NO_SECRETS
+    golden("\n".join(map(redacted, HIDDEN_BY_FORM)))
     begin = time.perf_counter()
     assert redacted("token" * 20_000) == "token" * 20_000
     assert time.perf_counter() - begin < 10
 
 
+@pytest.mark.parametrize(
+    ("options", "text", "said"),
+    [
+        # Short values do not cut words.
+        ({"cred": "it:m", "token": "item", "flag": True, "n": 12, "lineEnd": "a"},
+         "columns.items: item 12 is true, a fault of it:m", "columns.items: *** 12 is true, a fault of ***"),
+        # Ordinary words stay.
+        ({"rowFormat": "parquet", "user": "shop", "year": 2026, "url": URL},
+         "evaluate: shop/2026/parquet, ssl is true; no orchard", "evaluate: shop/2026/parquet, ssl is true; no ***"),
+        ({"db_password": "orchard"}, "no orchard", "no ***"),
+        # A secret that is in a longer one leaves nothing of it.
+        ({"token": "hunter2", "password": "hunter2day"}, "it says hunter2 or hunter2day", "it says *** or ***"),
+    ],
+)  # fmt: skip
+def test_values_of_options_are_hidden_where_they_are_no_ordinary_words(options, text, said):
+    assert redacted(text, secrets_of({"options": options})) == said
+
+
 def test_no_value_of_an_option_is_stored():
     options = {"sep": ";", "header": True, "fetchsize": 100, "dbtable": "shop.recs", "query": "SELECT 1", "cred": 7}
     assert redacted_settings({"options": options}) == {"options": dict.fromkeys(options, HIDDEN)}
-
-
-def test_short_values_of_options_do_not_cut_words():
-    secrets = secrets_of({"options": {"cred": "it:m", "token": "item", "flag": True, "n": 12, "lineEnd": "a"}})
-    said = redacted("columns.items: item 12 is true, a fault of it:m", secrets)
-    assert said == "columns.items: *** 12 is true, a fault of ***"
-
-
-def test_ordinary_words_of_options_stay_in_messages():
-    options = {
-        "rowFormat": "parquet",
-        "user": "shop",
-        "year": 2026,
-        "url": "jdbc:postgresql://db/recs?user=evaluate&ssl=true&password=orchard",
-    }
-    said = "evaluate: shop/2026/parquet, ssl is true"
-    assert redacted(said, secrets_of({"options": options})) == said
-    assert redacted("no orchard", secrets_of({"options": options})) == "no ***"
-    assert redacted("no orchard", secrets_of({"options": {"db_password": "orchard"}})) == "no ***"
     assert secrets_of({"path": "https://shop@host/t?day=true"}) == set()
 
 
@@ -248,10 +226,6 @@ def test_a_command_line_does_not_repeat_what_may_be_a_secret(capsys):
     assert str(caught.value) == "--set needs key=value, such as evaluation.metrics=ndcg@10; number 2 has no '='"
 
 
-def test_a_secret_that_is_in_a_longer_one_leaves_nothing_of_it():
-    assert redacted("it says hunter2 or hunter2day", {"hunter2", "hunter2day"}) == "it says *** or ***"
-
-
 def test_labels_of_metrics_and_names_of_models_and_gates_are_no_secrets():
     metrics = {"keyword_ndcg": "ndcg@10", "token_ndcg": "ndcg@5", "password": "rr"}
     settings = SETTINGS | {"evaluation": {"metrics": metrics}, "gates": {"token_ndcg": {"min": 0.5}}}
@@ -262,28 +236,20 @@ def test_labels_of_metrics_and_names_of_models_and_gates_are_no_secrets():
     assert told["gates"]["token_ndcg"]["min"] == 0.5
 
 
-@pytest.mark.parametrize("settings", [settings for settings, _ in CASES], ids=repr)
-def test_a_run_id_tells_secrets_apart_and_is_no_plain_hash_of_them(settings, monkeypatch):
-    def id_of(settings):
-        config = parse_config({"mlflow": {}, **SETTINGS, **settings}, EvaluateConfig)
-        return runs.run_id_of(config, {})
+def id_of(**settings):
+    return runs.run_id_of(parse_config({"mlflow": {}, **SETTINGS, **settings}, EvaluateConfig), {})
 
-    monkeypatch.setattr(runs, "_ROUNDS", 2)
-    if "predictions" in settings:
-        other = json.loads(json.dumps(settings).replace("er2", "er3"))
-        assert id_of(settings) != id_of(other)
-        few = id_of(settings)
+
+def test_a_run_id_tells_secrets_apart_and_is_no_plain_hash_of_them(monkeypatch):
+    for settings in [settings for settings, _ in CASES if "predictions" in settings]:
+        monkeypatch.setattr(runs, "_ROUNDS", 2)
+        few = id_of(**settings)
+        assert id_of(**json.loads(json.dumps(settings).replace("er2", "er3"))) != few
         monkeypatch.setattr(runs, "_ROUNDS", 3)
-        assert id_of(settings) != few
-    else:
-        # Where results go is no part of an id.
-        assert id_of({name: value for name, value in settings.items() if name == "mlflow"}) == id_of({})
-
-
-def test_metrics_that_differ_are_different_runs():
+        assert id_of(**settings) != few
+    # Where results go is no part of an id, and metrics that differ are.
+    assert id_of(mlflow={"tracking_uri": "https://u:hunter2@mlflow:5000"}) == id_of() == id_of(output={"path": "other"})
     ids = {
-        runs.run_id_of(parse_config(SETTINGS | {"evaluation": {"metrics": {label: metric}}}, EvaluateConfig), {})
-        for label in ("token", "my_key")
-        for metric in ("ndcg@10", "rr")
+        id_of(evaluation={"metrics": {label: metric}}) for label in ("token", "my_key") for metric in ("ndcg@10", "rr")
     }
     assert len(ids) == 4

@@ -1,9 +1,10 @@
 """Where a job's tables come from: databases, formats that a session may lack, columns that are named."""
 
-import json
 import re
+from functools import partial
 
 import pytest
+from helpers.run_documents import contents, run_document, run_here
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
@@ -29,61 +30,46 @@ def database(spark):
     return EMBEDDED
 
 
-def configuration(folder, url, predictions='dbtable = "predictions"', **replace):
-    text = f"""
-        [predictions]
-        format = "jdbc"
-        options = {{ url = "{url}", {predictions}, user = "shop", password = "hunter2" }}
-        [labels]
-        format = "jdbc"
-        options = {{ url = "{url};password=hunter2", query = 'SELECT "user", "item" FROM labels', user = "shop" }}
-        [columns]
-        score = "score"
-        [evaluation]
-        metrics = ["rr"]
-        [output]
-        path = "{folder}/out"
-    """
-    for old, new in replace.items():
-        text = text.replace(old, new)
-    (folder / "job.toml").write_text(text)
-    return ["--config", str(folder / "job.toml")]
+DATABASE = """
+    [predictions]
+    format = "jdbc"
+    options = { url = "URL", dbtable = "predictions", user = "shop", password = "hunter2" }
+    [labels]
+    format = "jdbc"
+    options = { url = "URL;password=hunter2", query = 'SELECT "user", "item" FROM labels', user = "shop" }
+    [columns]
+    score = "score"
+    [evaluation]
+    metrics = ["rr"]
+    [output]
+    path = "FOLDER/out"
+"""
 
 
 @pytest.mark.not_on_sail("jdbc")
-def test_tables_of_a_database_are_evaluated_and_no_password_is_left(spark, database, tmp_path, capsys):
-    assert main(configuration(tmp_path, database)) == 0
+def test_tables_of_a_database_are_evaluated_and_no_password_is_left(spark, database, tmp_path):
+    done = run_here(main, tmp_path, DATABASE.replace("URL", database))
+    assert done.code == 0
     (row,) = spark.read.parquet(f"{tmp_path}/out/metrics").collect()
     assert (row.mean, row.n_users) == (0.75, 2)
-    printed = capsys.readouterr()
-    assert all(b"hunter2" not in path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
-    (line,) = spark.read.text(f"{tmp_path}/out/manifests/run_id={row.run_id}").collect()
-    manifest = json.loads(line.value)
+    assert all(b"hunter2" not in data for data in contents(tmp_path / "out").values())
+    manifest = run_document(tmp_path / "out")
     assert manifest["inputs"]["predictions"]["n_files"] == 0
     hidden = dict.fromkeys(("url", "dbtable", "user", "password"), "***")
     assert manifest["config"]["predictions"]["options"] == hidden
     assert manifest["config"]["labels"]["options"] == dict.fromkeys(("url", "query", "user"), "***")
     # What a dry run prints of it.
-    assert main([*configuration(tmp_path, database), "--dry-run"]) == 0
-    printed = capsys.readouterr()
-    assert "jdbc table: user int, item string, score double" in printed.out
-    assert "jdbc query: user int, item string" in printed.out
-    assert not any(value in printed.out + printed.err for value in ("hunter2", database))
-
-
-@pytest.mark.not_on_sail("jdbc")
-@pytest.mark.parametrize(
-    ("replace", "said"),
-    [
-        ({'dbtable = "predictions"': 'dbtable = "nowhere"'}, "[predictions] cannot be read: "),
-        ({"jdbc:derby:memory:jobs": "jdbc:nothing:jobs"}, "No suitable driver"),
-    ],
-)
-def test_a_database_that_does_not_answer_is_one_line_without_secrets(database, tmp_path, capsys, replace, said):
-    assert main(configuration(tmp_path, database, **replace)) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert said in line
-    assert "hunter2" not in line
+    planned = run_here(main, tmp_path, DATABASE.replace("URL", database), options=["--dry-run"])
+    assert "jdbc table: user int, item string, score double" in planned.out
+    assert "jdbc query: user int, item string" in planned.out
+    assert not any(value in done.out + planned.out + planned.err for value in ("hunter2", database))
+    for old, new, said in (
+        ('dbtable = "predictions"', 'dbtable = "nowhere"', "[predictions] cannot be read: "),
+        ("jdbc:derby:memory:jobs", "jdbc:nothing:jobs", "No suitable driver"),
+    ):
+        wrong = run_here(main, tmp_path, DATABASE.replace("URL", database).replace(old, new))
+        (line,) = wrong.lines
+        assert (wrong.code, said in line, "hunter2" in line) == (2, True, False)
 
 
 @pytest.mark.not_on_sail("foreign formats")
@@ -99,29 +85,18 @@ def test_a_format_that_the_session_lacks_is_named(spark, tmp_path, name):
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        (
-            "{folder}/job.toml",
-            r"job\.toml is not a Parquet file|job\.toml\. Could not read footer|Invalid Parquet file",
-        ),
+        ("FOLDER/job.toml", r"job\.toml is not a Parquet file|job\.toml\. Could not read footer|Invalid Parquet file"),
         ("s3a://KEY:hunter2@bucket/x", "S3AFileSystem not found|failed to lookup address"),
         ("nowhere://KEY:hunter2@bucket/x?password=hunter2", "nowhere"),
     ],
 )
-def test_files_that_cannot_be_read_are_one_line_without_secrets(spark, tmp_path, capfd, path, said):
-    (tmp_path / "job.toml").write_text(
-        f"""
-        predictions.path = "{path.format(folder=tmp_path)}"
-        evaluation.metrics = ["rr"]
-        output.path = "{tmp_path}/out"
-        """
-    )
-    assert main(["--config", str(tmp_path / "job.toml")]) == 2
-    printed = capfd.readouterr()
-    (line,) = [line for line in printed.err.splitlines() if line.startswith("evaluate: ")]
+def test_files_that_cannot_be_read_are_one_line_without_secrets(spark, tmp_path, path, said):
+    text = f'predictions.path = "{path}"\nevaluation.metrics = ["rr"]\noutput.path = "FOLDER/out"'
+    done = run_here(main, tmp_path, text)
+    (line,) = [line for line in done.lines if line.startswith("evaluate: ")]
+    assert (done.code, "Exception" in line, "hunter2" in done.out + done.err) == (2, False, False)
     assert line.startswith("evaluate: wrong config: [predictions] cannot be read: ")
     assert re.search(said, line)
-    assert "Exception" not in line
-    assert "hunter2" not in printed.out + printed.err
     assert not (tmp_path / "out").exists()
 
 
@@ -139,30 +114,28 @@ def test_columns_that_are_told_spare_a_look_at_the_rows(spark, jobs_of, tmp_path
         read_table(spark, wrong, "labels")
 
 
-def test_ids_in_csv_are_the_text_that_the_file_has(spark, tmp_path, capsys):
+JOB = """
+    predictions = { path = "FOLDER/p.KIND", format = "KIND" }
+    labels = { path = "FOLDER/l.KIND", format = "KIND" }
+    columns = { user = "user", score = "score" }
+    evaluation = { metrics = ["rr"] }
+    output = { path = "FOLDER/out", run_id = "day" }
+"""
+
+
+def test_ids_in_csv_are_the_text_that_the_file_has(spark, tmp_path):
     """Spark would read 007 and 7 as one user, and 1 and 1.0 as one item: the other would vanish unnoticed."""
     (tmp_path / "p.csv").write_text("User,item,score\n007,1,0.5\n7,1,0.25\n7,1.0,0.75\n")
     (tmp_path / "l.csv").write_text("User,item\n007,1\n7,1.0\n")
     (tmp_path / "people.csv").write_text("User,zip\n007,01067\n7,1067\n")
-    (tmp_path / "job.toml").write_text(f"""
-        predictions = {{ path = "{tmp_path}/p.csv", format = "csv" }}
-        labels = {{ path = "{tmp_path}/l.csv", format = "csv" }}
-        attributes = {{ path = ["{tmp_path}/people.csv"], format = "csv" }}
-        columns = {{ user = "user", score = "score" }}
-        evaluation = {{ metrics = ["rr"], by = "zip" }}
-        output = {{ path = "{tmp_path}/out", run_id = "day" }}
-    """)
-    arguments = ["--config", str(tmp_path / "job.toml")]
-    assert main([*arguments, "--dry-run"]) == 0
-    planned = capsys.readouterr().out
+    settings = ("attributes={ path = ['FOLDER/people.csv'], format = 'csv' }", "evaluation.by=zip")
+    start = partial(run_here, main, tmp_path, JOB.replace("KIND", "csv"), *settings)
+    planned = start(options=["--dry-run"]).out
     assert "p.csv (1 file): User string, item string, score double" in planned
     assert "Their ids are text unless all of a column are plain whole numbers: 007 is not 7." in planned
-    assert main(arguments) == 0
-    rows = {
-        row.user: row
-        for row in spark.read.parquet(f"{tmp_path}/out/per_user").withColumnRenamed("User", "user").collect()
-    }
-    assert {user: (row.zip, row.rr) for user, row in rows.items()} == {"007": ("01067", 1.0), "7": ("1067", 1.0)}
+    assert start().code == 0
+    rows = spark.read.parquet(f"{tmp_path}/out/per_user").withColumnRenamed("User", "user").collect()
+    assert {row.user: (row.zip, row.rr) for row in rows} == {"007": ("01067", 1.0), "7": ("1067", 1.0)}
 
 
 @pytest.mark.parametrize("kind", ["csv", "json", "parquet", pytest.param("orc", marks=pytest.mark.not_on_sail("orc"))])
@@ -195,26 +168,17 @@ def test_a_column_of_json_may_be_called_value_and_empty_lines_are_no_rows(spark,
     assert sorted(rows) == [(1, "a", 7), (2, "b", 7)]
 
 
-def test_ids_in_json_are_the_numbers_that_the_file_has(spark, tmp_path, platform, capsys):
+def test_ids_in_json_are_the_numbers_that_the_file_has(spark, tmp_path, platform):
     """Two users of 128 bits become one as doubles; half of a user's labels then stand for both."""
     first, second = "340282366920938463463374607431768211455", "340282366920938463463374607431768211454"
-    rows = [(first, "1", 0.9), (first, "2", 0.8), (second, "1", 0.9), (second, "2", 0.8)]
-    line = '{{"user": {}, "item": {}, "score": {}}}\n'
-    (tmp_path / "p.json").write_text("".join(line.format(*row) for row in rows))
+    rows = [(user, item, score) for user in (first, second) for item, score in ((1, 0.9), (2, 0.8))]
+    (tmp_path / "p.json").write_text("".join('{{"user": {}, "item": {}, "score": {}}}\n'.format(*row) for row in rows))
     (tmp_path / "l.json").write_text(f'{{"user": {first}, "item": 1}}\n{{"user": {second}, "item": 2}}\n')
-    (tmp_path / "job.toml").write_text(f"""
-        predictions = {{ path = "{tmp_path}/p.json", format = "json" }}
-        labels = {{ path = "{tmp_path}/l.json", format = "json" }}
-        columns = {{ score = "score" }}
-        evaluation = {{ metrics = ["rr"] }}
-        output = {{ path = "{tmp_path}/out", run_id = "day" }}
-    """)
-    code = main(["--config", str(tmp_path / "job.toml")])
+    done = run_here(main, tmp_path, JOB.replace("KIND", "json"))
     if platform == "sail":
-        assert code == 2
-        assert "the ids in user are neither strings nor whole numbers of 64 bits" in capsys.readouterr().err
+        said = "the ids in user are neither strings nor whole numbers of 64 bits"
+        assert (done.code, said in done.err) == (2, True)
         return
-    assert code == 0
     scored = spark.read.parquet(f"{tmp_path}/out/per_user").collect()
     assert {row.user: row.rr for row in scored} == {first: 1.0, second: 0.5}
 
@@ -258,26 +222,19 @@ def test_csv_has_the_types_of_its_schema_or_options(spark, tmp_path, platform):
         assert [kind for _, kind in read_table(spark, source, "labels", ["USER", "item"]).dtypes] == types
 
 
-@pytest.mark.parametrize(
-    ("ids", "kind"),
-    [
-        (["0", "-7", "", "10"], "int"),
-        (["9000000000"], "bigint"),
-        *((["7", other], "string") for other in ("007", "+7", "-0", "7.0", "1e3", "99999999999999999999", "x")),
-        (["true"], "string"),
-        (["2026-11-20"], "string"),
-        ([""], "string"),
-    ],
-)
-def test_ids_in_csv_are_numbers_if_all_are_written_as_such(spark, tmp_path, platform, ids, kind):
-    kind = "bigint" if platform == "sail" and kind == "int" else kind
-    file = tmp_path / "l.csv"
-    file.write_text("user,a`b.c\n" + "".join(f"u,{given}\n" for given in ids))
-    table = read_table(spark, Source(path=str(file), format="csv"), "labels", ["user", "a`b.c"])
+NUMBERS = [["0", "-7", "", "10"], ["9000000000"]]
+OTHERS = ["007", "+7", "-0", "7.0", "1e3", "99999999999999999999", "x"]
+NO_NUMBERS = [*(["7", other] for other in OTHERS), ["true"], ["2026-11-20"], [""]]
+
+
+@pytest.mark.parametrize("ids", [*NUMBERS, *NO_NUMBERS], ids=repr)
+def test_ids_in_csv_are_numbers_if_all_are_written_as_such(spark, tmp_path, platform, ids):
+    kind = ("bigint" if platform == "sail" or len(ids) == 1 else "int") if ids in NUMBERS else "string"
+    (tmp_path / "l.csv").write_text("user,a`b.c\n" + "".join(f"u,{given}\n" for given in ids))
+    table = read_table(spark, Source(path=f"{tmp_path}/l.csv", format="csv"), "labels", ["user", "a`b.c"])
     assert dict(table.dtypes) == {"user": "string", "a`b.c": kind}
-    assert [row[1] for row in table.collect()] == [
-        (given if kind == "string" else int(given)) if given else None for given in ids
-    ]
+    expected = [(given if kind == "string" else int(given)) if given else None for given in ids]
+    assert [row[1] for row in table.collect()] == expected
 
 
 def test_a_platform_that_does_not_tell_files_is_no_error(spark, tmp_path, monkeypatch):

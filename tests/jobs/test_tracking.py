@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 from worlds.summary_rows import QUALITY, row, undefined
 
-from spark_rankeval.errors import ConfigurationError, MissingExtraError
 from spark_rankeval.jobs import tracking
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
@@ -43,16 +42,21 @@ def empty_database(tmp_path_factory):
     return file
 
 
-@pytest.fixture(params=["sqlite:///{}/runs.db", "file://{}/mlruns"])
+STORES = ["file://{}/mlruns", "sqlite:///{}/runs.db"]
+
+
+@pytest.fixture
 def client(request, tmp_path, monkeypatch):
+    """A store of files, or the one that a test is parametrized with."""
+    store = getattr(request, "param", STORES[0])
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.chdir(tmp_path)
     from mlflow import MlflowClient
 
-    if request.param.startswith("sqlite"):
+    if store.startswith("sqlite"):
         shutil.copy(request.getfixturevalue("empty_database"), tmp_path / "runs.db")
-    return MlflowClient(tracking_uri=request.param.format(tmp_path))
+    return MlflowClient(tracking_uri=store.format(tmp_path))
 
 
 def tracked(client, rows, manifest=None, **mlflow):
@@ -63,6 +67,7 @@ def tracked(client, rows, manifest=None, **mlflow):
     return client.search_runs([client.get_experiment_by_name("shop").experiment_id])
 
 
+@pytest.mark.parametrize("client", STORES, indirect=True)
 def test_one_model_is_one_run(client):
     rows = [
         row(mean=0.3, model="als"), row("my own", 0.2, model="als", definition="rr(x='y')"),
@@ -97,18 +102,10 @@ ODD_SLICES = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("client", STORES, indirect=True)
 def test_every_slice_and_label_has_a_name_of_its_own_that_mlflow_takes(client):
-    labels = [
-        "a label/with a slash",
-        "a label_with a slash",
-        "Ndcg_AT_10",
-        "ndcg@10",
-        "n" * 400,
-        "n" * 401,
-        "//",
-        "rr.users",
-        "rr",
-    ]
+    labels = ["a label/with a slash", "a label_with a slash", "Ndcg_AT_10", "ndcg@10", "n" * 400, "n" * 401, "//"]
+    labels += ["rr.users", "rr"]
     rows = [row(label, 0.5) for label in labels]
     rows += [row(mean=place / 100, slice=name) for place, name in enumerate(ODD_SLICES, start=1)]
     runs = tracked(client, rows)
@@ -124,17 +121,15 @@ def test_every_slice_and_label_has_a_name_of_its_own_that_mlflow_takes(client):
     assert found[slash.join(["ndcg_at_10", "a.b", "c.d"])] == pytest.approx(0.2)
 
 
-def test_models_of_any_name_are_tracked(client):
+def test_models_of_any_name_and_many_definitions_are_tracked(client):
     names = ["m" * 400, "m" * 399 + "n", "a/b: c"]
     runs = tracked(client, [row(mean=0.1, model=name) for name in names])
     assert len({run.info.run_name for run in runs}) == 4
     assert {run.data.tags["model"] for run in runs if "model" in run.data.tags} == set(names)
-
-
-@pytest.mark.parametrize("wrong", [{"experiment": "e" * 501}, {"run_name": "r" * 251}])
-def test_names_that_mlflow_does_not_take_are_a_wrong_configuration(wrong):
-    with pytest.raises(ConfigurationError, match=rf"mlflow.{next(iter(wrong))} must have 1 to"):
-        parse_config(SETTINGS | {"mlflow": wrong}, EvaluateConfig)
+    runs = tracked(client, [row(f"ndcg@{k}", 0.1) for k in range(1, 251)])
+    run = max(runs, key=lambda run: len(run.data.metrics))
+    assert sum(name.startswith("definition.") for name in run.data.params) == 250
+    assert (len(run.data.metrics), len(runs)) == (4 * 250, 5)
 
 
 def test_several_models_are_nested_runs_with_the_same_names_and_their_first_metric_is_in_the_parent(client):
@@ -152,25 +147,26 @@ def test_several_models_are_nested_runs_with_the_same_names_and_their_first_metr
     assert ties == {"als": 0, "pop": 1}
     assert {run.data.tags["mlflow.parentRunId"] for run in runs.values()} == {parent.info.run_id}
     # What the numbers mean stands with them.
-    of_all = {"dialect": "default", "ci": "t"}
-    definitions = {"definition.ndcg_at_10": "ndcg@10", "definition.rr": "rr"}
-    assert parent.data.params == {**of_all, "definition.ndcg_at_10": "ndcg@10"}
-    assert {name: run.data.params for name, run in runs.items()} == {
-        model: {**of_all, **definitions, "model": model} for model in means
-    }
+    of_all = {"dialect": "default", "ci": "t", "definition.ndcg_at_10": "ndcg@10"}
+    assert parent.data.params == of_all
+    for name, run in runs.items():
+        assert run.data.params == {**of_all, "definition.rr": "rr", "model": name}
 
 
+def digests_of(run):
+    return {each.dataset.name: each.dataset.digest for each in run.inputs.dataset_inputs}
+
+
+@pytest.mark.parametrize("client", STORES, indirect=True)
 def test_tables_are_inputs_with_our_fingerprints_and_metrics_are_of_the_labels(client):
     digests = {"predictions": "1" * 32, "labels": "2" * 32}
     rows = [row(mean=0.3, fingerprints=digests), row("rr", 0.2, fingerprints=digests)]
     model = client.create_logged_model(client.create_experiment("shop"), name="als").model_id
     (logged_run,) = tracked(client, rows, model_id=model)
     run = client.get_run(logged_run.info.run_id)
-    inputs = {each.dataset.name: each for each in run.inputs.dataset_inputs}
-    assert {name: each.dataset.digest for name, each in inputs.items()} == digests
-    assert {(tag.key, tag.value) for each in inputs.values() for tag in each.tags} == {
-        ("mlflow.data.context", "evaluation")
-    }
+    assert digests_of(run) == digests
+    tags = {(tag.key, tag.value) for each in run.inputs.dataset_inputs for tag in each.tags}
+    assert tags == {("mlflow.data.context", "evaluation")}
     assert [each.model_id for each in run.inputs.model_inputs] == [model]
     metrics = client.get_logged_model(model).metrics
     assert {metric.key: metric.value for metric in metrics} == run.data.metrics
@@ -179,19 +175,11 @@ def test_tables_are_inputs_with_our_fingerprints_and_metrics_are_of_the_labels(c
 
 def test_predictions_of_several_models_are_inputs_of_the_run_around_theirs(client):
     labels = {"labels": "3" * 32}
-    rows = [
-        row(model=name, fingerprints={"predictions": digit * 32, **labels})
-        for name, digit in (("als", "1"), ("pop", "2"))
-    ]
-    runs = {run.info.run_name: run for run in tracked(client, rows)}
-    digests = {
-        name: {each.dataset.name: each.dataset.digest for each in run.inputs.dataset_inputs}
-        for name, run in runs.items()
-    }
-    assert digests == {
-        "r1": {"predictions of als": "1" * 32, "predictions of pop": "2" * 32, **labels},
-        "als": {"predictions": "1" * 32, **labels},
-        "pop": {"predictions": "2" * 32, **labels},
+    rows = [row(model=name, fingerprints={"predictions": name * 8, **labels}) for name in ("als_", "pop_")]
+    assert {run.info.run_name: digests_of(run) for run in tracked(client, rows)} == {
+        "r1": {"predictions of als_": "als_" * 8, "predictions of pop_": "pop_" * 8, **labels},
+        "als_": {"predictions": "als_" * 8, **labels},
+        "pop_": {"predictions": "pop_" * 8, **labels},
     }
 
 
@@ -202,57 +190,43 @@ def test_an_attempt_that_is_logged_again_replaces_what_was_there(client):
     assert len(tracked(client, rows, {"attempt": "a2"})) == 6
 
 
-def test_many_definitions_and_runs_of_one_experiment(client):
-    rows = [row(f"ndcg@{k}", 0.1) for k in range(1, 251)]
-    (run,) = tracked(client, rows)
-    assert sum(name.startswith("definition.") for name in run.data.params) == 250
-    assert len(run.data.metrics) == 4 * 250
-    assert len(tracked(client, rows[:1])) == 2
-
-
-@pytest.fixture
-def nowhere(monkeypatch):
-    """A configuration with a server that nobody runs, and a secret in its address."""
-    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    told = {"experiment": "shop", "tracking_uri": "http://reader:hunter2@localhost:1"}
-    return parse_config(SETTINGS | {"mlflow": told}, EvaluateConfig)
-
-
-def logged(config):
+def logged(uri):
+    """The exit code of a run that is logged to a server."""
+    config = parse_config(SETTINGS | {"mlflow": {"experiment": "shop", "tracking_uri": uri}}, EvaluateConfig)
     run = SimpleNamespace(run_id="r1", output="o", config=config)
     return run_job("evaluate", lambda: track(run, config, [row()], MANIFEST))
 
 
-def test_a_server_that_is_away_is_6_and_one_line_says_how_to_log_the_run_later(nowhere, capsys):
-    assert logged(nowhere) == 6
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(
-        "evaluate: tracking failed: the tables and the manifest of run r1 are complete, but MLflow at http://***@localhost:1 did not take"
-    )
-    assert line.endswith("; start the job again with --only-mlflow to log the run later")
-    assert "hunter2" not in line
-
-
 @pytest.mark.parametrize(
     ("uri", "said"),
-    [("file://{}/mlruns", "MLFLOW_ALLOW_FILE_STORE=true"), ("nowhere://reader:hunter2@x", "nsupported")],
-)
-def test_a_store_that_mlflow_refuses_is_6_too(uri, said, tmp_path, monkeypatch, capsys):
+    [
+        ("http://reader:hunter2@localhost:1", "are complete, but MLflow at http://***@localhost:1 did not take"),
+        ("file://{}/mlruns", "MLFLOW_ALLOW_FILE_STORE=true"),
+        ("nowhere://reader:hunter2@x", "nsupported"),
+    ],
+)  # fmt: skip
+def test_a_server_that_does_not_take_a_run_is_6_and_one_line_says_how_to_log_it_later(
+    uri, said, tmp_path, monkeypatch, capsys
+):
     monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE", raising=False)
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-    told = {"experiment": "shop", "tracking_uri": uri.format(tmp_path)}
-    assert logged(parse_config(SETTINGS | {"mlflow": told}, EvaluateConfig)) == 6
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    assert logged(uri.format(tmp_path)) == 6
     line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith(
+        "evaluate: tracking failed: the tables and the manifest of run r1 are complete, but MLflow at "
+    )
+    assert line.endswith("; start the job again with --only-mlflow to log the run later")
     assert said in line
     assert "hunter2" not in line
 
 
-def test_settings_of_mlflow_are_for_its_calls_alone_and_what_is_set_stands(nowhere, monkeypatch):
+def test_settings_of_mlflow_are_for_its_calls_alone_and_what_is_set_stands(monkeypatch):
     seen = []
     monkeypatch.setattr(tracking, "_log_run", lambda *_: seen.append(dict(os.environ)))
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT", raising=False)
-    assert logged(nowhere) == 0
+    assert logged("http://localhost:1") == 0
     assert (seen[0]["MLFLOW_HTTP_REQUEST_TIMEOUT"], seen[0]["MLFLOW_HTTP_REQUEST_MAX_RETRIES"]) == ("20", "0")
     # It would print to stdout, and draw a bar.
     assert seen[0]["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] == "true"
@@ -264,15 +238,5 @@ def test_settings_of_mlflow_are_for_its_calls_alone_and_what_is_set_stands(nowhe
 def test_an_experiment_that_is_deleted_is_named(client, capsys):
     tracked(client, [row()])
     client.delete_experiment(client.get_experiment_by_name("shop").experiment_id)
-    told = {"experiment": "shop", "tracking_uri": client.tracking_uri}
-    assert logged(parse_config(SETTINGS | {"mlflow": told}, EvaluateConfig)) == 6
+    assert logged(client.tracking_uri) == 6
     assert "the experiment 'shop' is deleted there" in capsys.readouterr().err
-
-
-def test_a_database_without_its_packages_is_named_with_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr("spark_rankeval.checks.find_spec", lambda name: None if name == "sqlalchemy" else name)
-    told = {"experiment": "shop", "tracking_uri": f"sqlite:///{tmp_path}/runs.db"}
-    with pytest.raises(
-        MissingExtraError, match=r"databases of MLflow need the package sqlalchemy; .* 'sqlalchemy>=1\.4,<3'"
-    ):
-        parse_config(SETTINGS | {"mlflow": told}, EvaluateConfig)
