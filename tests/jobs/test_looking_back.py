@@ -1,5 +1,6 @@
 """What gates and trends read of earlier runs: the rows they need, while other runs write."""
 
+import itertools
 import json
 from contextlib import contextmanager
 from dataclasses import replace
@@ -36,29 +37,35 @@ def as_before(frame):
     return frame.drop("no_interval", "asked").withColumnsRenamed(METRICS.earlier)
 
 
-@pytest.fixture(scope="module")
-def four_days(spark, tmp_path_factory):
-    """The outputs of a run a day; the newest lacks slices, the one before it has failed its gates. An earlier version wrote two runs."""
-    output = tmp_path_factory.mktemp("out")
+def write_days(spark, output, days):
+    """Write the rows of a run a day, and manifests that say how many gates each has failed."""
     lines = []
-    for day, (slices, n_failed) in enumerate([(SLICES, 0), (SLICES, 0), (SLICES, 1), (["all"], 0)]):
-        records = []
-        for name in ("rr", "ndcg@10", "recall@5"):
-            summary = [
-                row(name, 0.1 * day, model=model, slice=users, effective_n_users=1200.0)
-                for model in ("als", "pop")
-                for users in slices
-            ]
-            records += [{**metrics_record(one), TIME: at(day)} for one in summary]
-        frame = table_of(records, METRICS, spark)
-        outputs.write_partition(
-            (as_before(frame) if day < 2 else frame).coalesce(1), Output(str(output)), "metrics", f"day{day}"
-        )
+    for day, (rows, n_failed, is_old) in enumerate(days):
+        frame = table_of([{**metrics_record(one), TIME: at(day)} for one in rows], METRICS, spark)
+        frame = as_before(frame) if is_old else frame
+        outputs.write_partition(frame.coalesce(1), Output(str(output)), "metrics", f"day{day}")
         manifest = {"run_id": f"day{day}", "started": at(day).isoformat(), "gates_failed": n_failed}
         lines.append((json.dumps(manifest), f"day{day}"))
     manifests = spark.createDataFrame(lines, "value string, run_id string").coalesce(1)
     manifests.write.partitionBy("run_id").text(f"{output}/manifests")
     return output
+
+
+@pytest.fixture(scope="module")
+def four_days(spark, tmp_path_factory):
+    """The outputs of a run a day; the newest lacks slices, the one before it has failed its gates. An earlier version wrote two runs."""
+
+    def rows(day, slices):
+        told = itertools.product(("rr", "ndcg@10", "recall@5"), ("als", "pop"), slices)
+        return [row(name, 0.1 * day, model=model, slice=users, effective_n_users=1200.0) for name, model, users in told]
+
+    days = [
+        (rows(0, SLICES), 0, True),
+        (rows(1, SLICES), 0, True),
+        (rows(2, SLICES), 1, False),
+        (rows(3, ["all"]), 0, False),
+    ]
+    return write_days(spark, tmp_path_factory.mktemp("out"), days)
 
 
 def looked_back(spark, output, rules, rows, day=9):
@@ -70,6 +77,9 @@ def looked_back(spark, output, rules, rows, day=9):
 
 def outcomes(spark, output, rules, rows, day=9):
     return [(one.name, one.passed, one.earlier) for one in looked_back(spark, output, rules, rows, day)]
+
+
+GATE, TODAY = {"rr": {"max_drop": 0.1, "model": "als"}}, row("rr", 0.25, model="als")
 
 
 @contextmanager
@@ -129,29 +139,20 @@ def test_a_sequential_gate_looks_back_at_all_good_runs(spark, four_days, n_colle
 
 
 def test_what_no_gate_looks_back_at(spark, four_days, tmp_path):
-    gate, today = {"rr": {"max_drop": 0.1, "model": "als"}}, row("rr", 0.25, model="als")
     # A run that began later, the same figure of another definition, and a run without a manifest.
-    assert outcomes(spark, four_days, gate, [today], day=2.5) == [("rr of als", True, "day1")]
-    assert outcomes(spark, four_days, gate, [replace(today, dialect="lenskit")]) == [("rr of als", True, "")]
+    assert outcomes(spark, four_days, GATE, [TODAY], day=2.5) == [("rr of als", True, "day1")]
+    assert outcomes(spark, four_days, GATE, [replace(TODAY, dialect="lenskit")]) == [("rr of als", True, "")]
     with without_manifest(four_days, "day3", tmp_path):
-        assert outcomes(spark, four_days, gate, [today]) == [("rr of als", True, "day1")]
-
-
-def test_ends_of_intervals_look_back_at_a_run_that_has_them(spark, four_days):
-    gate = {"rr": {"max_drop": 0.1, "on": "ci_low", "model": "als"}}
-    assert outcomes(spark, four_days, gate, [row("rr", 0.25, model="als")]) == [("rr of als", True, "day3")]
-    other = [row("rr", 0.25, model="als", interval_level=0.9)]
-    assert outcomes(spark, four_days, gate, other) == [("rr of als", True, "")]
+        assert outcomes(spark, four_days, GATE, [TODAY]) == [("rr of als", True, "day1")]
+    # Ends of intervals look back at a run that has them.
+    ends = {"rr": {"max_drop": 0.1, "on": "ci_low", "model": "als"}}
+    assert outcomes(spark, four_days, ends, [TODAY]) == [("rr of als", True, "day3")]
+    assert outcomes(spark, four_days, ends, [replace(TODAY, interval_level=0.9)]) == [("rr of als", True, "")]
 
 
 def test_gates_on_estimates_of_two_judges_look_back_at_estimates(spark, tmp_path):
-    earlier, today = estimated(*users(200, seed=1)), estimated(*users(200, seed=2))
-    records = [{**metrics_record(one), TIME: at(0)} for one in earlier]
-    outputs.write_partition(table_of(records, METRICS, spark).coalesce(1), Output(str(tmp_path)), "metrics", "day0")
-    manifest = json.dumps({"run_id": "day0", "started": at(0).isoformat(), "gates_failed": 0})
-    lines = spark.createDataFrame([(manifest, "day0")], "value string, run_id string").coalesce(1)
-    lines.write.partitionBy("run_id").text(f"{tmp_path}/manifests")
-    (now,), (then,) = today, earlier
+    (then,), (now,) = estimated(*users(200, seed=1)), estimated(*users(200, seed=2))
+    write_days(spark, tmp_path, [([then], 0, False)])
     assert now.interval_method == "prediction_powered"
     drop, fall = then.interval_low - now.interval_low, then.mean - now.mean
     rules = {
@@ -159,9 +160,8 @@ def test_gates_on_estimates_of_two_judges_look_back_at_estimates(spark, tmp_path
         "end": {"metric": "ndcg@10", "max_drop": drop + 0.001, "on": "ci_low"},
         "mean": {"metric": "ndcg@10", "max_drop": fall - 0.001},
     }
-    assert outcomes(spark, tmp_path, rules, today) == [
-        ("ndcg@10", False, ""), ("ndcg@10", True, "day0"), ("ndcg@10", False, "day0"),
-    ]  # fmt: skip
+    found = [(passed, earlier) for _, passed, earlier in outcomes(spark, tmp_path, rules, [now])]
+    assert found == [(False, ""), (True, "day0"), (False, "day0")]
 
 
 def test_a_run_that_is_not_as_its_manifest_says_is_no_earlier_one(spark, four_days, monkeypatch):
@@ -199,36 +199,29 @@ def test_files_that_are_replaced_before_they_are_read_are_listed_again(spark, fo
     for module in (outputs, gating):
         monkeypatch.setattr(module, "read_metrics", listed)
     if look == "gate":
-        gate = {"rr": {"max_drop": 0.1, "model": "als"}}
-        assert outcomes(spark, four_days, gate, [row("rr", 0.25, model="als")]) == [("rr of als", True, "day3")]
+        assert outcomes(spark, four_days, GATE, [TODAY]) == [("rr of als", True, "day3")]
     else:
-        assert list(read_history(spark, Output(str(four_days)), metrics=["RR"]).runs) == [
-            "day0",
-            "day1",
-            "day2",
-            "day3",
-        ]
+        assert len(read_history(spark, Output(str(four_days)), metrics=["RR"]).runs) == 4
     # Spark Connect lists files when it reads them.
     assert told in ([False, True], [False])
 
 
 def test_a_trend_collects_the_metrics_and_whole_runs_it_shows(spark, four_days, n_collected, tmp_path):
-    found = read_history(spark, Output(str(four_days)), "country=B", ["RR"])
+    output = Output(str(four_days))
+    found = read_history(spark, output, "country=B", ["RR"])
     assert [run for run, _, one in found.rows if one.model == "als"] == ["day0", "day1", "day2"]
-    assert n_collected == [6]
-    assert {one.key for _, _, one in read_history(spark, Output(str(four_days)), metrics=["rr", "recall@5"]).rows} == {
-        "rr", "recall@5",
-    }  # fmt: skip
+    keys = {one.key for _, _, one in read_history(spark, output, metrics=["rr", "recall@5"]).rows}
+    assert keys == {"rr", "recall@5"}
     with without_manifest(four_days, "day3", tmp_path):
-        assert list(read_history(spark, Output(str(four_days)), metrics=["rr"]).runs) == ["day0", "day1", "day2"]
+        assert list(read_history(spark, output, metrics=["rr"]).runs) == ["day0", "day1", "day2"]
     assert n_collected == [6, 16, 6]
 
 
 def test_runs_of_both_versions_are_one_history(spark, four_days):
     expected = history(outputs.read_metrics(spark, Output(str(four_days))), slice=None)
-    assert [
-        row.mean for _, _, row in expected.rows if row.key == "rr" and row.model == "als" and row.slice == "all"
-    ] == [pytest.approx(0.1 * day) for day in range(4)]
+    wanted = ("rr", "als", "all")
+    means = [one.mean for _, _, one in expected.rows if (one.key, one.model, one.slice) == wanted]
+    assert means == pytest.approx([0.1 * day for day in range(4)])
     by_hand = spark.read.option("mergeSchema", True).parquet(f"{four_days}/metrics")
     assert repr(history(by_hand, slice=None).rows) == repr(expected.rows)
     # Spark takes the columns of one file for those of all, and Sail reads those of each.
@@ -247,10 +240,9 @@ def test_names_of_runs_that_look_like_numbers_stay_text(spark, four_days, tmp_pa
     if by_hand.schema["run_id"].dataType.simpleString() == "string":
         assert list(history(by_hand).runs) == ["007", "8"]
     else:
+        said = "'run_id' was read as int, and '007' as 7, but names of runs are text"
         for read in (history, merge):
-            with pytest.raises(
-                InputError, match="'run_id' was read as int, and '007' as 7, but names of runs are text"
-            ):
+            with pytest.raises(InputError, match=said):
                 read(by_hand)
 
 

@@ -1,4 +1,4 @@
-"""The evaluator of whole tables that MLflow finds, with a store in SQLite.
+"""The evaluator of whole tables that MLflow finds, with a store of files.
 
 mlflow-skinny lacks matplotlib, which MLflow imports with its own evaluators and does not use here. `tests/orchestrators/test_mlflow.py`
 runs the example of docs/mlflow.md with all of MLflow.
@@ -25,23 +25,25 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 N_USERS, N_HITS = 12_000, 3_000
 
 
-@pytest.fixture
-def mlflow(tmp_path, monkeypatch):
-    """MLflow with a new database and this evaluator."""
-    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-    monkeypatch.chdir(tmp_path)
-    for name in ("matplotlib", "matplotlib.pyplot", "matplotlib.figure"):
-        if name not in sys.modules:
-            monkeypatch.setitem(sys.modules, name, MagicMock())
-    # Without a file of the main module, as in a process of xdist, PySpark's client takes the tests for doctests, and exits.
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
-    mlflow = import_module("mlflow")
-    registry = import_module("mlflow.models.evaluation.evaluator_registry")._model_evaluation_registry
-    monkeypatch.setitem(registry._registry, "spark_rankeval", TableEvaluator)
-    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/runs.db")
-    mlflow.set_experiment("shop")
-    yield mlflow
-    mlflow.set_tracking_uri(None)
+@pytest.fixture(scope="module")
+def mlflow(tmp_path_factory):
+    """MLflow with a new store and this evaluator."""
+    folder = tmp_path_factory.mktemp("mlflow")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+        patched.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+        patched.chdir(folder)
+        for name in {"matplotlib", "matplotlib.pyplot", "matplotlib.figure"} - set(sys.modules):
+            patched.setitem(sys.modules, name, MagicMock())
+        # Without a file of the main module, as in a process of xdist, PySpark's client takes the tests for doctests, and exits.
+        patched.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
+        mlflow = import_module("mlflow")
+        registry = import_module("mlflow.models.evaluation.evaluator_registry")._model_evaluation_registry
+        patched.setitem(registry._registry, "spark_rankeval", TableEvaluator)
+        mlflow.set_tracking_uri(f"file://{folder}/mlruns")
+        mlflow.set_experiment("shop")
+        yield mlflow
+        mlflow.set_tracking_uri(None)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +72,7 @@ def test_the_whole_table_is_evaluated_and_its_figures_tables_and_report_are_in_t
     found = evaluated(mlflow, data, {"metrics": "recall@1", "labels": labels, "score": "score"})
     expected = evaluate(predictions, labels, "recall@1", score="score")
     assert found.metrics["recall_at_1"] == expected["recall@1"] == N_HITS / N_USERS
-    assert found.metrics["recall_at_1.users"] == found.metrics["data_quality/n_users"] == N_USERS
+    assert found.metrics["recall_at_1.users"] == found.metrics["data_quality.n_users"] == N_USERS
     run = mlflow.get_run(found.run_id)
     assert run.data.metrics == found.metrics
     inputs = inputs_of(run)
