@@ -88,8 +88,7 @@ SPLIT = """
     output = { path = "FOLDER/out", run_id = "day1" }
     audit.time = "day"
 """.replace(
-    "LOG",
-    '{ path = "FOLDER/log.csv", format = "csv", schema = "customer int, product string, event string, day int" }',
+    "LOG", '{ path = "FOLDER/log.csv", format = "csv", schema = "customer int, product string, event string, day int" }'
 )
 
 

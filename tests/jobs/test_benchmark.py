@@ -32,27 +32,6 @@ def test_logs_have_labels_of_unequal_number_and_users_in_all_files(tmp_path):
         make_tables(Shape(users=200, items=30, pattern="logs"), tmp_path)
 
 
-def predictions_of(folder, **shape):
-    make_tables(Shape(**shape), folder, arrays=False)
-    return pd.read_parquet(folder / "predictions")
-
-
-@pytest.mark.parametrize(("ids", "lengths"), [("uuid", {36}), ("string", {16}), ("words", None)])
-def test_ids_that_are_texts_are_as_many_as_numbers(tmp_path, ids, lengths):
-    for name in ("long", ids):
-        (tmp_path / name).mkdir()
-    numbers, texts = (predictions_of(tmp_path / name, users=30, ids=name)["item"] for name in ("long", ids))
-    assert numbers.nunique() == texts.nunique() == len(set(zip(numbers, texts, strict=True)))
-    met = set(texts.str.len())
-    assert met == lengths if lengths else len(met) > 10
-
-
-def test_an_item_stands_in_a_list_once_and_scores_in_pairs_tie_at_most_twice(tmp_path):
-    predictions = predictions_of(tmp_path, users=200, items=1000, scores="pairs")
-    assert len(predictions) == len(predictions.drop_duplicates(["user", "item"]))
-    assert predictions.groupby(["user", "score"]).size().max() == 2
-
-
 def test_every_work_that_is_named_is_one():
     works = [work for measurement in MEASUREMENTS.values() for work in measurement.works]
     works += [work for pair in RATIOS for work in pair]

@@ -339,19 +339,15 @@ def test_a_view_takes_no_rows(spark, options):
 
 @pytest.mark.filterwarnings("ignore")
 def test_facts_and_vectors_are_named_as_other_tables(spark):
-    tables = {
-        "scores": spark.createDataFrame([(1, "a", 0.5), (1, "b", 0.25)], "user int, item string, score double"),
-        "wanted": spark.createDataFrame([(1, "b")], "user int, item string"),
-        "users": spark.createDataFrame([(1, [1.0])], "user int, vector array<double>"),
-        "items": spark.createDataFrame([("a", [0.5]), ("b", [0.25])], "item string, vector array<double>"),
-    }
-    for name, table in tables.items():
-        table.createOrReplaceTempView(f"named_{name}")
+    for name, schema, rows in (
+        ("wanted", "user int, item string", [(1, "b")]),
+        ("users", "user int, vector array<double>", [(1, [1.0])]),
+        ("items", "item string, vector array<double>", [("a", [0.5]), ("b", [0.25])]),
+    ):
+        spark.createDataFrame(rows, schema).createOrReplaceTempView(f"named_{name}")
     facts = Facts(training="named_wanted", items="named_items")
-    result = evaluate("named_scores", "named_wanted", ["catalogue_coverage@2", "rr"], score="score", facts=facts)
-    assert result["catalogue_coverage@2"] == 1
-    assert evaluate(Vectors("named_users", "named_items"), "named_wanted", "rr")["rr"] == 0.5
+    metrics = ["catalogue_coverage@2", "rr"]
+    result = evaluate(Vectors("named_users", "named_items"), "named_wanted", metrics, facts=facts)
+    assert (result["catalogue_coverage@2"], result["rr"]) == (1, 0.5)
     with pytest.raises(InputError, match="training: there is no table named_nothing in the catalogue"):
-        evaluate(tables["scores"], tables["wanted"], "rr", score="score", facts=Facts(training="named_nothing"))
-    for name in tables:
-        spark.catalog.dropTempView(f"named_{name}")
+        evaluate("named_wanted", metrics="rr", rank="user", facts=Facts(training="named_nothing"))

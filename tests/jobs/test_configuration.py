@@ -7,8 +7,6 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +20,7 @@ from spark_rankeval.jobs.config import load_config, parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.logs import with_keys
 from spark_rankeval.jobs.reporting import write_report
-from spark_rankeval.jobs.settings import overridden, read_settings
+from spark_rankeval.jobs.settings import overridden
 from spark_rankeval.metrics.base import REGISTRY
 from spark_rankeval.report.contents import write_page
 from spark_rankeval.request.options import Judged, ScoringOptions, SummaryOptions
@@ -48,11 +46,8 @@ BASES = {
 }
 YAML = """
 predictions: {path: p, format: csv, options: {sep: ";"}}
-evaluation:
-  metrics: [ndcg@10, "ap(denominator='labels')@10"]
-  level: 0.9
-output:
-  path: o
+evaluation: {metrics: [ndcg@10, "ap(denominator='labels')@10"], level: 0.9}
+output: {path: o}
 """
 TOML = """
 predictions = {path = "p", format = "csv", options = {sep = ";"}}
@@ -364,24 +359,6 @@ def test_curves_and_histograms_are_of_what_is_evaluated():
         assert parsed(SMALLEST, **sections).report.distributions == (name,)
 
 
-def test_sections_in_sections_are_read():
-    @dataclass(frozen=True)
-    class Inner:
-        size: int = 1
-
-    @dataclass(frozen=True)
-    class Outer:
-        parts: Mapping[str, Inner]
-
-    problems = []
-    assert read_settings(Outer, {"parts": {"a": {"size": 2}}}, problems).parts == {"a": Inner(2)}
-    assert read_settings(Outer, {"parts": {"a": {"size": "2"}, "b": 3}}, problems) is None
-    assert problems == [
-        "parts.a.size must be a whole number; found '2'",
-        "parts.b must be a section, [parts.b]; found 3",
-    ]
-
-
 # --- the keys of a configuration beside the options that the library's messages name
 
 
@@ -419,21 +396,11 @@ def test_a_sentence_has_the_keys_of_the_options_of_a_message(golden):
 
 
 OWN_METRIC = """
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-
-from spark_rankeval.metrics import RelevanceMetric, parameter
+from spark_rankeval.metrics import NDCG
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fading(RelevanceMetric):
+class Fading(NDCG):
     name = "fading_of_a_job"
-    base: float = parameter(0.5, doc="what a hit at rank 1 is worth")
-
-    def _values(self, batch):
-        hits = batch.hits(self.threshold)
-        return batch.total(hits.user, self.base**hits.rank, hits.rank <= self.k)
 """
 
 
@@ -453,7 +420,7 @@ def modules(tmp_path, monkeypatch):
 def test_a_module_has_metrics_of_the_callers_own(modules):
     (modules / "shop_of_a_job").mkdir()
     written(modules / "shop_of_a_job", OWN_METRIC, "metrics.py")
-    own = {"metrics": ["fading_of_a_job(base=0.25)@3"], "metrics_from": "shop_of_a_job.metrics"}
+    own = {"metrics": ["fading_of_a_job(ties='average')@3"], "metrics_from": "shop_of_a_job.metrics"}
     assert parsed(SMALLEST, evaluation=own).own_module == "shop_of_a_job.metrics"
     # A module that only repeats another's metric has one.
     written(modules, "from shop_of_a_job.metrics import Fading", "names_of_a_job.py")

@@ -32,22 +32,13 @@ FILES["judges.csv"] = "user,item,hand,llm\n" + "".join(
     f"{user},{item},{'' if user % 4 else grade},{grade if user % 9 else 1 - grade}\n" for user, item, grade in PAIRS
 )
 FILES["many.csv"] = "user;item;position\n" + "".join(f"{user};{item};{98 - ord(item)}\n" for user, item, _ in PAIRS)
-TEXT = """
-    [predictions]
-    path = "FOLDER/p.csv"
-    format = "csv"
-    options = { sep = ";" }
-    [labels]
-    path = "FOLDER/l.json"
-    format = "json"
-    [columns]
-    item = ["item", "bought"]
-    rank = "position"
-    [evaluation]
-    metrics = ["rr"]
-    [output]
-    path = "FOLDER/out"
-    run_id = "day"
+LABELS = 'labels = { path = "FOLDER/l.json", format = "json" }'
+TEXT = f"""
+    predictions = {{ path = "FOLDER/p.csv", format = "csv", options = {{ sep = ";" }} }}
+    {LABELS}
+    columns = {{ item = ["item", "bought"], rank = "position" }}
+    evaluation.metrics = ["rr"]
+    output = {{ path = "FOLDER/out", run_id = "day" }}
 """
 
 
@@ -69,8 +60,8 @@ def csv(name):
 SLICES = ["attributes=" + csv("people"), "exclude=" + csv("seen"), "evaluation.by=country"]
 WEIGHTS = ["labels.path=FOLDER/logged.json", "columns.relevance=liked", "columns.weight=w"]
 OF_WEIGHTS = "evaluation.metrics=['precision@2', \"precision(estimator='snips', weight_limit=3)@2\"]"
-ONE_TABLE = TEXT.replace('[labels]\n    path = "FOLDER/l.json"\n    format = "json"', "").replace("p.csv", "chunks.csv")
-ONE_TABLE = ONE_TABLE.replace('item = ["item", "bought"]\n    rank = "position"', 'score = "score"')
+ONE_TABLE = TEXT.replace(LABELS, "").replace("p.csv", "chunks.csv")
+ONE_TABLE = ONE_TABLE.replace('item = ["item", "bought"], rank = "position"', 'score = "score"')
 CHUNKS = [
     "columns.relevance=label", "columns.cost=tokens", "predictions.schema=user int, item string, score double, label double, tokens int",
     "evaluation.metrics=['rr', 'recall(budget=400)', 'recall(min_score=0.5)']",
@@ -168,7 +159,7 @@ def test_bad_data_is_one_line_with_examples_and_publishes_nothing(files, golden)
 
 def test_the_same_config_and_files_are_the_same_run(files):
     """As a dry run names it, which tests/jobs/test_run_records.py compares with the run itself."""
-    text = TEXT.replace('run_id = "day"', "")
+    text = TEXT.replace(', run_id = "day"', "")
 
     def run_id(*settings):
         return re.match(r"run (r\w{12}), not started\n", start(files, *settings, options=["--dry-run"], text=text).out)[
@@ -220,32 +211,14 @@ def test_secrets_of_sources_are_not_printed_or_stored(files, monkeypatch):
 # --- files of TREC
 
 
+METRICS = ["ap", "r_precision", "bpref", "rr", *(f"iprec(recall={tenth / 10})" for tenth in range(11))]
+METRICS += [f"precision@{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)]
 TREC = f"""
-    [predictions]
-    path = "{GOLDEN}/*.run"
-    format = "trec_run"
-    [labels]
-    path = "{GOLDEN}/qrels.txt"
-    format = "trec_qrels"
-    [columns]
-    user = "query"
-    score = "score"
-    relevance = "grade"
-    model = "model"
-    [evaluation]
-    metrics = {
-    [
-        "ap",
-        "r_precision",
-        "bpref",
-        "rr",
-        *(f"iprec(recall={tenth / 10})" for tenth in range(11)),
-        *(f"precision@{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)),
-    ]
-}
-    dialect = "trec_eval"
-    [output]
-    path = "FOLDER/out"
+    predictions = {{ path = "{GOLDEN}/*.run", format = "trec_run" }}
+    labels = {{ path = "{GOLDEN}/qrels.txt", format = "trec_qrels" }}
+    columns = {{ user = "query", score = "score", relevance = "grade", model = "model" }}
+    evaluation = {{ metrics = {METRICS}, dialect = "trec_eval" }}
+    output.path = "FOLDER/out"
 """
 
 

@@ -17,18 +17,11 @@ from spark_rankeval.jobs.evaluate import main
 from spark_rankeval.jobs.logs import EventLog
 
 TEXT = """
-    [predictions]
-    path = "FOLDER/predictions"
-    [labels]
-    path = "FOLDER/l.csv"
-    format = "csv"
-    schema = "user int, item string"
-    [columns]
-    score = "score"
-    [evaluation]
-    metrics = ["rr", "ndcg@2"]
-    [output]
-    path = "FOLDER/out"
+    predictions.path = "FOLDER/predictions"
+    labels = { path = "FOLDER/l.csv", format = "csv", schema = "user int, item string" }
+    columns.score = "score"
+    evaluation.metrics = ["rr", "ndcg@2"]
+    output.path = "FOLDER/out"
 """
 DAY = "output.run_id=day"
 JSON = ("--log-format", "json")

@@ -6,8 +6,7 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from runpy import run_path
 from typing import get_args
@@ -30,7 +29,7 @@ from spark_rankeval.splits import by_hash, by_time, last_n
 ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf"
 SCHEMAS = run_path(str(ROOT / "tools" / "write_schemas.py"))
-json_schema, documented = SCHEMAS["json_schema"], SCHEMAS["documented"]
+json_schema = SCHEMAS["json_schema"]
 COMMANDS = {"evaluate": evaluate.COMMAND, "compare": compare.COMMAND, "compare_groups": compare.GROUPS_COMMAND}
 
 
@@ -101,27 +100,6 @@ def test_the_schema_and_the_job_agree():
             assert admitted, settings
 
 
-def test_what_a_class_extends_and_what_is_in_sections_is_documented():
-    @dataclass(frozen=True)
-    class Inner:
-        """Inside.
-
-        Attributes:
-            size: how
-                large.
-        """
-
-        size: int = 1
-
-    @dataclass(frozen=True)
-    class Outer(Inner):
-        """Outside."""
-
-        parts: Mapping[str, int] = field(default_factory=dict)
-
-    assert documented(Outer) == ("Outside.", {"size": "how large."})
-
-
 def test_an_option_that_is_added_is_a_key():
     @dataclass(frozen=True)
     class More(RankingOptions):
@@ -185,20 +163,13 @@ def test_keys_of_splits_and_vectors_are_options():
 @pytest.mark.parametrize(
     ("name", "section", "kind"),
     [
-        ("evaluate", "predictions", Source),
-        ("evaluate", "vectors", VectorTables),
-        ("evaluate", "split", LogSplit),
-        ("evaluate", "columns", Columns),
-        ("evaluate", "evaluation", Evaluation),
-        ("evaluate", "output", EvaluationOutput),
-        ("evaluate", "report", Report),
-        ("evaluate", "mlflow", Tracking),
+        ("evaluate", "predictions", Source), ("evaluate", "vectors", VectorTables), ("evaluate", "split", LogSplit),
+        ("evaluate", "columns", Columns), ("evaluate", "evaluation", Evaluation), ("evaluate", "report", Report),
+        ("evaluate", "output", EvaluationOutput), ("evaluate", "mlflow", Tracking), ("compare", "comparison", Comparison),
+        ("compare", "output", Output), ("compare_groups", "experiment", Experiment),
         *((name, "session", Session) for name in COMMANDS),
-        ("compare", "comparison", Comparison),
-        ("compare", "output", Output),
-        ("compare_groups", "experiment", Experiment),
     ],
-)
+)  # fmt: skip
 def test_every_key_stands_in_the_example_with_its_default(name, section, kind):
     text = (CONF / f"{name}.toml").read_text()
     (lines,) = re.findall(rf"^(?:# )?\[{section}\](.*?)(?=^(?:# )?\[\w|\Z)", text, re.MULTILINE | re.DOTALL)

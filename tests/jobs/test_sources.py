@@ -31,18 +31,13 @@ def database(spark):
 
 
 DATABASE = """
-    [predictions]
-    format = "jdbc"
-    options = { url = "URL", dbtable = "predictions", user = "shop", password = "hunter2" }
-    [labels]
-    format = "jdbc"
-    options = { url = "URL;password=hunter2", query = 'SELECT "user", "item" FROM labels', user = "shop" }
-    [columns]
-    score = "score"
-    [evaluation]
-    metrics = ["rr"]
-    [output]
-    path = "FOLDER/out"
+    predictions.format = "jdbc"
+    predictions.options = { url = "URL", dbtable = "predictions", user = "shop", password = "hunter2" }
+    labels.format = "jdbc"
+    labels.options = { url = "URL;password=hunter2", query = 'SELECT "user", "item" FROM labels', user = "shop" }
+    columns.score = "score"
+    evaluation.metrics = ["rr"]
+    output.path = "FOLDER/out"
 """
 
 
