@@ -420,7 +420,7 @@ def modules(tmp_path, monkeypatch):
 def test_a_module_has_metrics_of_the_callers_own(modules):
     (modules / "shop_of_a_job").mkdir()
     written(modules / "shop_of_a_job", OWN_METRIC, "metrics.py")
-    own = {"metrics": ["fading_of_a_job(ties='average')@3"], "metrics_from": "shop_of_a_job.metrics"}
+    own = {"metrics": ["fading_of_a_job(ideal='labels')@3"], "metrics_from": "shop_of_a_job.metrics"}
     assert parsed(SMALLEST, evaluation=own).own_module == "shop_of_a_job.metrics"
     # A module that only repeats another's metric has one.
     written(modules, "from shop_of_a_job.metrics import Fading", "names_of_a_job.py")
