@@ -4,12 +4,8 @@ import pandas as pd
 import pytest
 
 from benchmarks.counted import compare, counted
-from benchmarks.measuring import RATIOS
-from benchmarks.on_sail import ON_SAIL
-from benchmarks.runs import MEASUREMENTS
 from benchmarks.tables import Shape, make_tables
 from benchmarks.targets import FLAGSHIP, against_published
-from benchmarks.works import WORDS
 
 
 def test_logs_have_labels_of_unequal_number_and_users_in_all_files(tmp_path):
@@ -30,12 +26,6 @@ def test_logs_have_labels_of_unequal_number_and_users_in_all_files(tmp_path):
     assert arrays["label"].map(len).sort_index().tolist() == counts.tolist()
     with pytest.raises(ValueError, match="30 items are too few"):
         make_tables(Shape(users=200, items=30, pattern="logs"), tmp_path)
-
-
-def test_every_work_that_is_named_is_one():
-    works = [work for measurement in MEASUREMENTS.values() for work in measurement.works]
-    works += [work for pair in RATIOS for work in pair]
-    assert {work.removeprefix(ON_SAIL) for work in works} <= set(WORDS)
 
 
 def test_a_quick_run_says_whether_the_published_ratio_lies_within_its_spread():

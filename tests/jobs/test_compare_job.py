@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from helpers.run_documents import run_document, run_here
 
-from spark_rankeval import Judged, compare, compare_groups, score_users
+from spark_rankeval import compare, compare_groups, score_users
 from spark_rankeval.jobs import evaluate
 from spark_rankeval.jobs.compare import groups_main, main
 
@@ -168,28 +168,3 @@ def test_what_does_not_fit_the_tables_is_one_line_and_leaves_nothing(start, tmp_
     assert (done.code, said in line) == (2, True)
     assert line.startswith("compare: wrong config: ")
     assert not (tmp_path / "out").exists()
-
-
-def test_a_user_twice_is_bad_data(spark, start, tmp_path):
-    old = spark.read.parquet(f"{tmp_path}/old")
-    old.unionByName(old.where("user = 3")).coalesce(1).write.parquet(f"{tmp_path}/twice")
-    done = start("models.old.path=FOLDER/twice")
-    assert (done.code, "users with several rows in 'old': 1" in done.err) == (3, True)
-    assert not (tmp_path / "out/comparisons").exists()
-
-
-def test_tables_of_two_judges_compare_by_both(spark, tmp_path):
-    pairs = [(user, item, float(item == user % 3)) for user in range(90) for item in range(3)]
-    rows = [(*pair, float(pair[2] or pair[0] % 9 == 0)) for pair in pairs]
-    labels = spark.createDataFrame(rows, "user int, item int, hand double, llm double")
-    labels = labels.selectExpr("user", "item", "CASE WHEN user < 30 THEN hand END AS hand", "llm")
-    for name, step in (("old", 1), ("new", 2)):
-        lists = labels.selectExpr("user", "item", f"CAST((user * {step} + item) % 5 AS DOUBLE) AS score")
-        table = score_users(lists, labels, "rr", score="score", relevance=Judged(human="hand", judge="llm"))
-        table.coalesce(1).write.parquet(f"{tmp_path}/{name}")
-    done = run_here(main, tmp_path, f"{MODELS}\n{SETTINGS}")
-    assert "estimated from both judges" in done.out
-    assert "the t test of differences that two judges estimate" in done.out
-    (row,) = spark.read.parquet(f"{tmp_path}/out/comparisons").collect()
-    expected = compare(read(spark, tmp_path, "old", "new"), "old")["rr"]
-    assert (row.p_test, row.n_users, row.difference) == ("prediction_powered", 90, expected.difference)

@@ -121,7 +121,7 @@ PROGRAMS = {
 @pytest.mark.sail_alone("its process")
 # A process of little memory sorts four million rows.
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.night] * (name == "small")) for name in PROGRAMS]
+    "name", [pytest.param(name, marks=pytest.mark.night if name == "small" else pytest.mark.ci) for name in PROGRAMS]
 )
 def test_a_process_has_one_engine(name):
     program, code, lines, noise = PROGRAMS[name]
