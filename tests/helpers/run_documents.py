@@ -24,6 +24,10 @@ class Done(NamedTuple):
         shown = re.sub(r"note   no list reaches .*\n", "", self.out).rstrip()
         return "\n".join([f"exit code {self.code}", shown, *(f"stderr: {line}" for line in self.lines)])
 
+    def says(self, code, *words):
+        """Whether it has ended with the code and said the words on stderr."""
+        return self.code == code and all(text in self.err for text in words)
+
     @property
     def lines(self):
         return self.err.splitlines()

@@ -65,8 +65,7 @@ def test_rows_without_times_are_refused_or_counted(start, tmp_path):
     # Metrics of labels read no training: the evaluation finds nothing wrong.
     (tmp_path / "training.csv").write_text("user,item,day\n1,a,1\n2,b,\n3,c,\n")
     done = start()
-    assert done.code == 3
-    assert "rows of training with a null or NaN user or item or time ('day'): 2 of 3. Fix the data" in done.err
+    assert done.says(3, "rows of training with a null or NaN user or item or time ('day'): 2 of 3. Fix the data")
     assert done.err.endswith("In the configuration: evaluation.on_invalid\n")
     assert not (tmp_path / "out" / "manifests").exists()
     done = start("evaluation.on_invalid=quarantine")

@@ -189,10 +189,10 @@ def test_what_an_earlier_session_made_is_there(spark, runs):
 def test_a_catalogue_needs_its_folder_and_a_folder_its_catalogue(spark, runs):
     folder, schema, _ = runs
     done = called(trend.main, folder, "--catalog", schema, "--engine", "sail")
-    assert (done.code, "name the output folder of jobs/evaluate.py, too" in done.err) == (2, True)
+    assert done.says(2, "name the output folder of jobs/evaluate.py, too")
     flat = (f"output.catalog={schema}_flat", f"output.path={folder}/flat", "output.table_format=parquet")
     done = evaluated(runs, "flat", *(word for one in flat for word in ("--set", one)))
-    assert (done.code, "a table of format parquet; let it be delta or iceberg" in done.err) == (2, True)
+    assert done.says(2, "a table of format parquet; let it be delta or iceberg")
     # Runs of a catalogue are no runs of its folder.
     done = called(trend.main, folder, "--output", f"{folder}/out", "--engine", "sail")
     assert (done.code, done.err.endswith("; runs in a catalogue need --catalog, too\n")) == (2, True)
@@ -201,19 +201,18 @@ def test_a_catalogue_needs_its_folder_and_a_folder_its_catalogue(spark, runs):
     models = f"models = {{ new = {{ {model} }}, old = {{ {model} }} }}"
     text = f'{models}\ncomparison.baseline = "old"\noutput.path = "FOLDER/out"'
     done = run_here(compare_job.main, folder, text, name="alone")
-    assert (done.code, "is missing or incomplete; if it is in a catalogue, name that, too" in done.err) == (2, True)
+    assert done.says(2, "is missing or incomplete; if it is in a catalogue, name that, too")
     done = run_here(
         compare_job.main,
         folder,
         text.replace("output =", "catalog =", 1).replace("FOLDER/out", schema, 1),
         name="alone",
     )
-    assert (done.code, "models.new: the catalogue of Sail is as old as the session" in done.err) == (2, True)
+    assert done.says(2, "models.new: the catalogue of Sail is as old as the session")
     # A run of files leaves the tables of a catalogue alone.
     files = re.sub(r", catalog = .*", " }", (folder / "job.toml").read_text())
     done = run_here(main, folder, files, "output.run_id=007", name="alone")
-    said = "output.path: FOLDER/out/per_user is a table of a catalogue; name output.catalog"
-    assert (done.code, said in done.err) == (2, True)
+    assert done.says(2, "output.path: FOLDER/out/per_user is a table of a catalogue; name output.catalog")
     assert CatalogTable(spark, f"{schema}.per_user").has_run("007")
 
 

@@ -133,7 +133,7 @@ def test_groups_of_different_users_are_compared_as_the_library_does(spark, start
     assert [row[name] for name in names] == [getattr(expected["rr"], name) for name in names]
     assert run_document(tmp_path / "out")["job"] == "compare_groups"
     done = start_groups("experiment.group=region")
-    assert (done.code, "the table has no column 'region'" in done.err) == (2, True)
+    assert done.says(2, "the table has no column 'region'")
 
 
 def test_one_table_of_several_models(spark, start, tmp_path):

@@ -22,12 +22,7 @@ from spark_rankeval.jobs.evaluate import EvaluateConfig, main
 from spark_rankeval.jobs.runs import run_id_of
 from spark_rankeval.spark.platforms import engine_of
 
-SMALLEST = {
-    "predictions": {"path": "p"},
-    "labels": {"path": "l"},
-    "evaluation": {"metrics": "rr"},
-    "output": {"path": "o"},
-}
+SMALLEST = {name: {"path": name[0]} for name in ("predictions", "labels", "output")} | {"evaluation": {"metrics": "rr"}}
 TEXT = """
     predictions.path = "FOLDER/p"
     labels.path = "FOLDER/l"
@@ -70,16 +65,17 @@ def test_another_engine_or_other_sizes_than_those_of_the_session_are_refused(spa
     engine = engine_of(spark)
     other = "spark" if engine.name == "Sail" else "sail"
     done = start(options=("--engine", other))
-    words = f"session.engine is '{other}', but the session of this place runs on {engine.name} {engine.version}"
-    assert (done.code, words in done.err) == (2, True)
+    assert done.says(
+        2, f"session.engine is '{other}', but the session of this place runs on {engine.name} {engine.version}"
+    )
     done = start("session.cores=63", options=("--engine", "sail"))
-    words = "the engine runs with cores=None" if platform == "sail" else "session.engine is 'sail', but the session of"
-    assert (done.code, words in done.err) == (2, True)
+    assert done.says(
+        2, "the engine runs with cores=None" if platform == "sail" else "session.engine is 'sail', but the session of"
+    )
     monkeypatch.setattr("spark_rankeval.local.active_session", lambda: None)
     monkeypatch.setenv("SPARK_REMOTE", "sc://nowhere")
     done = start("session.cores=63", options=("--engine", "sail"))
-    words = "the server in SPARK_REMOTE has its own cores and memory; leave session.cores out"
-    assert (done.code, words in done.err) == (2, True)
+    assert done.says(2, "the server in SPARK_REMOTE has its own cores and memory; leave session.cores out")
 
 
 @pytest.mark.parametrize(("error", "outcome"), [

@@ -106,7 +106,7 @@ def test_a_gate_that_needs_the_same_labels_fails_with_others(start, tmp_path):
     assert start("day1", 6).code == 0
     done = start("day2", 6, "gates.rr={max_drop = 1, same_labels = true}", labelled=11)
     said = "found 0.545455, after 0.6 in day1 (-9.1%); since then, labels changed"
-    assert (done.code, f"rr: mean at most 1 below the last good run; {said}" in done.err) == (4, True)
+    assert done.says(4, f"rr: mean at most 1 below the last good run; {said}")
     shown = called(trend, tmp_path, "--output", f"{tmp_path}/out", "--metric", "rr")
     assert (shown.code, [line.split()[0] for line in shown.out.splitlines() if "labels" in line]) == (0, ["day2"])
 
@@ -187,7 +187,7 @@ def test_runs_are_in_mlflow_and_a_finished_one_is_logged_later_as_it_would_have_
     (after,) = [each.data for each in runs if each.info.run_name == "day2"]
     assert (after.metrics, after.params, after.tags) == (metrics, run.data.params, run.data.tags)
     other = start_in(named.folder, "day3", 6, *named.settings, options=["--only-mlflow"])
-    assert (other.code, "there is no finished run 'day3' in " in other.err) == (2, True)
+    assert other.says(2, "there is no finished run 'day3' in ")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import math
 import re
-import statistics
 
 import pytest
 from helpers.documented import ROOT, differences_of, examples_of, goes_on_with_the_quickstart
@@ -59,12 +58,6 @@ def test_ends_with_a_sentence_for_each_verdict(quickstart_run, quickstart, table
     # A newcomer sees both: what so few users leave undecided, and what they decide.
     first = "better" if platform == "sail" else "undecided"
     assert [comparison[key].verdict for key in asked] == [first, "undecided", "better", "better"]
-    best, popularity = (
-        {row["user"]: row["ndcg_at_10"] for row in stored[model].collect() if not math.isnan(row["ndcg_at_10"])}
-        for model in models[:2]
-    )
-    mean = statistics.fmean(best[user] - popularity[user] for user in best.keys() & popularity.keys())
-    assert comparison[asked[0]].difference == pytest.approx(mean, rel=1e-3)
     assert written.startswith("written to ")
 
 
@@ -105,23 +98,6 @@ def test_equal_times_are_ordered_by_a_seeded_hash(spark, quickstart):
     # Neither the ids decide, nor the same draw for every user.
     assert len(set(map(frozenset, by_user))) == 3
     assert all(items != set(range(10)) and items != set(range(40, 50)) for items in by_user)
-
-
-def test_random_does_not_follow_how_labels_were_held_out(spark, quickstart):
-    rows = [(user, item, 3.0, 7) for user in range(30) for item in range(50)]
-    ratings = spark.createDataFrame(rows, "user int, item int, rating double, timestamp bigint")
-    marked = quickstart.hold_out(ratings, 0.2, quickstart.SEED).cache()
-    training = marked.where("not held_out")
-    labels = {(row.user, row.item) for row in marked.where("held_out").collect()}
-    # Everyone has 10 unseen movies, of which all are labels; with 100 more that nobody wants, 1 of 11 is.
-    others = spark.createDataFrame([(30, item) for item in range(50, 150)], "user int, item int")
-    training = training.select("user", "item").unionByName(others)
-    drawn = {(row.user, row.item) for row in quickstart.recommend_at_random(training, 11).collect() if row.user < 30}
-    assert len(drawn) == 30 * 11
-    again = quickstart.recommend_at_random(training.repartition(5, "item"), 11).where("user < 30").collect()
-    assert drawn == {(row.user, row.item) for row in again}
-    # 30 are expected, with a standard deviation of about 5.
-    assert 15 < len(drawn & labels) < 45
 
 
 def test_items_in_common_recommend_what_similar_users_rated(spark, quickstart):

@@ -12,18 +12,9 @@ import pytest
 from worlds.summary_rows import row
 
 from spark_rankeval.errors import ConfigurationError, SparkRankEvalWarning
-from spark_rankeval.jobs import runs, tracking
+from spark_rankeval.jobs import logs, runs, tracking
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import COMMAND, EvaluateConfig
-from spark_rankeval.jobs.logs import (
-    DEFAULT_RULE,
-    HIDDEN,
-    EventLog,
-    follow_session,
-    redacted,
-    redacted_settings,
-    secrets_of,
-)
 from spark_rankeval.jobs.reporting import about_the_run
 from spark_rankeval.jobs.session import job_session, run_job
 from spark_rankeval.jobs.settings import overridden
@@ -106,12 +97,12 @@ def test_no_output_has_a_secret(settings, secret, mlflow_client, capsys):
     whole = {"mlflow": {}, **SETTINGS, **settings}
     if "?" in settings.get("output", {}).get("path", ""):
         # Nothing is written to such a place; what says so hides the secret, too.
-        with pytest.raises(ConfigurationError, match=re.escape(HIDDEN)) as caught:
+        with pytest.raises(ConfigurationError, match=re.escape(logs.HIDDEN)) as caught:
             parse_config(whole, EvaluateConfig)
         assert "er2" not in str(caught.value)
         return
     config = parse_config(whole, EvaluateConfig)
-    log = EventLog("evaluate", "json", config.redacted)
+    log = logs.EventLog("evaluate", "json", config.redacted)
     run = runs.Run(None, "evaluate", config, {}, log, "day")
     run.has_written("metrics", run.place("metrics"))
     manifest = run.manifest({}, 0)
@@ -135,7 +126,7 @@ def test_no_output_has_a_secret(settings, secret, mlflow_client, capsys):
         # Neither all of it, nor its last letters behind a sign that ends something elsewhere.
         assert secret not in text
         assert "er2" not in text
-    assert HIDDEN in json.dumps(manifest)
+    assert logs.HIDDEN in json.dumps(manifest)
 
 
 NO_SECRETS = [
@@ -155,10 +146,10 @@ URL = "jdbc:postgresql://db/recs?user=evaluate&ssl=true&password=orchard"
 
 
 def test_credentials_that_no_configuration_knows_are_hidden_by_their_form(golden):
-    assert [redacted(text) for text in NO_SECRETS] == NO_SECRETS
-    golden("\n".join(map(redacted, HIDDEN_BY_FORM)))
+    assert [logs.redacted(text) for text in NO_SECRETS] == NO_SECRETS
+    golden("\n".join(map(logs.redacted, HIDDEN_BY_FORM)))
     begin = time.perf_counter()
-    assert redacted("token" * 20_000) == "token" * 20_000
+    assert logs.redacted("token" * 20_000) == "token" * 20_000
     assert time.perf_counter() - begin < 10
 
 
@@ -177,17 +168,17 @@ def test_credentials_that_no_configuration_knows_are_hidden_by_their_form(golden
     ],
 )  # fmt: skip
 def test_values_of_options_are_hidden_where_they_are_no_ordinary_words(options, text, said):
-    assert redacted(text, secrets_of({"options": options})) == said
+    assert logs.redacted(text, logs.secrets_of({"options": options})) == said
 
 
 def test_no_value_of_an_option_is_stored():
     options = {"sep": ";", "header": True, "fetchsize": 100, "dbtable": "shop.recs", "query": "SELECT 1", "cred": 7}
-    assert redacted_settings({"options": options}) == {"options": dict.fromkeys(options, HIDDEN)}
-    assert secrets_of({"path": "https://shop@host/t?day=true"}) == set()
+    assert logs.redacted_settings({"options": options}) == {"options": dict.fromkeys(options, logs.HIDDEN)}
+    assert logs.secrets_of({"path": "https://shop@host/t?day=true"}) == set()
 
 
 def test_the_page_has_the_rule():
-    assert DEFAULT_RULE in Path(__file__).parents[2].joinpath("docs", "security.md").read_text()
+    assert logs.DEFAULT_RULE in Path(__file__).parents[2].joinpath("docs", "security.md").read_text()
 
 
 @pytest.fixture
@@ -202,19 +193,19 @@ def session_that_redacts(monkeypatch):
             pass
 
     yield start
-    follow_session("")
+    logs.follow_session("")
 
 
 def test_the_rule_is_that_of_the_session(session_that_redacts):
     session_that_redacts("(?i)badge")
-    assert redacted("badge=abc; staff_Badge: abc; badge_no=5; password=abc") == (
+    assert logs.redacted("badge=abc; staff_Badge: abc; badge_no=5; password=abc") == (
         "badge=***; staff_Badge: ***; badge_no=***; password=abc"
     )
     session_that_redacts("Badge")
-    assert redacted("badge=abc; Badge=abc") == "badge=abc; Badge=***"
+    assert logs.redacted("badge=abc; Badge=abc") == "badge=abc; Badge=***"
     with pytest.warns(SparkRankEvalWarning, match=r"this session's spark.redaction.regex cannot be read by Python"):
         session_that_redacts("(?<name>badge)")
-    assert redacted("badge=abc; token=abc") == "badge=abc; token=***"
+    assert logs.redacted("badge=abc; token=abc") == "badge=abc; token=***"
 
 
 def test_a_command_line_does_not_repeat_what_may_be_a_secret(capsys):
@@ -230,7 +221,7 @@ def test_labels_of_metrics_and_names_of_models_and_gates_are_no_secrets():
     metrics = {"keyword_ndcg": "ndcg@10", "token_ndcg": "ndcg@5", "password": "rr"}
     settings = SETTINGS | {"evaluation": {"metrics": metrics}, "gates": {"token_ndcg": {"min": 0.5}}}
     config = parse_config(settings, EvaluateConfig)
-    run = runs.Run(None, "evaluate", config, {}, EventLog("evaluate"), "day")
+    run = runs.Run(None, "evaluate", config, {}, logs.EventLog("evaluate"), "day")
     told = run.manifest({}, 0)["config"]
     assert told["evaluation"]["metrics"] == metrics
     assert told["gates"]["token_ndcg"]["min"] == 0.5
