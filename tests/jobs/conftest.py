@@ -18,7 +18,7 @@ def run(job, *arguments, cwd, platform="classic", **environment):
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
     # Frames of the first compiler are large: what ALS makes, step by step, is read by a recursion that is as deep.
     inherited["SPARK_SUBMIT_OPTS"] = f"{SUBMIT_OPTIONS} -Xss4m"
-    engine = ["--engine", "sail"] if platform == "sail" and job != "benchmark.py" else []
+    engine = ["--engine", "sail"] if platform == "sail" else []
     command = [sys.executable, str(ROOT / "jobs" / job), *map(str, arguments), *engine]
     done = subprocess.run(
         command, cwd=cwd, env=inherited | environment, capture_output=True, text=True, timeout=300, check=False
@@ -45,18 +45,9 @@ def quickstart_run(tmp_path_factory, run_job):
 
 
 @pytest.fixture(scope="session")
-def job_module():
-    """Reads the file of a job as a module."""
-
-    def read(name):
-        spec = importlib.util.spec_from_file_location(name, ROOT / "jobs" / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    return read
-
-
-@pytest.fixture(scope="session")
-def quickstart(job_module):
-    return job_module("quickstart")
+def quickstart():
+    """The quick start as a module."""
+    spec = importlib.util.spec_from_file_location("quickstart", ROOT / "jobs" / "quickstart.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

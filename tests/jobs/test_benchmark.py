@@ -48,11 +48,3 @@ def test_a_value_that_pandas_counts_otherwise_is_told():
     compare(expected, expected)
     with pytest.raises(ValueError, match="gini@10: evaluate gives 2"):
         compare(expected | {"gini@10": 2.0}, expected)
-
-
-@pytest.mark.parametrize(("option", "value"), [("--runs", "long,fast"), ("--only", "many,fast")])
-def test_a_name_that_there_is_not_is_told(job_module, capsys, option, value):
-    with pytest.raises(SystemExit) as caught:
-        job_module("benchmark").main(["--check", option, value])
-    assert caught.value.code == 2
-    assert "'fast' is none of" in capsys.readouterr().err

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import venv
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -38,18 +37,6 @@ result = evaluate(predictions, predictions.select("user", "item"), "rr", score="
 assert result.write("users")["rr"] == 1
 arrays.select(metrics_column("predictions", "labels", "rr").alias("metrics")).collect()
 print("done", file=sys.stderr, flush=True)
-"""
-OTHER_PYTHON = """
-from pyspark.sql import SparkSession
-from spark_rankeval import evaluate
-from spark_rankeval.errors import WorkerError
-
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-predictions = spark.createDataFrame([("ann", "tea", 0.9)], "user string, item string, score double")
-try:
-    evaluate(predictions, predictions.select("user", "item"), "rr", score="score")
-except WorkerError as error:
-    print(error)
 """
 
 
@@ -110,30 +97,16 @@ def test_nothing_but_what_was_asked_for_is_on_the_screen(start, tmp_path):
     assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["users"]
 
 
-@pytest.mark.not_on_sail("workers")
-def test_a_python_that_lacks_packages_is_named(start, tmp_path):
-    venv.create(tmp_path / "bare", with_pip=False)
-    done = start(sys.executable, "-c", OTHER_PYTHON, PYSPARK_PYTHON=str(tmp_path / "bare/bin/python"))
-    (line,) = done.stdout.splitlines()
-    assert line.startswith("Spark's Python workers lack numpy, pandas, pyarrow. They run PYSPARK_PYTHON"), done.stderr
-    assert "set os.environ['PYSPARK_PYTHON'] = sys.executable" in line
-    # No worker was asked, of whom Spark would tell in a hundred lines.
-    assert "Exception" not in done.stderr
-
-
 # --- stderr and log files
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
+def test_what_sail_says_of_a_folder_that_it_cannot_write_is_no_crash():
+    for said in (
         "Generic LocalFileSystem error: Unable to create dir /o/x: No such file or directory (os error 2)",
         "Error encountered while finalizing writes! Partial results may have been written to ObjectStore!",
-    ],
-)
-def test_what_sail_says_of_a_folder_that_it_cannot_write_is_no_crash(said):
-    with pytest.raises(OptionError, match=r"output\.path: cannot write to /o: "), writable("/o", "output.path"):
-        raise RuntimeError(said)
+    ):
+        with pytest.raises(OptionError, match=r"output\.path: cannot write to /o: "), writable("/o", "output.path"):
+            raise RuntimeError(said)
 
 
 @pytest.fixture
