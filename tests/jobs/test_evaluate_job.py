@@ -99,7 +99,7 @@ def stored(spark, folder):
     rows = spark.read.parquet(f"{folder}/out/metrics").collect()
     lines = [
         f"{row['mean']:.4f}  {' | '.join(str(row[name]) for name in FIGURES)} | "
-        f"{ {share: round(value, 4) for share, value in row['quantiles'].items()} }"
+        f"{ {share: round(value, 4) for share, value in sorted(row['quantiles'].items())} }"
         for row in rows
     ]
     manifest = run_document(folder / "out")
