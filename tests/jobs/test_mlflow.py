@@ -307,7 +307,8 @@ def test_the_whole_table_is_evaluated_and_its_figures_tables_and_report_are_in_t
     run = mlflow.get_run(found.run_id)
     assert run.data.metrics == found.metrics
     assert digests_of(run) == {"test users": data.digest, **expected.fingerprints}
-    assert json.loads(data.profile) == {"num_rows": N_USERS}
+    profiles = {each.dataset.name: each.dataset.profile for each in run.inputs.dataset_inputs}
+    assert json.loads(profiles["test users"]) == {"num_rows": N_USERS}
     artifacts = {name: mlflow.artifacts.load_text(each.uri) for name, each in found.artifacts.items()}
     assert artifacts["summary"] == expected.to_pandas().to_csv(index=False)
     assert json.loads(artifacts["result"]) == expected.to_dict() == found.artifacts["result"].content
