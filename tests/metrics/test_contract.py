@@ -1,165 +1,194 @@
+"""What every metric promises, derived from what its class declares: a new metric is tested here without a line of its own."""
+
 import dataclasses
 import functools
 import math
+import pickle
+import re
 
 import numpy as np
 import pytest
-from helpers.effort import part_of
-from worlds.ranked_users import batch_of, in_order, lists_of, random_users, ungraded
-from worlds.variants import ALONE, CUTOFFS, METRICS, values_of, variants
+from worlds.ranked_users import batch_of, in_order, lists_of, random_users, ranked, ungraded
+from worlds.variants import (
+    BEYOND,
+    EVERY_METRIC,
+    GROUPS,
+    INTENTS,
+    LEFT_OPEN,
+    METRICS,
+    STAGES,
+    VALUES,
+    single_choices,
+    some,
+    variants,
+)
 
-from spark_rankeval.errors import MetricError
+from spark_rankeval.dialects import DEFAULT
+from spark_rankeval.dialects.published import DIALECTS
+from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics import parse_metric
+from spark_rankeval.metrics.base import REGISTRY, UNSET
 from spark_rankeval.ranking.batch import Look
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.ranks import rank_lists
+from spark_rankeval.ranking.recommended import FACT_TABLES
 from spark_rankeval.request.task import View
 
-ALL_VALUES = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
-# The definitions' metrics of this stage, by what they need of the labels (rule 1 of the edge cases).
-NEEDS = {
-    "relevant": {
-        *("precision", "recall", "f1", "fbeta", "hit_rate", "r_precision", "ap", "rr", "q", "bpref"),
-        *("percentile_rank", "auc", "auc_pr", "iprec", "iprec_11pt", "fap", "lexirecall", "total_search_efficiency"),
-        "false_abstention",
-    },
-    "gain": {
-        *("cg", "dcg", "idcg", "ndcg", "err", "nerr", "rbp", "rbp_residual", "gap"),
-        *("xdcg", "fidelity", "max_relevance"),
-    },
-    "labels": {"pearson", "spearman", "kendall_tau", "kendall_distance", "tau_ap", "rbo"},
-    "predictions": {"judged", "holes"},
-}
-# The definitions' exceptions to the rules 2 and 4.
-BY_FORMULA = {"percentile_rank", "auc", "auc_pr"} | NEEDS["labels"] - {"rbo"}
-# Shares that a perfect list does not have whole: its users stop above the end, or read on below it.
-NEVER_WHOLE = {"err", "rbp", "total_search_efficiency", "false_abstention"}
-# Equal scores count as equal, whatever their order.
-NEVER_HANGS = {"auc_pr", "pearson", "spearman", "kendall_tau", "false_abstention"}
-SET_METRICS = ("precision", "recall", "f1", "fbeta", "hit_rate", "r_precision")
+TIES = ("item_asc", "item_desc", "position")
 USERS = random_users(np.random.default_rng(41), 200, distinct=True)
-BATCH = batch_of(USERS)
 
 
-def metric_called(name):
-    return next(metric for metric in METRICS if metric.name == name)
+def those(condition, metrics=METRICS):
+    """The metrics that declare something, as a parameter of a test."""
+    return pytest.mark.parametrize("metric", list(filter(condition, metrics)), ids=lambda metric: metric.name)
+
+
+ALL = those(lambda metric: True)
+EVERY = those(lambda metric: True, EVERY_METRIC)
+
+
+def renamed(item):
+    """Another id, in the same order."""
+    return item**3 + 10 * item - 4000
+
+
+def with_lists(change):
+    return [(change(predictions), labels) for predictions, labels in USERS]
+
+
+def best_first(predictions):
+    return in_order(item for item, _ in sorted(predictions, key=lambda pair: (-pair[1], pair[0])))
+
+
+RELABELLED = [([(renamed(i), s) for i, s in p], [(renamed(i), g) for i, g in labels]) for p, labels in USERS]
+TRANSFORMED = with_lists(lambda predictions: [(item, math.atan(score) * 1000 - 7) for item, score in predictions])
+BATCHES = {
+    **{ties: batch_of(USERS, ties=ties) for ties in TIES},
+    **{f"relabelled, {ties}": batch_of(RELABELLED, ties=ties) for ties in ("item_asc", "item_desc")},
+    **{f"transformed, {ties}": batch_of(TRANSFORMED, ties=ties) for ties in TIES},
+    "without scores": batch_of(with_lists(best_first)),
+    "labels backwards": batch_of([(predictions, labels[::-1]) for predictions, labels in USERS]),
+}
+NOBODY = batch_of([])
+
+
+@functools.cache
+def values(variant, batch="item_asc"):
+    return variant.compute(BATCHES[batch])
+
+
+def alike(variant, one, other):
+    return np.array_equal(values(variant, one), values(variant, other), equal_nan=True)
 
 
 def computed(metric, **only):
-    """Variants whose values are computed: of metrics that have many, by day a part that holds every choice of each parameter."""
-    every = variants(metric, **only)
-    return part_of(every, 17) if len(every) > 100 else every
+    return some(metric, 17, **only)
 
 
-def those(condition):
-    """The metrics that declare something, as a parameter of a test."""
-    return pytest.mark.parametrize("metric", list(filter(condition, METRICS)), ids=lambda metric: metric.name)
+# ---- values, and what changes them
 
 
-def test_every_metric_of_the_definitions_is_there():
-    assert {metric.name for metric in METRICS} == set().union(*NEEDS.values())
+@ALL
+def test_values_are_floats_within_the_bounds(metric):
+    least, _ = metric().resolve().bounds
+    above = 0
+    for variant in some(metric, 50):
+        found, (low, high) = values(variant), variant.bounds
+        assert (found.dtype, found.shape, variant.compute(NOBODY).shape) == (np.float64, (len(USERS),), (0,)), variant
+        defined = found[~np.isnan(found)]
+        assert (np.isfinite(defined) & (low <= defined) & (defined <= high + 1e-12)).all(), variant
+        above += (defined > least).sum()
+    assert above
+    np.testing.assert_array_equal(metric().compute(BATCHES["item_asc"]), values(metric().resolve()))
 
 
-@ALL_VALUES
-def test_a_metric_declares_the_edge_cases_that_the_definitions_give_it(metric):
-    assert metric.name in NEEDS[metric.needs]
-    assert metric().reads_labels
-    # The share of what was judged is a question about the list; a list that knows nothing leaves the residual whole;
-    # what two lists share need not be relevant.
-    assert metric.zero_without_predictions == (metric.name not in BY_FORMULA | {"judged", "holes", "false_abstention"})
-    assert metric.zero_without_hits == (metric.name not in BY_FORMULA | {"judged", "holes", "rbp_residual", "rbo"})
-    assert metric.larger_is_better == (
-        metric.name not in {"percentile_rank", "kendall_distance", "rbp_residual", "holes", "false_abstention"}
-    )
-
-
-@ALL_VALUES
-def test_the_variants_leave_out_only_parameters_that_do_not_fit_together(metric):
-    values = [values_of(item) for item in metric.parameters()]
-    n_possible = math.prod(sum(value not in ALONE for value in each) for each in values)
-    n_alone = sum(value in ALONE for each in values for value in each)
-    n_cutoffs = len(CUTOFFS) if metric.takes_cutoff else 1
-    # AP: a decay or weights fit one denominator of six; the points by threshold no cutoff, and with either no average over ties.
-    # NDCG: one of the five ideals needs a cutoff. With one, averages over ties fit one gain of three with the default ideal, and
-    # none with that of filled places; IDCG has none of a third ideal either. RBP: one of the four gains needs a largest grade.
-    of_ndcg = n_possible // 30 * (30 * n_cutoffs - 6 - (2 + 3) * (n_cutoffs - 1))
-    fitting = {
-        "ap": n_possible // 48 * (n_cutoffs * 8 + 7),
-        "idcg": of_ndcg - n_possible // 10 * n_cutoffs,
-        "ndcg": of_ndcg,
-        "rbp": n_possible // 8 * 7 * n_cutoffs,
-    }
-    assert len(variants(metric)) == fitting.get(metric.name, n_possible * n_cutoffs) + n_alone * n_cutoffs
-
-
-@ALL_VALUES
-def test_a_metric_whose_parameters_nobody_set_computes_with_their_defaults(metric):
-    np.testing.assert_array_equal(metric().compute(BATCH), metric().resolve().compute(BATCH))
-
-
-@ALL_VALUES
-def test_values_are_one_float_a_user(metric):
+@ALL
+def test_nothing_changes_values_but_what_the_metric_reads(metric):
+    changed = False
     for variant in computed(metric):
-        values = variant.compute(BATCH)
-        assert values.dtype == np.float64
-        assert values.shape == (len(USERS),)
-        assert not np.isinf(values).any()
+        reads = variant.reads
+        for ties in ("item_asc", "item_desc"):
+            assert alike(variant, ties, f"relabelled, {ties}"), variant
+        for ties in TIES:
+            # By how much scores differ matters to one metric.
+            assert alike(variant, ties, f"transformed, {ties}") or metric.name == "pearson", variant
+        same = alike(variant, "item_asc", "without scores")
+        # Of what counts the whole list the mean over orders is the value of any.
+        assert same != reads.scores or (same and getattr(variant, "ties", "order") == "average"), variant
+        same = np.allclose(values(variant), values(variant, "item_desc"), rtol=1e-12, atol=1e-12, equal_nan=True)
+        assert same or reads.tie_order, variant
+        changed |= not same
+        assert alike(variant, "item_asc", "labels backwards") or reads.label_order, variant
+        assert not reads.label_order or variant.ideal == "label_order", variant
+    assert changed == any(variant.reads.tie_order for variant in computed(metric))
+    assert not metric.takes_cutoff or metric(k=3).reads.depth == 3
 
 
-@ALL_VALUES
-def test_values_are_within_the_bounds_of_the_metric(metric):
-    least, most = metric().resolve().bounds
-    seen_above = False
-    for variant in computed(metric):
-        values, (low, high) = variant.compute(BATCH), variant.bounds
-        values = values[~np.isnan(values)]
-        assert values.min(initial=low) >= low, variant
-        assert values.max(initial=low) <= high + 1e-12, variant
-        seen_above |= bool(((values > least) & (values <= most)).any())
-    assert seen_above
+def test_pearson_sees_by_how_much_scores_differ():
+    assert not alike(parse_metric("pearson").resolve(), "item_asc", "transformed, item_asc")
 
 
-@those(lambda metric: metric.zero_without_hits)
-def test_a_perfect_list_of_a_share_is_worth_1(metric):
-    perfect = batch_of([(in_order(range(10)), ungraded(range(10)))])
-    # BPref counts what is below its other threshold as not relevant, also what is relevant by the first.
-    for variant in variants(metric, relevance_threshold=(None,), judged_threshold=(1.0,)):
-        by_all_labels = getattr(variant, "denominator", "") == "labels"
-        if (
-            variant.bounds == (0, 1)
-            and variant.name not in NEVER_WHOLE
-            and not (variant.name == "recall" and by_all_labels)
-        ):
-            whole = variant.k is None or variant.k == 10
-            may_miss = {
-                "ap": by_all_labels,
-                **dict.fromkeys(("fbeta", "f1", "fap", "gap", "fidelity", "lexirecall"), True),
-            }
-            fades = getattr(variant, "decay", 1.0) < 1 or getattr(variant, "weights", None) is not None
-            if whole or not may_miss.get(variant.name, False):
-                value = variant.compute(perfect)[0]
-                assert value == pytest.approx(1.0, abs=1e-12) or (fades and 0 < value < 1), variant
+@functools.cache
+def flagged(largest_cutoff, looks):
+    return rank_lists(lists_of(USERS), largest_cutoff=largest_cutoff, looks=looks)[1].tied
 
 
-NOTHING_TO_FIND = {
-    "no labels": [],
-    "only grades of 0": [(1, 0.0), (2, 0.0)],
-    "only negative grades": [(1, -1.0), (2, -2.0)],
-}
+@ALL
+def test_a_value_that_hangs_on_the_order_of_equal_scores_is_flagged_by_what_the_metric_sees(metric):
+    n_hanging = 0
+    for variant in computed(metric, undefined=("nan",)):
+        first, *others = (values(variant, ties) for ties in TIES)
+        hangs = ~np.logical_and(*(np.isclose(first, other, rtol=0, atol=1e-12, equal_nan=True) for other in others))
+        view = View((variant,), RankingPolicy())
+        tied = flagged(view.largest_cutoff, view.looks)
+        assert tied[hangs].all(), variant
+        assert variant.reads.tie_order or not tied.any(), variant
+        n_hanging += hangs.sum()
+    assert n_hanging or not any(variant.reads.tie_order for variant in variants(metric))
 
 
-@pytest.mark.parametrize("predictions", [in_order([1, 2, 3]), []], ids=["predictions", "no predictions"])
-@pytest.mark.parametrize("labels", NOTHING_TO_FIND.values(), ids=NOTHING_TO_FIND)
+def test_only_metrics_that_the_order_of_ties_changes_look_at_ties():
+    def looks(*metrics, threshold=None):
+        resolved = tuple(parse_metric(metric).resolve() for metric in metrics)
+        return View(resolved, RankingPolicy(), relevance_threshold=threshold).looks
+
+    assert looks() == looks("auc", "spearman", "auc_pr", "judged", "precision(ties='average')@3") == ()
+    assert looks("precision@1", "recall@5") == (Look("relevance", None, 5),)
+    assert looks("precision@1", "rr", "auc") == (Look("relevance", None, None),)
+    assert looks("precision(relevance_threshold=2)@1", "rr@3") == (Look("relevance", 2, 1), Look("relevance", None, 3))
+    assert looks("judged@3", "ndcg@2", "idcg(ideal='labels')@4") == (
+        Look("labelled", None, 3), Look("gain", None, 2), Look("gaining", None, 4),
+    )  # fmt: skip
+    assert looks("bpref(judged_threshold=2)") == (Look("judgement", None, None, 2),)
+
+
+@ALL
+def test_of_a_good_and_a_bad_list_the_better_value_is_where_the_metric_says(metric):
+    labels = [(1, 1.0), (2, 0.5), (3, 0.25), (4, 0.0)]
+    bad = [in_order([4, 3, 2, 1]), in_order([11, 12, 13]), *([] if metric.zero_without_predictions else [[]])]
+    batch = batch_of([(predictions, labels) for predictions in (in_order([1, 2, 3, 4]), *bad)])
+    good, *others = metric().resolve().compute(batch) * (1 if metric.larger_is_better else -1)
+    others = [value for value in others if not math.isnan(value)]
+    assert good >= max(others) - 1e-15
+    assert good > min(others)
+
+
+# ---- users for whom there is no value, or for whom it is 0
+
+
 @those(lambda metric: metric.needs in ("relevant", "gain"))
-def test_a_user_with_nothing_to_find_is_undefined_or_zero_whatever_was_predicted(metric, labels, predictions):
-    batch = batch_of([(predictions, labels), (in_order([1, 2]), ungraded([1]))])
-    for variant in variants(metric, relevance_threshold=(None,)):
-        if getattr(variant, "ideal", None) == "label_order" and labels:
-            continue
-        value, other = variant.compute(batch)
-        rightly_empty = variant.undefined == "one_if_empty" and not predictions
-        assert math.isnan(value) if variant.undefined == "nan" else value == rightly_empty
-        assert not math.isnan(other)
+def test_a_user_with_nothing_to_find_is_undefined_or_zero_whatever_was_predicted(metric):
+    nothing = ([], [(1, 0.0), (2, 0.0)], [(1, -1.0), (2, -2.0)])
+    users = [(predictions, labels) for labels in nothing for predictions in (in_order([1, 2, 3]), [])]
+    batch = batch_of([*users, (in_order([1, 2]), ungraded([1]))])
+    for variant in some(metric, 150, relevance_threshold=(None,)):
+        *found, other = variant.compute(batch)
+        assert not math.isnan(other), variant
+        for value, (predictions, labels) in zip(found, users, strict=True):
+            if getattr(variant, "ideal", None) != "label_order" or not labels:
+                rightly_empty = variant.undefined == "one_if_empty" and not predictions
+                expected = math.nan if variant.undefined == "nan" else rightly_empty
+                np.testing.assert_equal(value, expected, f"{variant} of {predictions} with {labels}")
 
 
 @those(lambda metric: metric.needs == "labels")
@@ -179,10 +208,10 @@ def test_a_metric_of_gain_is_defined_by_grades_above_0_that_gain_something_by_th
     ]:  # fmt: skip
         chosen = {"relevance_threshold": threshold, "below_threshold": below}
         chosen |= {"max_grade": 2} if "max_grade" in metric.__dataclass_fields__ else {}
-        values = metric(**chosen).resolve().compute(batch)
-        assert np.isnan(values).tolist() == [n_defined <= place for place in range(3)], chosen
+        found = metric(**chosen).resolve().compute(batch)
+        assert np.isnan(found).tolist() == [n_defined <= place for place in range(3)], chosen
         counted = metric(**chosen, undefined="zero").resolve().compute(batch)
-        np.testing.assert_array_equal(counted, np.nan_to_num(values))
+        np.testing.assert_array_equal(counted, np.nan_to_num(found), f"{chosen}")
 
 
 @those(lambda metric: metric.needs == "relevant")
@@ -194,191 +223,166 @@ def test_a_metric_of_relevance_is_defined_by_the_threshold(metric):
     assert metric(relevance_threshold=1.0).resolve().compute(batch)[0] == found[0]
 
 
-# Something to find; of the last list a part is labelled, but not relevant.
-FINDS_NOTHING = {
-    "no predictions": ([], ungraded([1, 2])),
-    "no hit": (in_order([8, 9]), ungraded([1, 2])),
-    "only what is not relevant": (in_order([8, 9]), [(1, 1.0), (8, 0.0)]),
-}
+# No predictions; no hit; only what is not relevant.
+FINDING_NOTHING = batch_of(
+    [([], ungraded([1, 2])), (in_order([8, 9]), ungraded([1, 2])), (in_order([8, 9]), [(1, 1.0), (8, 0.0)])]
+)
 
 
-def worth_nothing(metric, user):
-    """Whether a user's values are 0 in every variant that takes grades of 0 as not relevant."""
-    every = variants(metric, relevance_threshold=(None,), undefined=("nan",))
-    return all(variant.compute(batch_of([user]))[0] == 0 for variant in every)
+@ALL
+def test_lists_that_find_nothing_are_worth_0_unless_the_metric_says_otherwise(metric):
+    every = some(metric, 150, relevance_threshold=(None,), undefined=("nan",))
+    zero = np.all([variant.compute(FINDING_NOTHING) == 0 for variant in every], axis=0)
+    assert zero[0] == metric.zero_without_predictions
+    assert zero[1:].all() == metric.zero_without_hits
+    if not metric.zero_without_predictions:
+        for variant in every:
+            as_zero = dataclasses.replace(variant, undefined="zero").compute(FINDING_NOTHING)
+            np.testing.assert_array_equal(as_zero, np.nan_to_num(variant.compute(FINDING_NOTHING)), str(variant))
 
 
-@ALL_VALUES
-def test_no_predictions_are_worth_0_unless_the_metric_says_otherwise(metric):
-    assert worth_nothing(metric, FINDS_NOTHING["no predictions"]) == metric.zero_without_predictions
+@those(lambda metric: metric.zero_without_predictions or metric.zero_without_hits)
+def test_they_are_worth_0_whatever_the_threshold_and_the_other_users(metric):
+    below_the_cutoff = (in_order([7, 8, 9, 1]), ungraded([1]))
+    batch = batch_of([([], ungraded([1, 2])), (in_order([8, 9]), ungraded([1, 2])), below_the_cutoff,
+                      (in_order([1]), ungraded([1]))])  # fmt: skip
+    for variant in some(metric, 150, relevance_threshold=(None, -math.inf, 0.0)):
+        unlisted, missed, below, _ = variant.compute(batch)
+        assert unlisted == 0 or not metric.zero_without_predictions, variant
+        assert missed == 0 or not metric.zero_without_hits, variant
+        assert below == 0 or not (metric.zero_without_hits and variant.k in (1, 3)), variant
 
 
-@ALL_VALUES
-def test_no_hit_is_worth_0_unless_the_metric_says_otherwise(metric):
-    without_hits = [FINDS_NOTHING["no hit"], FINDS_NOTHING["only what is not relevant"]]
-    assert all(worth_nothing(metric, user) for user in without_hits) == metric.zero_without_hits
-
-
-@those(lambda metric: metric.zero_without_predictions)
-def test_no_predictions_are_worth_0_whatever_the_threshold_and_the_other_users(metric):
-    batch = batch_of([([], ungraded([1, 2])), (in_order([1]), ungraded([1]))])
-    for variant in variants(metric, relevance_threshold=(None, -math.inf, 0.0)):
-        assert variant.compute(batch)[0] == 0
-
-
-@those(lambda metric: metric.zero_without_hits)
-def test_no_hit_is_worth_0_whatever_the_threshold_and_the_other_users(metric):
-    batch = batch_of([(in_order([8, 9]), ungraded([1, 2])), (in_order([1]), ungraded([1]))])
-    for variant in variants(metric, relevance_threshold=(None, -math.inf, 0.0)):
-        assert variant.compute(batch)[0] == 0
-
-
-@those(lambda metric: metric.zero_without_hits and metric.takes_cutoff)
-def test_a_hit_below_the_cutoff_is_worth_0(metric):
-    batch = batch_of([(in_order([7, 8, 9, 1]), ungraded([1]))])
-    for variant in variants(metric, cutoffs=(1, 3), relevance_threshold=(None, -math.inf, 0.0)):
-        assert variant.compute(batch)[0] == 0
-
-
-@pytest.mark.parametrize("user", FINDS_NOTHING.values(), ids=FINDS_NOTHING)
-@those(lambda metric: not metric.zero_without_predictions)
-def test_where_a_formula_has_no_value_users_get_what_undefined_says(metric, user):
-    for variant in variants(metric, undefined=("nan",)):
-        value = variant.compute(batch_of([user]))[0]
-        as_zero = dataclasses.replace(variant, undefined="zero").compute(batch_of([user]))[0]
-        assert as_zero == (0 if math.isnan(value) else value)
-
-
-@ALL_VALUES
-def test_no_users_have_no_values(metric):
-    for variant in variants(metric)[::5]:
-        assert variant.compute(batch_of([])).shape == (0,)
-
-
-def renamed(item):
-    return item**3 + 10 * item - 4000
-
-
-BY_TIES = {ties: batch_of(USERS, ties=ties) for ties in ("item_asc", "item_desc", "position")}
-RELABELLED = [
-    ([(renamed(i), score) for i, score in p], [(renamed(i), grade) for i, grade in labels]) for p, labels in USERS
-]
-TRANSFORMED = [([(item, math.atan(score) * 1000 - 7) for item, score in p], labels) for p, labels in USERS]
-
-
-@pytest.fixture(scope="module", params=["item_asc", "item_desc"])
-def before_and_relabelled(request):
-    return BY_TIES[request.param], batch_of(RELABELLED, ties=request.param)
-
-
-@ALL_VALUES
-def test_ids_that_are_relabelled_in_their_order_change_nothing(metric, before_and_relabelled):
-    before, after = before_and_relabelled
-    for variant in computed(metric):
-        np.testing.assert_array_equal(variant.compute(before), variant.compute(after))
-
-
-@pytest.fixture(scope="module", params=BY_TIES)
-def before_and_transformed(request):
-    return BY_TIES[request.param], batch_of(TRANSFORMED, ties=request.param)
-
-
-@ALL_VALUES
-def test_scores_that_are_transformed_monotonically_change_nothing(metric, before_and_transformed):
-    before, after = before_and_transformed
-    if metric.name == "pearson":
-        assert not np.allclose(metric().compute(before), metric().compute(after), equal_nan=True)
-        return
-    for variant in computed(metric):
-        np.testing.assert_array_equal(variant.compute(before), variant.compute(after))
-
-
-@ALL_VALUES
-def test_a_sorted_list_has_the_values_that_its_scores_give(metric):
-    ranked = [[item for item, _ in sorted(p, key=lambda pair: (-pair[1], pair[0]))] for p, _ in USERS]
-    by_position = batch_of([(in_order(items), labels) for items, (_, labels) in zip(ranked, USERS, strict=True)])
-    for variant in computed(metric):
-        alike = np.array_equal(variant.compute(BATCH), variant.compute(by_position), equal_nan=True)
-        # Of what counts the whole list the mean over orders is the value of any.
-        may_be_alike = getattr(variant, "ties", "order") == "average"
-        assert alike != variant.reads.scores or (alike and may_be_alike), variant
-
-
-@ALL_VALUES
-def test_the_order_of_ties_matters_only_to_a_metric_that_says_so(metric):
-    backwards = batch_of(USERS, ties="item_desc")
-    changed = False
-    for variant in computed(metric):
-        values, others = variant.compute(BATCH), variant.compute(backwards)
-        alike = np.allclose(values, others, rtol=1e-12, atol=1e-12, equal_nan=True)
-        assert alike or variant.reads.tie_order, variant
-        changed |= not alike
-    assert changed == any(variant.reads.tie_order for variant in computed(metric))
-
-
-@functools.cache
-def flagged(view):
-    return rank_lists(lists_of(USERS), largest_cutoff=view.largest_cutoff, looks=view.looks)[1].tied
-
-
-@ALL_VALUES
-def test_a_value_that_hangs_on_the_order_of_equal_scores_is_flagged_by_what_the_metric_sees(metric):
-    n_hanging = 0
-    for variant in computed(metric, undefined=("nan",)):
-        first, *others = (variant.compute(batch) for batch in BY_TIES.values())
-        hangs = ~np.logical_and(*(np.isclose(first, other, rtol=0, atol=1e-12, equal_nan=True) for other in others))
-        tied = flagged(View((variant,), RankingPolicy()))
-        assert tied[hangs].all(), variant
-        assert variant.reads.tie_order or not tied.any(), variant
-        n_hanging += hangs.sum()
-    assert n_hanging or metric.name in NEVER_HANGS
-
-
-def test_only_metrics_that_the_order_of_ties_changes_look_at_ties():
-    def looks(*metrics, threshold=None):
-        resolved = tuple(parse_metric(metric).resolve() for metric in metrics)
-        return View(resolved, RankingPolicy(), relevance_threshold=threshold).looks
-
-    assert looks() == looks("auc", "spearman", "auc_pr", "judged", "precision(ties='average')@3") == ()
-    assert looks("precision@1", "recall@5") == (Look("relevance", None, 5),)
-    assert looks("precision@1", "rr", "auc") == (Look("relevance", None, None),)
-    assert looks("precision(relevance_threshold=2)@1", "rr@3") == (Look("relevance", 2, 1), Look("relevance", None, 3))
-    assert looks("judged@3", "ndcg@2", "idcg(ideal='labels')@4") == (
-        Look("labelled", None, 3), Look("gain", None, 2), Look("gaining", None, 4),
-    )  # fmt: skip
-    assert looks("bpref(judged_threshold=2)") == (Look("judgement", None, None, 2),)
-
-
-@ALL_VALUES
-def test_the_order_of_labels_matters_only_to_a_metric_that_says_so(metric):
-    backwards = batch_of([(predictions, labels[::-1]) for predictions, labels in USERS])
-    for variant in computed(metric):
-        if not variant.reads.label_order:
-            np.testing.assert_array_equal(variant.compute(BATCH), variant.compute(backwards))
-        else:
-            assert variant.ideal == "label_order"
-
-
-@pytest.mark.parametrize("name", SET_METRICS)
-def test_an_unlabelled_item_at_the_end_never_raises_a_set_metric(name):
-    longer = batch_of([([*predictions, (10**6, -(10.0**6))], labels) for predictions, labels in USERS])
-    for variant in variants(metric_called(name)):
-        before, after = variant.compute(BATCH), variant.compute(longer)
-        np.testing.assert_array_equal(np.isnan(before), np.isnan(after))
-        assert (after <= before + 1e-15)[~np.isnan(before)].all(), variant
-        hits_before, hits_after = (batch.n_hits(variant.k, variant.relevance_threshold) for batch in (BATCH, longer))
-        np.testing.assert_array_equal(hits_before, hits_after)
-
-
-@ALL_VALUES
-def test_a_metric_with_a_cutoff_needs_no_ranks_below_it(metric):
-    # Whether a list is empty is clear at its first place.
-    assert metric().reads.depth == (1 if metric.name == "false_abstention" else None)
-    if metric.takes_cutoff:
-        assert metric(k=3).reads.depth == 3
+@ALL
+def test_users_without_an_answer_are_undefined_also_where_others_count_as_0(metric):
+    users = [([(1, 1.0)], []), ([], [(1, 0.0)]), ([(1, 1.0), (2, 0.5)], [(1, 1.0)])]
+    batch = dataclasses.replace(batch_of(users), no_answer=np.array([True, True, False]))
+    assert np.isnan(metric(undefined="zero").compute(batch)).tolist() == [True, True, False]
 
 
 def test_a_metric_by_label_order_refuses_labels_without_an_order():
-    unordered = dataclasses.replace(BATCH, raw_labels=None)
+    unordered = dataclasses.replace(BATCHES["item_asc"], raw_labels=None)
     with pytest.raises(MetricError, match="use ideal='labels'"):
-        metric_called("ndcg")(ideal="label_order").resolve().compute(unordered)
+        parse_metric("ndcg(ideal=label_order)").resolve().compute(unordered)
+
+
+# ---- the class: names, docstring, parameters; a metric is a value that reads back
+
+# How a docstring puts the bounds.
+BETWEEN = r"Between 0 (\([^)]*\) )?and 1"
+BOUNDS = {
+    (0, 1): BETWEEN, (-1, 1): BETWEEN.replace("0", "−1"), (0, math.inf): "From 0 up",
+    (0, 2): BETWEEN, (0, math.log2(100)): "From 0 up", (0, 100): "From 0 to 100", (-math.inf, math.inf): "Any number",
+}  # fmt: skip
+
+
+@EVERY
+def test_its_names_are_registered_and_its_docstring_says_formula_bounds_and_source_and_who_is_undefined(metric):
+    assert metric.name == metric.name.lower() != ""
+    assert {REGISTRY[name.lower()] for name in (metric.name, *metric.aliases)} == {metric}
+    text = " ".join(metric.__doc__.split())
+    assert "Source:" in text
+    assert len(text.split(". ")[0]) > 20
+    assert text != metric.__mro__[1].__doc__
+    assert any(sign in text for sign in ("÷", "/", "Σ", "max_")), "no formula"
+    assert re.search(BOUNDS[metric().resolve().bounds], text), "no bounds"
+    undefined = {
+        metric in GROUPS: r"NaN[^.]* (without|if) ",
+        metric in INTENTS: r"NaN without a label[^.]*; 0 without predictions",
+    }
+    assert re.search(undefined.get(True, r"NaN[^.]* without"), text)
+    # Without predictions a stage loses all that none before has lost.
+    if metric not in (*GROUPS, *INTENTS, *STAGES):
+        assert re.search(
+            r"\b0 without predictions" if metric.zero_without_predictions else r"NaN[^.]* without predictions", text
+        )
+
+
+@EVERY
+def test_every_parameter_says_what_it_chooses_and_has_a_default_that_is_allowed(metric):
+    resolved = metric().resolve()
+    in_tests = single_choices(metric) if metric in (*GROUPS, *STAGES) else variants(metric)
+    for item in metric.parameters():
+        default, choices = item.metadata["default"], item.metadata["choices"]
+        assert item.metadata["doc"], item.name
+        # A parameter without a default is left out of the metric's text.
+        assert not choices or default is UNSET or default == choices[0], item.name
+        assert getattr(metric(**{item.name: default}), item.name) == getattr(resolved, item.name) == default
+        # The tests of values meet every choice.
+        seen = {getattr(one, item.name) for one in in_tests}
+        assert item.name in LEFT_OPEN or (seen >= {*choices} and len(seen) > 1), item.name
+
+
+@EVERY
+def test_it_is_a_value_that_reads_back_from_its_text(metric):
+    every = single_choices(metric)
+    assert len({str(variant) for variant in every}) == len(set(every)) == len(every)
+    for variant in every:
+        assert parse_metric(str(variant)) == pickle.loads(pickle.dumps(variant)) == variant
+    assert str(metric()) == metric.name
+    assert pickle.loads(pickle.dumps(metric())).undefined is UNSET
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        metric().undefined = "zero"
+
+
+@EVERY
+def test_numbers_of_numpy_read_back(metric):
+    names = [item.name for item in metric.parameters() if item.name in VALUES and not item.metadata["choices"]]
+    for name in {*names} - {"group", "before"}:
+        for number in (np.float64(0.5), np.float32(0.5)):
+            made = metric(**{name: number})
+            assert parse_metric(str(made)) == made
+    if metric.takes_cutoff:
+        assert metric(k=np.int64(5)) == metric(k=5)
+        assert str(metric(k=np.int64(5))) == f"{metric.name}@5"
+    else:
+        with pytest.raises(MetricError, match="takes no cutoff"):
+            metric(k=np.int64(5))
+
+
+class Supplier:
+    """A dialect of one undefined value, and of a parameter that no metric has."""
+
+    def __init__(self, undefined):
+        self.undefined = undefined
+
+    def defaults_for(self, _):
+        return {"undefined": self.undefined, "no_such_parameter": 1}
+
+
+@EVERY
+def test_resolving_fills_what_the_caller_left_open_from_the_first_dialect_that_says_it(metric):
+    assert metric().resolve().k is None
+    assert not metric.takes_cutoff or metric(k=7).resolve().k == 7
+    assert metric().resolve(Supplier("zero"), Supplier("nan")).undefined == "zero"
+    assert metric().resolve(Supplier("nan"), Supplier("zero")).undefined == "nan"
+    assert metric(undefined="nan").resolve(Supplier("zero")).undefined == "nan"
+    chosen = single_choices(metric, resolved=True)
+    for dialect in (None, DEFAULT, *DIALECTS):
+        try:
+            resolved = [variant.resolve(*filter(None, [dialect])) for variant in chosen]
+        except DialectError:
+            assert dialect.metrics is not None
+            assert metric.name not in dialect.metrics
+        else:
+            assert resolved == chosen, dialect
+
+
+@those(lambda metric: True, BEYOND)
+def test_a_metric_of_items_says_what_it_reads(metric):
+    assert metric.needs == ("relevant" if metric().reads_labels else "predictions")
+    for variant in single_choices(metric, resolved=True):
+        reads = variant.reads
+        assert (reads.items, reads.unlabelled) == ("item", True)
+        assert reads.facts <= set(FACT_TABLES)
+        if not (reads.facts or metric.corpus_level):
+            # Then lists of which no more is known are enough.
+            lists = lists_of([([(1, 1.0), (2, 0.5)], [(1, 3.0)])], entry=np.arange(2))
+            assert not np.isnan(variant.compute(ranked(lists)[0])).any()
+
+
+@those(lambda metric: True, INTENTS)
+def test_a_metric_of_intents_says_what_it_reads(metric):
+    for variant in single_choices(metric):
+        assert variant.reads.facts == {"intents"}
+        assert not variant.reads.looks_at_items

@@ -1,21 +1,27 @@
+"""Metrics as text: names of many systems, forms, what is refused and why, names of columns, and curves of many metrics."""
+
 import math
 import re
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
-from worlds.variants import METRICS, variants
+from helpers.descriptions import descriptions_of
+from oracles.rankings import User, value
+from worlds.ranked_users import batch_of, random_users
+from worlds.variants import METRICS, some
 
-from spark_rankeval.errors import MetricError
+from spark_rankeval.errors import MetricError, UnknownMetricError
 from spark_rankeval.metrics import (
     CG,
     DCG,
     F1,
     IDCG,
     NDCG,
+    XDCG,
     AveragePrecision,
     FBeta,
+    GradedAveragePrecision,
     HitRate,
     InterpolatedPrecision,
     Precision,
@@ -25,76 +31,71 @@ from spark_rankeval.metrics import (
     parse_metric,
 )
 from spark_rankeval.metrics.base import REGISTRY
-from spark_rankeval.metrics.naming import NAMES, NEAREST, column_name, column_names, parse_metrics
-
-
-@pytest.mark.parametrize(
-    ("text", "metric"),
-    [
-        ("map@10", AveragePrecision(k=10)),
-        ("MAP", AveragePrecision()),
-        ("average_precision@3", AveragePrecision(k=3)),
-        ("mean average precision@3", AveragePrecision(k=3)),
-        ("mrr", ReciprocalRank()),
-        ("MRR@5", ReciprocalRank(k=5)),
-        ("recip_rank", ReciprocalRank()),
-        ("P@5", Precision(k=5)),
-        ("prec@5", Precision(k=5)),
-        ("R@5", Recall(k=5)),
-        ("nDCG@10", NDCG(k=10)),
-        ("normalized-dcg@10", NDCG(k=10)),
-        ("Hit@5", HitRate(k=5)),
-        ("success@5", HitRate(k=5)),
-        ("accuracy@5", HitRate(k=5)),
-        ("HR@5", HitRate(k=5)),
-        ("HitRate@5", HitRate(k=5)),
-        ("hit ratio@5", HitRate(k=5)),
-        ("F1@5", F1(k=5)),
-        ("f_measure@5", F1(k=5)),
-        ("FBeta(beta=2)@5", FBeta(beta=2, k=5)),
-        ("R-Precision", RPrecision()),
-        ("Rprec", RPrecision()),
-        ("DCG@3", DCG(k=3)),
-        ("ideal dcg@3", IDCG(k=3)),
-        ("cumulated_gain@3", CG(k=3)),
-    ],
-)
-def test_the_usual_names_are_understood(text, metric):
-    assert parse_metric(text) == metric
+from spark_rankeval.metrics.group_exposure import AttentionShare
+from spark_rankeval.metrics.naming import NAMES, NEAREST, column_name, column_names, expand, parse_metrics
+from spark_rankeval.records.chart_rows import curve_of, recall_curve
+from spark_rankeval.records.summary import summary_row
+from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
 
 
 @pytest.mark.parametrize(
     ("texts", "metric"),
     [
-        (
-            "precision_at_k@5, P_5, P.5, precision_at_5, precisionAtK@5, RetrievalPrecision@5",
-            Precision(k=5),
-        ),
-        ("recall_100, recall_at_k@100, recall_at_100, retrieval_recall@100", Recall(k=100)),
-        ("map_cut_100, MAP@100, map_at_k@100, meanAveragePrecisionAtK@100, RetrievalMAP@100", AveragePrecision(k=100)),
-        ("ndcg_cut_10, ndcg_cut.10, ndcg_at_k@10, ndcg_at_10, ndcgAtK@10, NDCG-10, ndcg_at_k(k=10)", NDCG(k=10)),
-        ("RetrievalNormalizedDCG@10, retrieval_normalized_dcg@10, nDCG@10", NDCG(k=10)),
-        ("mrr@10, RR@10, RecipRank@10, RetrievalMRR@10, retrieval_reciprocal_rank@10", ReciprocalRank(k=10)),
-        ("hit@10, success_10, Success@10, HitRate@10, RetrievalHitRate@10, hit_rate_at_k@10", HitRate(k=10)),
-        ("f1_5, f1_score_5, f1_at_5", F1(k=5)),
-        ("set_P, SetP", Precision()),
-        ("IDBasedContextPrecision, id_based_context_precision", Precision(denominator="predictions")),
-        ("set_recall, SetR, id_based_context_recall", Recall()),
-        ("set_F, SetF", F1()),
-        ("recip_rank, RecipRank", ReciprocalRank()),
-        ("Rprec, RetrievalRPrecision", RPrecision()),
-        ("iprec_at_recall_0.10, iprec_at_recall.0.1, IPrec@0.1", InterpolatedPrecision(recall=0.1)),
+        ("P@5; prec@5; precision_at_k@5; P_5; P.5; precision_at_5; precisionAtK@5; RetrievalPrecision@5", Precision(k=5)),
+        ("R@100; recall_100; recall_at_k@100; recall_at_100; retrieval_recall@100", Recall(k=100)),
+        ("map@9; map_cut_9; MAP@9; map_at_k@9; meanAveragePrecisionAtK@9; RetrievalMAP@9; mean average precision@9",
+         AveragePrecision(k=9)),
+        ("MAP; average_precision", AveragePrecision()),
+        ("ndcg_cut_10; ndcg_cut.10; ndcg_at_k@10; ndcg_at_10; ndcgAtK@10; NDCG-10; ndcg_at_k(k=10); nDCG@10", NDCG(k=10)),
+        ("RetrievalNormalizedDCG@10; retrieval_normalized_dcg@10; normalized-dcg@10", NDCG(k=10)),
+        ("mrr@10; RR@10; RecipRank@10; RetrievalMRR@10; retrieval_reciprocal_rank@10", ReciprocalRank(k=10)),
+        ("mrr; recip_rank; RecipRank", ReciprocalRank()),
+        ("hit@5; success_5; Success@5; HitRate@5; RetrievalHitRate@5; hit_rate_at_k@5; accuracy@5; HR@5; hit ratio@5; "
+         "top_k_accuracy@5; hit_rate_at_5", HitRate(k=5)),
+        ("F1@5; f_measure@5; f1_5; f1_score_5; f1_at_5", F1(k=5)),
+        ("FBeta(beta=2)@5", FBeta(beta=2, k=5)),
         ("set_F_4", FBeta(beta=2)),
+        ("set_P; SetP", Precision()),
+        ("IDBasedContextPrecision; id_based_context_precision", Precision(denominator="predictions")),
+        ("set_recall; SetR; id_based_context_recall", Recall()),
+        ("R_cap@10; recall_cap@10; R_cap_at_10", Recall(denominator="min_k_labels", k=10)),
+        ("set_F; SetF", F1()),
+        ("R-Precision; Rprec; RetrievalRPrecision", RPrecision()),
+        ("DCG@3", DCG(k=3)),
+        ("ideal dcg@3", IDCG(k=3)),
+        ("cumulated_gain@3", CG(k=3)),
+        ("xdcg@3", XDCG(k=3)),
+        ("iprec_at_recall_0.10; iprec_at_recall.0.1; IPrec@0.1", InterpolatedPrecision(recall=0.1)),
         ("ndcg_burges@10", NDCG(gain="exponential", ideal="labels", below_threshold="zero", k=10)),
         ("average_precision_score", AveragePrecision(by="threshold", denominator="hits")),
-        ("context_precision, ContextPrecision, ContextUtilization", AveragePrecision(denominator="hits")),
-        ("LLMContextPrecisionWithoutReference", AveragePrecision(denominator="hits")),
-        ("non_llm_context_precision_with_reference", AveragePrecision(denominator="hits")),
+        ("context_precision; ContextPrecision; ContextUtilization; LLMContextPrecisionWithoutReference; "
+         "non_llm_context_precision_with_reference", AveragePrecision(denominator="hits")),
+        ("top1_relevance", parse_metric("max_relevance@1")),
+        ("top3_max_relevance", parse_metric("max_relevance@3")),
+        ("holes_ratio", parse_metric("holes(denominator='predictions')")),
+        ("Hole@10; Hole_at_10", parse_metric("holes@10")),
+        # Forms of the text.
+        ("  ndcg @ 10 ; ndcg(k=10); ndcg(k=None)@10", NDCG(k=10)),
+        ("ndcg()", NDCG()),
+        ("ndcg(gain=linear)@10", NDCG(gain="linear", k=10)),
+        ("ndcg(gain='linear', ideal=\"labels\")@10", NDCG(gain="linear", ideal="labels", k=10)),
+        ("ap(relevance_threshold=-inf)", AveragePrecision(relevance_threshold=-math.inf)),
+        ("ap(relevance_threshold=None)", AveragePrecision(relevance_threshold=None)),
+        ("ap(relevance_threshold=-1.5e-3)", AveragePrecision(relevance_threshold=-0.0015)),
+        ("ap(undefined=nan)", AveragePrecision(undefined="nan")),
+        ("ap(decay=0.5, denominator=labels)", AveragePrecision(decay=0.5, denominator="labels")),
     ],
-)
-def test_the_names_of_other_systems_are_understood(texts, metric):
-    for text in texts.split(", "):
+)  # fmt: skip
+def test_names_and_forms_that_are_understood(texts, metric):
+    assert parse_metric(metric) is metric
+    for text in texts.split(";"):
         assert parse_metric(text) == metric, text
+
+
+def test_no_name_minds_the_case_of_its_letters_or_its_separators():
+    for name in sorted(REGISTRY):
+        for spelling in (name, name.upper(), name.title(), name.replace("_", "-"), name.replace("_", " ")):
+            assert type(parse_metric(spelling)) is REGISTRY[name], spelling
 
 
 def test_every_name_of_another_system_is_of_a_metric_and_every_near_one_is_not():
@@ -106,66 +107,20 @@ def test_every_name_of_another_system_is_of_a_metric_and_every_near_one_is_not()
             parse_metric(name)
 
 
-def test_a_name_that_is_registered_wins_over_its_parts():
-    class Ranked5(Precision):
-        name = "ranked_5"
-
-    try:
-        assert type(parse_metric("ranked_5")) is Ranked5
-        assert parse_metric("ranked_5@2").k == 2
-    finally:
-        del REGISTRY["ranked_5"]
-
-
-def test_no_name_minds_the_case_of_its_letters_or_its_separators():
-    for name in sorted(REGISTRY):
-        for spelling in (name, name.upper(), name.title(), name.replace("_", "-"), name.replace("_", " ")):
-            assert type(parse_metric(spelling)) is REGISTRY[name], spelling
-
-
-@pytest.mark.parametrize(
-    ("text", "metric"),
-    [
-        ("  ndcg @ 10 ", NDCG(k=10)),
-        ("ndcg(k=10)", NDCG(k=10)),
-        ("ndcg(k=None)@10", NDCG(k=10)),
-        ("ndcg()", NDCG()),
-        ("ndcg(gain=linear)@10", NDCG(gain="linear", k=10)),
-        ("ndcg(gain='linear', ideal=\"labels\")@10", NDCG(gain="linear", ideal="labels", k=10)),
-        ("ap(relevance_threshold=-inf)", AveragePrecision(relevance_threshold=-math.inf)),
-        ("ap(relevance_threshold=None)", AveragePrecision(relevance_threshold=None)),
-        ("ap(relevance_threshold=-1.5e-3)", AveragePrecision(relevance_threshold=-0.0015)),
-        ("ap(undefined=nan)", AveragePrecision(undefined="nan")),
-        ("ap(decay=0.5, denominator=labels)", AveragePrecision(decay=0.5, denominator="labels")),
-    ],
-)
-def test_the_forms_of_a_metric(text, metric):
-    assert parse_metric(text) == metric
-
-
-def test_a_metric_passes_through():
-    metric = NDCG(k=3)
-    assert parse_metric(metric) is metric
-
-
 @pytest.mark.parametrize(
     ("text", "near"),
     [
-        ("ndgc@10", "did you mean 'ndcg'"),
-        ("precison@5", "did you mean 'precision'"),
-        ("recal", "did you mean 'recall'"),
-        ("hitrates@5", "'hit_rate'"),
-        ("r_precison", "'r_precision'"),
+        ("ndgc@10", "did you mean 'ndcg'"), ("precison@5", "did you mean 'precision'"), ("recal", "did you mean 'recall'"),
+        ("hitrates@5", "'hit_rate'"), ("r_precison", "'r_precision'"), ("xyzzy", "no metric is called 'xyzzy' (in 'xyzzy')"),
     ],
-)
+)  # fmt: skip
 def test_an_unknown_name_lists_near_ones_and_all(text, near):
     with pytest.raises(MetricError) as caught:
         parse_metric(text)
     message = str(caught.value)
     assert near in message
     assert repr(text) in message
-    for metric in METRICS:
-        assert metric.name in message
+    assert f"available: {', '.join(sorted({metric.name for metric in REGISTRY.values()}))}" in message
 
 
 LONG = {
@@ -189,94 +144,128 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("n", [300, 970, 100_000])
 @pytest.mark.parametrize("form", LONG.values(), ids=LONG)
-def test_a_long_text_is_refused_at_once(form, n):
+def test_a_long_text_is_refused_at_once(form):
     """By an error of ours that is no longer than a page, whatever is repeated in it."""
-    text = re.sub(r"\{(.*?)\}", lambda part: (part[1] * n)[:n], form, flags=re.DOTALL)
-    started = time.perf_counter()
-    with pytest.raises(MetricError) as caught:
-        parse_metrics([text])
-    with pytest.raises(MetricError):
-        parse_metric(text)
-    assert time.perf_counter() - started < 1
-    assert len(str(caught.value)) < 6_000
+    for n in (300, 970, 100_000):
+        text = re.sub(r"\{(.*?)\}", lambda part, n=n: (part[1] * n)[:n], form, flags=re.DOTALL)
+        started = time.perf_counter()
+        with pytest.raises(MetricError) as caught:
+            parse_metrics([text])
+        with pytest.raises(MetricError):
+            parse_metric(text)
+        assert time.perf_counter() - started < 1
+        assert len(str(caught.value)) < 6_000
 
 
-@pytest.mark.parametrize("k", [0, -1, 1.5, "x", "5", True, False, float("nan"), np.float64(5)])
-@pytest.mark.parametrize("metric", [Precision, NDCG, AveragePrecision, HitRate])
-def test_a_cutoff_that_is_no_whole_number_from_1_on_is_refused(metric, k):
-    with pytest.raises(MetricError, match="the cutoff k must be a whole number from 1 on") as caught:
-        metric(k=k)
-    assert metric.name in str(caught.value)
-    assert repr(k) in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        *((text, "") for text in ("", "   ", "@10", "10", "ndcg@10@5", "ndcg)@10", "(gain=linear)", "ndcg\x00")),
-        *((value, f"({type(value).__name__})") for value in (None, 10, 1.5, ["ndcg"], b"ndcg")),
-        (
-            "xyzzy",
-            "no metric is called 'xyzzy' (in 'xyzzy'); available: abstention, added, alpha_dcg, alpha_ndcg, amortised_awrf, ap, ",
-        ),
-        *(
-            (text, "gives the cutoff twice")
-            for text in ("ndcg_cut_10@10", "ndcg_at_10@5", "ndcg_10(k=10)", "ndcg(k=5)@10")
-        ),
-        *((f"ndcg@{k}", f"from 1 on; got {k!r}") for k in ("-1", "1.5", "x", "", "1e3", "+5", "٣", "1_0")),
-        ("ndcg@0", "must be a whole number from 1 on, or None for the whole list; got 0"),
-        ("r_precision@10", "r_precision takes no cutoff"),
-        ("ndcg(gain='linear', gain='binary')@10", ""),
-        ("ndcg(gian='linear')", "ndcg has no parameter 'gian'; did you mean 'gain'? it has: "),
-        ("ndcg(denominator=k)", "ndcg has no parameter 'denominator'"),
-        ("precision(gain=linear)", "precision has no parameter 'gain'"),
-        ("ap(threshold=2)", "'relevance_threshold'"),
-        ("ndcg(**{'gain': 'linear'})", "has no parameter None"),
-        ("ndcg(gain='cubic')", "gain must be one of 'exponential', 'linear', 'binary'; got 'cubic'"),
-        ("ndcg(gain=None)", "gain must be one of"),
-        ("ndcg(gain=1)", "gain must be one of"),
-        ("ap(denominator='hit')", "denominator must be one of 'hits', 'labels'"),
-        ("ap(undefined='one')", "undefined must be one of 'nan', 'zero'"),
-        ("ap(decay=0)", "decay must be a number above 0 and up to 1; got 0"),
-        ("ap(decay=1.5)", "decay must be a number above 0 and up to 1; got 1.5"),
-        ("ap(decay=-0.5)", "decay must be a number above 0 and up to 1"),
-        ("ap(decay='fast')", "decay must be a number above 0 and up to 1"),
-        ("ap(decay=True)", "decay must be a number above 0 and up to 1"),
-        ("fbeta(beta=-1)", "beta must be a number from 0 on; got -1"),
-        ("fbeta(beta=nan)", "beta must be a number from 0 on"),
-        ("recall(relevance_threshold=high)", "relevance_threshold must be a number, or None; got 'high'"),
-        ("recall(relevance_threshold=True)", "relevance_threshold must be a number, or None; got True"),
-        ("fbeta(beta=inf)", "beta must be a number from 0 on"),
-        *(
-            (f"ap(decay=0.5, denominator={denominator})", "a decay below 1 needs denominator='labels'")
-            for denominator in ("hits", "min_k_labels", "min_k_predictions", "min_labels_predictions", "k")
-        ),
-        ("ap(by=threshold)@10", "needs the whole list"),
-        ("ap(by=threshold, decay=0.5, denominator=labels)", "by threshold needs denominator='hits'"),
-        *((f"{metric}(ideal=k_ones)", "ideal='k_ones' needs a cutoff") for metric in ("ndcg", "idcg")),
+DECAY = "decay must be a number above 0 and up to 1"
+NO_LIMIT = "weight_limit must be a number above 0, or None"
+OWN_ORDER = "ceiling=10 has an order of its own"
+PROBABILITIES = "probabilities must be numbers from 0 on"
+REFUSED = {
+    "": ["", "   ", "@10", "10", "ndcg@10@5", "ndcg)@10", "(gain=linear)", "ndcg\x00", "ndcg(gain='linear', gain='binary')@10"],
+    "gives the cutoff twice": ["ndcg_cut_10@10", "ndcg_at_10@5", "ndcg_10(k=10)", "ndcg(k=5)@10"],
+    **{f"from 1 on; got {k!r}": [f"ndcg@{k}"] for k in ("-1", "1.5", "x", "", "1e3", "+5", "٣", "1_0")},
+    "must be a whole number from 1 on, or None for the whole list; got 0": ["ndcg@0"],
+    "r_precision takes no cutoff": ["r_precision@10"],
+    "ndcg has no parameter 'gian'; did you mean 'gain'? it has: ": ["ndcg(gian='linear')"],
+    "ndcg has no parameter 'denominator'": ["ndcg(denominator=k)"],
+    "precision has no parameter 'gain'": ["precision(gain=linear)"],
+    "'relevance_threshold'": ["ap(threshold=2)"],
+    "has no parameter None": ["ndcg(**{'gain': 'linear'})"],
+    "gain must be one of 'exponential', 'linear', 'binary'; got 'cubic'": ["ndcg(gain='cubic')"],
+    "gain must be one of": ["ndcg(gain=None)", "ndcg(gain=1)"],
+    "denominator must be one of 'hits', 'labels'": ["ap(denominator='hit')"],
+    "undefined must be one of 'nan', 'zero'": ["ap(undefined='one')"],
+    DECAY: ["ap(decay=-0.5)", "ap(decay='fast')", "ap(decay=True)", "xdcg(decay=0)"],
+    f"{DECAY}; got 0": ["ap(decay=0)"],
+    f"{DECAY}; got 1.5": ["ap(decay=1.5)"],
+    "beta must be a number from 0 on": ["fbeta(beta=-1)", "fbeta(beta=nan)", "fbeta(beta=inf)"],
+    "relevance_threshold must be a number, or None; got 'high'": ["recall(relevance_threshold=high)"],
+    "relevance_threshold must be a number, or None; got True": ["recall(relevance_threshold=True)"],
+    "a decay below 1 needs denominator='labels'": [
+        f"ap(decay=0.5, denominator={denominator})"
+        for denominator in ("hits", "min_k_labels", "min_k_predictions", "min_labels_predictions", "k")
     ],
-)
-def test_what_is_no_metric_is_refused_with_the_reason(text, says):
+    "needs the whole list": ["ap(by=threshold)@10"],
+    "by threshold needs denominator='hits'": ["ap(by=threshold, decay=0.5, denominator=labels)"],
+    "no average over the orders of equal scores": ["ap(decay=0.5, by='threshold', ties='average')"],
+    "weights needs denominator='labels'": [
+        "ap(weights='1,0.5', denominator='hits')@3", "ap(weights='1,0.5', by='rank', denominator='k')@3",
+    ],
+    "cannot be combined": ["ap(weights='1,0.5', decay=0.5)"],
+    "numbers from 0 on, not all 0": ["ap(weights='0,0')"],
+    "ideal='k_ones' needs a cutoff": ["ndcg(ideal=k_ones)", "idcg(ideal=k_ones)"],
+    "max_grade=4": ["rbp(gain=max_grade, max_grade=None)", "rbp(gain=max_grade)"],
+    "must be a number above 0": ["rbp(p=0)", "rbp(p=1)", "rbp_residual(p=1)", "err(max_grade=0)", "err(max_grade=1001)"],
+    "rbo: p must be a number above 0 and below 1": [f"rbo(p={p})" for p in ("0", "1", "-0.1", "nan", "often", "None", "True")],
+    PROBABILITIES: [f"gap(probabilities={p!r})" for p in ("", "a", "0.5,", "0,0", "-1,2", "nan", "inf", "0.5;0.5", True)],
+    "must be a number between 0 and 1": [
+        *(f"aplt(head={head})@3" for head in ("0", "1", "x")), "miscalibration(smoothing=0)@3",
+    ],
+    "must be a number from 0": ["alpha_ndcg(alpha=1.5)@3", "nrbp(beta=1.0)", "err_ia(alpha=-0.1)"],
+    # The best order of the first places.
+    "ceiling must be a whole number from 1 on; got 0": ["ndcg(ceiling=0)@5"],
+    "ceiling must be a whole number from 1 on; got 1.5": ["recall(ceiling=1.5)@5"],
+    "ceiling must be a whole number from 1 on; got True": ["recall(ceiling=True)@5"],
+    f"{OWN_ORDER}; leave out ties='average'": ["recall(ceiling=10, ties=average)@5"],
+    OWN_ORDER: ["ndcg(ceiling=10, ideal=labels, ties=average)@5", "ap(ceiling=10, ties=average)@5"],
+    "the best order of weighted labels is not known": [
+        "recall(ceiling=10, estimator=snips)@5", "dcg(ceiling=10, estimator=ips)@5",
+    ],
+    # Bounds of what is not judged.
+    "bpref has no parameter 'unjudged'": ["bpref(unjudged='lowest')"],
+    "must be one of": ["rr(unjudged='low')"],
+    "ndcg has no bounds": ["ndcg(unjudged='highest', judged_only=true)"],
+    "ap has no bounds": ["ap(by='threshold', unjudged='lowest')"],
+    "rr has": ["rr(ties='average', unjudged='lowest')"],
+    "highest_grade=3 is about bounds": ["ndcg(highest_grade=3)"],
+    "above 0": ["ndcg(unjudged='lowest', highest_grade=0)"],
+    # Estimates of logged feedback.
+    "estimator must be one of 'naive', 'snips'": ["recall(estimator='ips')@5"],
+    "needs the number of relevant items, which a log does not know": [
+        "recall(estimator='snips', denominator='min_k_labels')@5",
+    ],
+    "estimator must be one of 'naive', 'ips', 'snips'": ["dcg(estimator='doubly_robust')"],
+    NO_LIMIT: ["dcg(weight_limit=0)", "dcg(weight_limit=-1)", "dcg(weight_limit=inf)"],
+    "ignores weights": ["dcg(estimator='naive', weight_limit=2)"],
+    "rr has no parameter 'estimator'": ["rr(estimator='ips')"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("says", "text"), [(says, text) for says, texts in REFUSED.items() for text in texts])
+def test_what_is_no_metric_is_refused_with_the_reason(says, text):
     with pytest.raises(MetricError) as caught:
-        parse_metric(text)
-    message = str(caught.value)
-    assert says in message
-    if "has no parameter" in message:
-        assert re.search("it has: .*undefined", message)
+        parse_metric(text).resolve()
+    assert says in str(caught.value)
+    if "has no parameter" in str(caught.value):
+        assert re.search("it has: .*undefined", str(caught.value))
+
+
+@pytest.mark.parametrize("value", [None, 10, 1.5, ["ndcg"], b"ndcg"])
+def test_what_is_no_text_is_refused_by_its_type(value):
+    with pytest.raises(MetricError, match=re.escape(f"({type(value).__name__})")):
+        parse_metric(value)
+
+
+@pytest.mark.parametrize("metric", [Precision, NDCG, AveragePrecision, HitRate])
+def test_a_cutoff_that_is_no_whole_number_from_1_on_is_refused(metric):
+    for k in (0, -1, 1.5, "x", "5", True, False, float("nan"), np.float64(5)):
+        with pytest.raises(MetricError, match="the cutoff k must be a whole number from 1 on") as caught:
+            metric(k=k)
+        assert metric.name in str(caught.value)
+        assert repr(k) in str(caught.value)
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: AveragePrecision(relevance_threshold=math.nan),
-        lambda: AveragePrecision(decay=math.nan),
-        lambda: FBeta(beta=1j),
-        lambda: FBeta(beta=[1]),
-        lambda: NDCG(gain=["linear"]),
+        lambda: AveragePrecision(relevance_threshold=math.nan), lambda: AveragePrecision(decay=math.nan),
+        lambda: FBeta(beta=1j), lambda: FBeta(beta=[1]), lambda: NDCG(gain=["linear"]),
+        lambda: AttentionShare(group=3), lambda: GradedAveragePrecision(probabilities=()),
+        lambda: GradedAveragePrecision(probabilities=(None,)),
     ],
-)
+)  # fmt: skip
 def test_an_object_with_a_value_that_is_not_allowed_is_refused(make):
     with pytest.raises(MetricError, match="must be"):
         make()
@@ -307,89 +296,44 @@ CODE = [
 ]
 
 
-@pytest.mark.parametrize("text", CODE)
-def test_code_for_a_parameter_is_an_error_and_never_runs(text, tmp_path):
+def test_code_for_a_parameter_is_an_error_and_never_runs(tmp_path):
     path = tmp_path / "written"
-    with pytest.raises(MetricError):
-        parse_metric(text.format(path=str(path)))
-    assert not Path(path).exists()
+    for text in CODE:
+        with pytest.raises(MetricError):
+            parse_metric(text.format(path=str(path)))
+        assert not path.exists(), text
 
 
-EVERY_VARIANT = [variant for metric in METRICS for variant in (metric(), *variants(metric))]
+# ---- names of columns
+
+EVERY_VARIANT = [variant for metric in METRICS for variant in (metric(), *some(metric, 150))]
 
 
-def test_different_metrics_have_different_column_names():
-    names = {}
-    for variant in EVERY_VARIANT:
-        label = str(variant)
-        assert names.setdefault(column_name(label), label) == label
-    assert len(names) == len(set(EVERY_VARIANT))
-    assert len(names) > 1000
-
-
-def test_parameters_that_differ_in_sign_point_or_exponent_have_different_column_names():
+def test_column_names_are_plain_identifiers_and_differ_as_metrics_do():
     numbers = [1.0, 0.1, 10.0, 1.5, 15.0, 0.15, 1e-16, 1e16, 1.5e-16, 1.5e16, 1e-5, 0.0001, 1e22, 2.5, 25.0, math.inf]
-    numbers += [-number for number in numbers]
-    metrics = [Recall(relevance_threshold=number, k=k) for number in (*numbers, 0.0, None) for k in (None, 1, 5, 15)]
-    assert len({column_name(str(metric)) for metric in metrics}) == len(metrics)
-
-
-def test_a_column_name_is_a_plain_identifier():
-    for variant in EVERY_VARIANT:
-        name = column_name(str(variant))
-        assert name.isidentifier()
-        assert name.isascii()
-        assert name == name.lower()
-        assert "__" not in name
+    numbers = (*numbers, *(-number for number in numbers), 0.0, None)
+    of_numbers = [Recall(relevance_threshold=number, k=k) for number in numbers for k in (None, 1, 5, 15)]
+    names = {}
+    for label in map(str, (*EVERY_VARIANT, *of_numbers)):
+        name = column_name(label)
+        assert names.setdefault(name, label) == label
+        assert name.isidentifier(), label
+        assert name.isascii(), label
+        assert name == name.lower(), label
+        assert "__" not in name, label
+    assert len(names) > 1000
 
 
 @pytest.mark.parametrize(
     ("label", "name"),
     [
-        ("ndcg@10", "ndcg_at_10"),
-        ("ap(denominator='labels')@10", "ap_denominator_labels_at_10"),
-        ("fbeta(beta=0.5)@3", "fbeta_beta_0p5_at_3"),
+        ("ndcg@10", "ndcg_at_10"), ("ap(denominator='labels')@10", "ap_denominator_labels_at_10"),
+        ("fbeta(beta=0.5)@3", "fbeta_beta_0p5_at_3"), ("r_precision", "r_precision"),
         ("recall(relevance_threshold=-1.0)", "recall_relevance_threshold_minus1p0"),
-        ("r_precision", "r_precision"),
     ],
-)
+)  # fmt: skip
 def test_how_a_column_name_reads(label, name):
     assert column_name(label) == name
-
-
-def test_metrics_are_labelled_by_their_text():
-    assert parse_metrics(["MAP@10", NDCG(k=5)]) == {"ap@10": AveragePrecision(k=10), "ndcg@5": NDCG(k=5)}
-
-
-@pytest.mark.parametrize("metrics", ["ndcg@5", NDCG(k=5), ["ndcg@5"], ("nDCG@5",), iter(["ndcg@5"])])
-def test_one_metric_or_several(metrics):
-    assert parse_metrics(metrics) == {"ndcg@5": NDCG(k=5)}
-
-
-def test_a_metric_asked_for_twice_is_there_once():
-    assert list(parse_metrics(["map@10", "ndcg@5", "ap@10", AveragePrecision(k=10)])) == ["ap@10", "ndcg@5"]
-
-
-def test_a_dict_gives_metrics_the_callers_labels():
-    metrics = parse_metrics({"quality": "ndcg@5", "Quality at ten": NDCG(k=10)})
-    assert metrics == {"quality": NDCG(k=5), "Quality at ten": NDCG(k=10)}
-    assert column_names(metrics) == {"quality": "quality", "Quality at ten": "Quality at ten"}
-
-
-@pytest.mark.parametrize("label", ["", "  ", 1, None])
-def test_a_label_that_is_no_text_is_refused(label):
-    with pytest.raises(MetricError, match="a metric's label must be a non-empty string"):
-        parse_metrics({label: "ndcg@5"})
-
-
-@pytest.mark.parametrize("metrics", [[], {}, ()])
-def test_no_metric_at_all_is_refused(metrics):
-    with pytest.raises(MetricError, match="no metric was asked for"):
-        parse_metrics(metrics)
-
-
-def test_metrics_own_names_become_plain_columns():
-    assert column_names(parse_metrics(["ndcg@10", "map"])) == {"ndcg@10": "ndcg_at_10", "ap": "ap"}
 
 
 @pytest.mark.parametrize(
@@ -407,5 +351,99 @@ def test_two_columns_of_one_name_in_any_case_are_refused(metrics, taken, other):
     assert other in str(caught.value)
 
 
-def test_columns_of_the_table_that_no_metric_wants_are_no_matter():
-    assert column_names(parse_metrics(["ap"]), ["user", "segment"]) == {"ap": "ap"}
+# ---- several metrics
+
+
+@pytest.mark.parametrize("metrics", ["ndcg@5", NDCG(k=5), ["ndcg@5"], ("nDCG@5",), iter(["ndcg@5"])])
+def test_one_metric_or_several(metrics):
+    assert parse_metrics(metrics) == {"ndcg@5": NDCG(k=5)}
+
+
+def test_metrics_have_the_labels_of_their_texts_or_the_callers():
+    assert parse_metrics(["MAP@10", NDCG(k=5)]) == {"ap@10": AveragePrecision(k=10), "ndcg@5": NDCG(k=5)}
+    assert list(parse_metrics(["map@10", "ndcg@5", "ap@10", AveragePrecision(k=10)])) == ["ap@10", "ndcg@5"]
+    metrics = parse_metrics({"quality": "ndcg@5", "Quality at ten": NDCG(k=10)})
+    assert metrics == {"quality": NDCG(k=5), "Quality at ten": NDCG(k=10)}
+    assert column_names(metrics) == {"quality": "quality", "Quality at ten": "Quality at ten"}
+    own = column_names(parse_metrics(["ndcg@10", "map"]), ["user", "segment"])
+    assert own == {"ndcg@10": "ndcg_at_10", "ap": "ap"}
+
+
+def test_ranges_of_cutoffs_and_curves_are_many_metrics():
+    assert list(parse_metrics(["ndcg@2..4", "rr", NDCG(k=3)])) == ["ndcg@2", "ndcg@3", "ndcg@4", "rr"]
+    threshold = "precision(relevance_threshold=2)"
+    assert list(parse_metrics("P(relevance_threshold=2) @ 9 .. 10")) == [f"{threshold}@9", f"{threshold}@10"]
+    # Parameters go to every point.
+    points = parse_metrics("precision_recall_curve(relevance_threshold=2, rounding='half_away')")
+    assert len(points) == 101
+    assert {(point.relevance_threshold, point.rounding) for point in points.values()} == {(2, "half_away")}
+
+
+ONE_METRIC = "A range of cutoffs stands for several metrics"
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        *((lambda label=label: parse_metrics({label: "ndcg@5"}), "label must be a non-empty string") for label in ("", " ", 1, None)),
+        *((lambda none=none: parse_metrics(none), "no metric was asked for") for none in ([], {}, ())),
+        *((lambda text=text: expand(text), "cutoffs must run upwards from 1") for text in ("p@0..4", "p@4..2", "p@1..10001")),
+        (lambda: parse_metric("ndcg@1..3"), ONE_METRIC),
+        (lambda: parse_metrics({"all": "ndcg@1..3"}), ONE_METRIC),
+    ],
+)  # fmt: skip
+def test_what_are_no_metrics_is_refused(call, says):
+    with pytest.raises(MetricError, match=says):
+        call()
+
+
+# ---- curves, read back from their rows
+
+USERS = random_users(np.random.default_rng(5), 60, distinct=True)
+
+
+def rows_of(metrics, model="als"):
+    rows, options = [], DescriptionOptions()
+    for label, asked in parse_metrics(metrics).items():
+        metric, described = asked.resolve(), DescriptionAccumulator(1, options)
+        described.add([metric.compute(batch_of(USERS))])
+        figures = descriptions_of(described.state(), options)[0]
+        rows.append(
+            summary_row(label, figures, model=model, dialect="default", relevance="", definition=str(metric),
+                        cutoff=metric.k, bounds=metric.bounds, over_all=False)
+        )  # fmt: skip
+    return rows
+
+
+def of_oracle(name, **parameters):
+    return pytest.approx(np.nanmean([value(name, User(*user), **parameters) for user in USERS]), abs=1e-12)
+
+
+def test_the_cutoff_curve_has_the_means_of_the_oracle():
+    curve = curve_of([*rows_of(["ndcg@1..12", "ndcg", "rr@3"]), *rows_of("ndcg@1", "popular")], "ndcg", "cutoff")
+    assert curve.columns.tolist() == ["model", "relevance", "cutoff", "mean", "standard_error", "n_users"]
+    assert curve["model"].tolist() == ["als"] * 13 + ["popular"]
+    assert curve["cutoff"].tolist()[:12] == list(range(1, 13))
+    assert curve["cutoff"].isna().tolist() == [False] * 12 + [True, False]
+    assert curve["mean"].tolist() == [of_oracle("ndcg", k=k) for k in (*range(1, 13), None, 1)]
+
+
+def test_the_precision_recall_curve_has_the_means_of_the_oracle_and_never_rises():
+    curve = recall_curve(rows_of(["pr_curve", "iprec_11pt"]))
+    assert curve["recall"].tolist() == [step / 100 for step in range(101)]
+    assert (np.diff(curve["mean"]) <= 1e-15).all()
+    assert curve["mean"].iloc[0] > curve["mean"].iloc[-1] > 0
+    for recall in (0.0, 0.07, 0.5, 1.0):
+        assert curve["mean"][curve["recall"] == recall].item() == of_oracle("iprec", recall=recall)
+
+
+def test_a_curve_of_several_definitions_must_be_named():
+    rows = rows_of(["ndcg@1..3", "ndcg(gain='linear')@1..3"])
+    assert len(curve_of(rows, "ndcg(gain='linear')", "cutoff")) == 3
+    for call, says in (
+        (lambda: curve_of(rows, "ndcg", "cutoff"), "it has several definitions of it"),
+        (lambda: curve_of(rows, "rr", "cutoff"), "no curve of 'rr'"),
+        (lambda: recall_curve(rows), "no curve of 'iprec'"),
+    ):
+        with pytest.raises(UnknownMetricError, match=says):
+            call()

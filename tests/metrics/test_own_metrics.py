@@ -1,4 +1,4 @@
-"""Metrics of users: what a class outside the package has to say, and what is refused."""
+"""Metrics of users: what a class outside the package has to say, which names it may have, and what is refused."""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import pytest
 from worlds.ranked_users import batch_of, in_order, ungraded
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics import parse_metric
+from spark_rankeval.metrics import NDCG, Precision, parse_metric
 from spark_rankeval.metrics.base import REGISTRY, Metric, parameter
 from spark_rankeval.metrics.kinds import RelevanceMetric
 
@@ -22,10 +22,21 @@ def registry_as_before():
         yield
 
 
-def halving(**attributes):
+class Own(RelevanceMetric):
+    """A metric without a name."""
+
+    def _values(self, batch):
+        return np.zeros(batch.n_users)
+
+
+def halving(module=__name__, **attributes):
+    """A class as a cell of a notebook defines it, each time anew."""
+
     @dataclass(frozen=True, kw_only=True)
     class Halving(RelevanceMetric):
         name = "halving"
+        aliases = ("half",)
+        __module__, __qualname__ = module, "Halving"
         base: float = parameter(0.5, doc="the worth of rank 1")
 
         def _values(self, batch):
@@ -37,42 +48,34 @@ def halving(**attributes):
     return Halving
 
 
-def test_its_parameters_read_back():
+def test_its_parameters_read_back_and_its_values_have_no_bounds_unless_it_says_so():
     metric = halving()(base=0.25, k=3)
     assert str(metric) == "halving(base=0.25)@3"
     assert parse_metric(str(metric)) == metric
     np.testing.assert_array_equal(metric.compute(BATCH), [0.25**2 + 0.25**3, 0, math.nan])
-
-
-def test_its_values_have_no_bounds_unless_it_says_so():
-    assert halving()().bounds == (-math.inf, math.inf)
+    assert metric.bounds == (-math.inf, math.inf)
     assert halving(value_range=(0.0, 1.0))().bounds == (0.0, 1.0)
 
 
-def test_fields_that_are_no_parameters_are_refused():
+def test_parameters_must_be_declared_and_classes_with_some_decorated():
     @dataclass(frozen=True, kw_only=True)
     class Undeclared(halving()):
         name = "undeclared"
         base_of_others: float = 0.5
 
-    with pytest.raises(
-        MetricError, match=r"Undeclared: declare the parameter 'base_of_others' with parameter\(default, doc="
-    ):
-        Undeclared()
-
-
-def test_a_class_with_parameters_needs_its_decorator():
     class Undecorated(halving()):
         name = "undecorated"
         other: float = parameter(0.5, doc="another number")
 
-    with pytest.raises(
-        MetricError, match=r"Undecorated has the parameter 'other'; decorate the class with @dataclass\("
+    for made, words in (
+        (Undeclared, r"Undeclared: declare the parameter 'base_of_others' with parameter\(default, doc="),
+        (Undecorated, r"Undecorated has the parameter 'other'; decorate the class with @dataclass\("),
     ):
-        Undecorated()
+        with pytest.raises(MetricError, match=words):
+            made()
 
 
-def test_a_class_without_parameters_needs_none():
+def test_a_class_without_parameters_needs_no_decorator():
     class Length(Metric):
         name = "length"
 
@@ -94,3 +97,59 @@ def test_values_that_are_no_number_a_user_are_refused(values):
         MetricError, match=r"halving: _values must return a number for each of 3 users; got the shape \("
     ):
         metric().compute(BATCH)
+
+
+@pytest.mark.parametrize("taken", ["ndcg", "NDCG", "nDCG", "normalized_dcg"])
+def test_no_other_class_takes_a_name_or_alias(taken):
+    with pytest.raises(
+        MetricError, match=rf"{taken!r} of .*Another is taken by spark_rankeval\.metrics\.\w+\.NDCG; give"
+    ):
+        type("Another", (Own,), {"name": taken})
+    with pytest.raises(MetricError, match="or leave the alias out"):
+        type("Another", (Own,), {"name": "another", "aliases": ("another_alias", taken)})
+    assert type(parse_metric("ndcg")) is NDCG
+    assert not {"another", "another_alias"} & set(REGISTRY)
+
+
+def test_of_a_cell_that_runs_twice_the_newer_class_counts_and_a_class_of_another_module_is_another():
+    old, new = halving("__main__"), halving("__main__")
+    assert old is not new
+    assert type(parse_metric("halving@3")) is type(parse_metric("Half@3")) is new
+    with pytest.raises(MetricError, match=r"of elsewhere\.Halving is taken by __main__\.Halving"):
+        halving("elsewhere")
+    with pytest.raises(MetricError, match=r"of __main__\.NDCG is taken by spark_rankeval"):
+        type("NDCG", (Own,), {"name": "ndcg", "__module__": "__main__"})
+
+
+def test_a_class_with_slots_is_defined_twice_at_once():
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Slotted(Own):
+        name = "slotted"
+
+    assert REGISTRY["slotted"] is Slotted
+
+
+def test_a_subclass_needs_a_name_of_its_own_and_has_no_inherited_alias():
+    class Mine(Precision):
+        pass
+
+    with pytest.raises(MetricError, match=r"Mine has no name of its own; give the class one"):
+        Mine(k=3)
+
+    class Named(Precision):
+        name = "ranked_5"
+
+    assert Named.aliases == ()
+    assert str(Named(k=3)) == "ranked_5@3"
+    assert type(parse_metric("p@3")) is Precision
+    # A name that is registered wins over its parts.
+    assert type(parse_metric("ranked_5")) is Named
+    assert parse_metric("ranked_5@2").k == 2
+
+
+@pytest.mark.parametrize("name", ["my metric", "a@3", "ndcg(", "1st", "gewinn-größe", "größe", 3])
+def test_a_name_that_does_not_read_back_is_refused(name):
+    with pytest.raises(MetricError, match="cannot be the name of a metric; use letters"):
+        type("Own", (Own,), {"name": name})
+    with pytest.raises(MetricError, match="cannot be the name of a metric"):
+        type("Own", (Own,), {"name": "fine", "aliases": (name,)})

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from spark_rankeval.metrics import parse_metric
 from spark_rankeval.ranking.lists import RankingPolicy, RawLists
 from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.ranking.ranks import rank_lists
@@ -33,6 +34,16 @@ def ranked(lists, **options):
 def batch_of(users, **options):
     """The ranked batch of these users, with the order of the labels kept."""
     return ranked(lists_of(users), keep_label_order=True, **options)[0]
+
+
+def values_of(metric, *users, **options):
+    """A metric of some users."""
+    return parse_metric(metric).resolve().compute(batch_of(list(users), **options))
+
+
+def value_of(metric, predictions, labels):
+    """A metric of one user."""
+    return values_of(metric, (predictions, labels))[0]
 
 
 def in_order(items):

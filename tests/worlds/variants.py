@@ -4,6 +4,9 @@ import contextlib
 import functools
 import itertools
 import math
+import random
+
+import pytest
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import REGISTRY, UNSET
@@ -29,7 +32,7 @@ BEYOND = [
     if not any(metric in others for others in (METRICS, INTENTS, GROUPS, NO_ANSWER, STAGES))
 ]
 CUTOFFS = (None, 1, 3, 10)
-# Of parameters that are no choice among a few: values that differ in kind.
+# Of parameters that are no choice among a few: values that differ in kind. Any other has those of `OTHERWISE` that it takes.
 VALUES = {
     "relevance_threshold": (None, -math.inf, 0.0, 2.0),
     "decay": (1.0, 0.5),
@@ -46,6 +49,7 @@ VALUES = {
     "group": (None, "a"),
     "before": (None, 1, "3,2"),
 }
+OTHERWISE = (0.3, 0.5, 1.0, 2.0, 4.0)
 # Without weights there is nothing to estimate: tests/metrics/test_logged_feedback.py has the estimators. Others change lists:
 # tests/request/test_views.py has it. `no_answer` is about users of whom a batch must know. tests/metrics/test_best_order.py has `ceiling`,
 # and tests/metrics/test_unjudged.py the bounds of what is not judged.
@@ -55,9 +59,20 @@ LEFT_OPEN = ("estimator", "weight_limit", "no_answer", *LIST_PARAMETERS, "ceilin
 ALONE = ("one_if_empty",)
 
 
-def values_of(item):
+def values_of(metric, item):
     """The values that a parameter has in the variants."""
-    return (UNSET,) if item.name in LEFT_OPEN else item.metadata["choices"] or VALUES[item.name]
+    if item.name in LEFT_OPEN:
+        return (UNSET,)
+    return item.metadata["choices"] or VALUES.get(item.name) or _values_taken(metric, item)
+
+
+def _values_taken(metric, item):
+    """The default, and what else a parameter takes of some numbers."""
+    taken = {item.metadata["default"]: None}
+    for value in OTHERWISE:
+        with contextlib.suppress(MetricError):
+            taken[getattr(metric(**{item.name: value}), item.name)] = None
+    return tuple(taken)
 
 
 def variants(metric, cutoffs=CUTOFFS, **only):
@@ -69,16 +84,34 @@ def variants(metric, cutoffs=CUTOFFS, **only):
     return list(_variants(metric, cutoffs, tuple(only.items())))
 
 
+def some(metric, n, **only):
+    """So many variants of a metric, drawn from all of them; all if there are no more."""
+    every = variants(metric, **only)
+    return random.Random(n).sample(every, n) if len(every) > n else every
+
+
+def in_thirds(metrics):
+    """Each metric with a part of its variants, as parameters of a test: a third of them by day, the others in CI."""
+    return [
+        pytest.param(metric, every[part::3], id=f"{metric.name} {part + 1}", marks=[pytest.mark.ci] * (part > 0))
+        for metric in metrics
+        for every in [random.Random(0).sample(variants(metric), len(variants(metric)))]
+        for part in range(3)
+    ]
+
+
 @functools.cache
 def _variants(metric, cutoffs, only):
     items, only = metric.parameters(), dict(only)
-    choices = [only.get(item.name) or [value for value in values_of(item) if value not in ALONE] for item in items]
+    choices = [
+        only.get(item.name) or [value for value in values_of(metric, item) if value not in ALONE] for item in items
+    ]
     combinations = [*itertools.product(*choices)]
     combinations += [
         [value if each is item else values[0] for each, values in zip(items, choices, strict=True)]
         for item in items
         if item.name not in only
-        for value in values_of(item)
+        for value in values_of(metric, item)
         if value in ALONE
     ]
     made = []
@@ -96,7 +129,7 @@ def single_choices(metric, *, resolved=False):
     """
     made, others = {}, metric().resolve().chosen() if resolved else {}
     for k in (None, 3) if metric.takes_cutoff else (None,):
-        for chosen in ({}, *({item.name: value} for item in metric.parameters() for value in values_of(item))):
+        for chosen in ({}, *({item.name: value} for item in metric.parameters() for value in values_of(metric, item))):
             with contextlib.suppress(MetricError):
                 made[metric(k=k, **others | chosen)] = None
     return list(made)
