@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from helpers.effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.rankings import User
@@ -12,7 +11,6 @@ from oracles.stages import best_value
 from worlds.ranked_users import batch_of, in_order, random_users
 from worlds.variants import METRICS, parameters_of, variants
 
-from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.expected_values import TieAwareMetric
 
@@ -34,7 +32,7 @@ LABELS = st.lists(
 )
 
 
-@settings(max_examples=examples(by_day=40, at_night=400), deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     users=st.lists(st.tuples(PREDICTIONS, LABELS), min_size=1, max_size=3),
     n=st.integers(1, 6),
@@ -67,22 +65,3 @@ def test_the_first_places_are_those_of_the_ranking_whatever_the_cutoff():
         assert metric.reads.tie_order
         values = [metric.compute(batch_of(users, ties=ties)) for ties in ("item_asc", "item_desc")]
         assert not np.array_equal(*values, equal_nan=True)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("ndcg(ceiling=0)@5", "ceiling must be a whole number from 1 on; got 0"),
-        ("recall(ceiling=1.5)@5", "ceiling must be a whole number from 1 on; got 1.5"),
-        ("recall(ceiling=True)@5", "ceiling must be a whole number from 1 on; got True"),
-        ("recall(ceiling=10, ties=average)@5", "ceiling=10 has an order of its own; leave out ties='average'"),
-        ("ndcg(ceiling=10, ideal=labels, ties=average)@5", "ceiling=10 has an order of its own"),
-        ("ap(ceiling=10, ties=average)@5", "ceiling=10 has an order of its own"),
-        ("recall(ceiling=10, estimator=snips)@5", "the best order of weighted labels is not known"),
-        ("dcg(ceiling=10, estimator=ips)@5", "the best order of weighted labels is not known"),
-    ],
-)
-def test_what_has_no_best_order_is_refused(text, says):
-    with pytest.raises(MetricError) as caught:
-        parse_metric(text)
-    assert says in str(caught.value)

@@ -4,13 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from helpers.effort import examples, part_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.intents import FORMULAS, labels_of, random_judged, value
 from oracles.rankings import rank
 from worlds.ranked_users import lists_of, ranked
-from worlds.variants import INTENTS, parameters_of, variants
+from worlds.variants import INTENTS, in_thirds, parameters_of, some, variants
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import parse_metric
@@ -47,9 +46,9 @@ def compare(metrics, users, ties="item_asc"):
         np.testing.assert_allclose(metric.compute(batch), expected, rtol=1e-12, atol=1e-15, err_msg=str(metric))
 
 
-@ALL_VALUES
-def test_every_variant_equals_the_naive_one(metric):
-    compare(part_of(variants(metric), 5), random_judged(np.random.default_rng(7), 40))
+@pytest.mark.parametrize(("metric", "mine"), in_thirds(INTENTS))
+def test_every_variant_equals_the_naive_one(metric, mine):
+    compare(mine[:60], random_judged(np.random.default_rng(7), 30))
 
 
 TRIPLES = st.lists(
@@ -63,7 +62,7 @@ LISTS = st.lists(
 ALL_VARIANTS = {metric.name: variants(metric) for metric in INTENTS}
 
 
-@settings(max_examples=examples(by_day=60, at_night=500), deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     users=st.lists(st.tuples(LISTS, TRIPLES), min_size=1, max_size=4),
     ties=st.sampled_from(["item_asc", "item_desc"]),
@@ -172,17 +171,18 @@ def test_labels_that_repeat_an_intent_are_counted_and_the_highest_grade_holds():
 
 
 @ALL_VALUES
-def test_the_order_of_ties_is_flagged_where_it_changes_a_value(metric):
+def test_values_are_within_the_bounds_and_flagged_where_the_order_of_ties_changes_them(metric):
     users = random_judged(np.random.default_rng(12), 120)
-    plain = [(predictions, labels_of(judged)) for predictions, judged in users]
+    lists = lists_of([(predictions, labels_of(judged)) for predictions, judged in users], intents=intent_lists(users))
     changed = 0
-    for variant in part_of([one for one in variants(metric, undefined=("nan",)) if one.k != 1], 7):
+    for variant in [one for one in some(metric, 20, undefined=("nan",)) if one.k != 1]:
         looks = View((variant.resolve(),), None).looks
-        found = [
-            ranked(lists_of(plain, intents=intent_lists(users)), ties=ties, looks=looks)
-            for ties in ("item_asc", "item_desc")
-        ]
+        found = [ranked(lists, ties=ties, looks=looks) for ties in ("item_asc", "item_desc")]
         first, other = (variant.compute(batch) for batch, _ in found)
+        low, high = variant.bounds
+        assert first.dtype == np.float64
+        assert np.nanmin(first, initial=low) >= low, variant
+        assert np.nanmax(first, initial=low) <= high + 1e-12, variant
         differs = ~np.isclose(first, other, rtol=0, atol=1e-12, equal_nan=True)
         assert found[0][1].tied[differs].all(), variant
         assert not found[0][1].tied.all()
@@ -190,25 +190,8 @@ def test_the_order_of_ties_is_flagged_where_it_changes_a_value(metric):
     assert changed
 
 
-@ALL_VALUES
-def test_values_are_within_the_bounds(metric):
-    batch = batch_of(random_judged(np.random.default_rng(11), 200))
-    for variant in part_of(variants(metric), 7):
-        values = variant.compute(batch)
-        low, high = variant.bounds
-        assert values.dtype == np.float64
-        assert np.nanmin(values, initial=low) >= low
-        assert np.nanmax(values, initial=low) <= high + 1e-12, variant
-
-
 def test_the_naive_metrics_are_those_of_the_registry():
     assert {metric.name for metric in INTENTS} == set(FORMULAS)
-
-
-@pytest.mark.parametrize("text", ["alpha_ndcg(alpha=1.5)@3", "nrbp(beta=1.0)", "err_ia(alpha=-0.1)"])
-def test_parameters_out_of_range_are_refused(text):
-    with pytest.raises(MetricError, match="must be a number from 0"):
-        parse_metric(text)
 
 
 @ALL_VALUES
