@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from helpers.effort import examples, part_of
 from helpers.met_messages import met
 from helpers.scored import exposed_in, merging_exposure, task_of_views
 from hypothesis import given, settings
@@ -18,22 +17,20 @@ from oracles.lists import World
 from worlds.recommendations import batch_of, random_world
 from worlds.variants import EVERY_METRIC, GROUPS
 
-from spark_rankeval.errors import MetricError
 from spark_rankeval.features.exposure.items import Slot, exposures_of, slice_as_text, slots_of
 from spark_rankeval.features.exposure.worker import GroupAccumulator, group_exposures_of, group_slots_of
 from spark_rankeval.features.items.item_facts import GROUP as NAME
 from spark_rankeval.features.items.item_facts import (
     GROUPS_TABLE,
+    ITEM,
     LEVELS_TABLE,
     TRAINING_INTERACTIONS,
     TRAINING_USERS,
     ItemFacts,
 )
-from spark_rankeval.features.items.item_facts import ITEM as ITEM_OF_TABLE
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import UNSET
 from spark_rankeval.metrics.group_amounts import GroupExposure
-from spark_rankeval.metrics.group_exposure import AttentionShare
 from spark_rankeval.ranking.lists import LIST_PARAMETERS, RankingPolicy
 from spark_rankeval.ranking.recommended import Totals
 from spark_rankeval.request.task import View
@@ -46,36 +43,27 @@ from spark_rankeval.worker.scored_features import with_features
 from spark_rankeval.worker.states import state_of_batches
 from spark_rankeval.worker.user_metrics import score
 
-ALL_VALUES = pytest.mark.parametrize("metric", GROUPS, ids=lambda metric: metric.name)
+TYPES = {NAME: pa.string()}
 
 
 def batch_with_groups(world, users, shuffled=None):
     """The batch of users, with the groups of items and their popularity."""
     pairs = [(item, name) for item in world.items for name in groups_of(world, item) or [None]]
-    if shuffled is not None:
-        pairs = [pairs[place] for place in shuffled.permutation(len(pairs))]
-    table = pa.table(
-        {
-            ITEM_OF_TABLE: pa.array([item for item, _ in pairs], pa.int64()),
-            NAME: pa.array([name for _, name in pairs], pa.string()),
-        }
-    )
-    batch = batch_of(world, users, shuffled)
+    # The row without an item tells how many users there are.
     trained = [None, *sorted({item for _, item in world.training})]
     if shuffled is not None:
+        pairs = [pairs[place] for place in shuffled.permutation(len(pairs))]
         shuffled.shuffle(trained)
-    popularity = pa.table(
-        {
-            ITEM_OF_TABLE: pa.array(trained, pa.int64()),
-            TRAINING_USERS: pa.array(
-                [world.n_users if item is None else world.users_of(item) for item in trained], pa.int64()
-            ),
-            TRAINING_INTERACTIONS: pa.array([1] * len(trained), pa.int64()),
-        }
-    )
-    for name, packed in ((GROUPS_TABLE, table), (LEVELS_TABLE, popularity)):
+    users_of = [world.n_users if item is None else world.users_of(item) for item in trained]
+    tables = {
+        GROUPS_TABLE: {ITEM: [item for item, _ in pairs], NAME: [name for _, name in pairs]},
+        LEVELS_TABLE: {ITEM: trained, TRAINING_USERS: users_of, TRAINING_INTERACTIONS: [1] * len(trained)},
+    }
+    batch = batch_of(world, users, shuffled)
+    for table, columns in tables.items():
+        packed = pa.table({name: pa.array(column, TYPES.get(name, pa.int64())) for name, column in columns.items()})
         first = pa.array([stream_of(packed).to_pybytes()] + [None] * (len(users) - 1), pa.binary())
-        batch = batch.append_column(name, first)
+        batch = batch.append_column(table, first)
     return batch
 
 
@@ -120,26 +108,35 @@ def drawn(rng, metric):
     return metric(k=(None, 1, 3, 10)[int(rng.integers(4))], **chosen).resolve()
 
 
+def within_bounds(metric, values):
+    low, high = metric.bounds
+    return (np.isnan(values) | ((low <= values) & (values <= high + 1e-12))).all()
+
+
 def same(mine, expected):
     return mine == pytest.approx(expected, rel=1e-7, abs=1e-7, nan_ok=True)
 
 
-@settings(max_examples=examples(by_day=6, at_night=150), deadline=None, derandomize=True)
+@settings(max_examples=6, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10**6), n_parts=st.sampled_from([1, 3]))
 def test_any_tables_give_what_the_naive_loops_give(seed, n_parts):
     rng = np.random.default_rng(seed)
     world = random_world(seed, n_users=12)
     metrics = [drawn(rng, metric) for metric in GROUPS for _ in range(3)]
+    assert [parse_metric(str(metric)) for metric in metrics] == metrics
     of_users = [metric for metric in metrics if not metric.corpus_level]
     found = scored(task_of(of_users), world, world.users).metrics
     for metric, column in zip(of_users, found, strict=True):
         expected = [value(metric, world, user) for user in world.users]
+        assert within_bounds(metric, column)
         np.testing.assert_allclose(column, expected, rtol=1e-9, atol=1e-12, equal_nan=True, err_msg=str(metric))
     of_all = [metric for metric in metrics if metric.corpus_level]
     block_of = {user: int(rng.integers(4)) for user in world.users}
     parts = [part.tolist() for part in np.array_split(np.array(world.users), n_parts)]
     for metric, groups in zip(of_all, exposures(of_all, world, parts, block_of), strict=True):
-        assert same(metric.value(groups.whole), value(metric, world, world.users)), metric
+        mine = metric.value(groups.whole)
+        assert within_bounds(metric, np.array([mine])), metric
+        assert same(mine, value(metric, world, world.users)), metric
         for block, without in zip(sorted({*block_of.values(), 0}), groups.leave_one_out, strict=False):
             if len(groups.leave_one_out) == len({*block_of.values(), 0}):
                 left = [user for user in world.users if block_of[user] != block]
@@ -148,7 +145,7 @@ def test_any_tables_give_what_the_naive_loops_give(seed, n_parts):
 
 def test_no_split_into_partitions_and_no_order_of_rows_changes_a_bit():
     world, rng = random_world(4), np.random.default_rng(4)
-    metrics = [drawn(rng, metric) for metric in GROUPS for _ in range(examples(2, 4))]
+    metrics = [drawn(rng, metric) for metric in GROUPS for _ in range(2)]
     of_users, of_all = ([metric for metric in metrics if metric.corpus_level == level] for level in (False, True))
     whole = np.stack(scored(task_of(of_users), world, world.users).metrics)
     single = [np.stack(scored(task_of(of_users), world, [user], rng).metrics) for user in world.users]
@@ -220,12 +217,14 @@ def test_figures_that_can_be_checked_by_hand(metric):
 
 
 @pytest.mark.usefixtures("without_second_groups")
-@pytest.mark.parametrize(("metric", "expected"), [("ee_loss@1", 1.0), ("ee_disparity@1", 1.0), ("ee_relevance@1", 0.0)])
-def test_a_user_counts_whose_ideal_list_has_no_item_with_a_group_in_the_first_places(metric, expected):
+def test_a_user_counts_whose_ideal_list_has_no_item_with_a_group_in_the_first_places():
     world = World({1: [(11, 1.0)]}, {1: [(10, 2.0), (11, 1.0)]}, items={10: (None, None), 11: ("a", None)})
-    one = parse_metric(metric).resolve()
-    (found,) = exposures([one], world, [[1]])
-    assert (one.value(found.whole), found.whole.n_users) == (expected, 1)
+    metrics = [parse_metric(metric).resolve() for metric in ("ee_loss@1", "ee_disparity@1", "ee_relevance@1")]
+    found = [
+        (metric.value(each.whole), each.whole.n_users)
+        for metric, each in zip(metrics, exposures(metrics, world, [[1]]), strict=True)
+    ]
+    assert found == [(1.0, 1), (1.0, 1), (0.0, 1)]
 
 
 @pytest.mark.usefixtures("without_second_groups")
@@ -280,7 +279,7 @@ def test_the_loss_is_disparity_and_relevance():
 def test_sets_of_groups_are_those_of_the_rows_in_any_order():
     items = pa.array([3, 1, 3, 2, 1, 5, 3], pa.int64())
     names = pa.array(["b", "a", "ä", "b", None, None, "b"])
-    table = stream_of(pa.table({ITEM_OF_TABLE: items, NAME: names})).to_pybytes()
+    table = stream_of(pa.table({ITEM: items, NAME: names})).to_pybytes()
     facts = ItemFacts.read({"groups"}, {GROUPS_TABLE: pa.scalar(table, pa.binary())})
     sets, places = (
         facts.sets["groups"],
@@ -302,27 +301,7 @@ def test_the_naive_measures_are_those_of_the_registry():
     assert {metric.name for metric in GROUPS if metric.corpus_level} == set(OF_ALL)
 
 
-@ALL_VALUES
-def test_it_reads_back_and_stays_within_its_bounds(metric):
-    rng, world = np.random.default_rng(2), random_world(2)
-    for _ in range(examples(4, 10)):
-        one = drawn(rng, metric)
-        assert parse_metric(str(one)) == one
-        if metric.corpus_level:
-            (groups,) = exposures([one], world, [world.users])
-            values = np.array([one.value(groups.whole)])
-        else:
-            (values,) = scored(task_of([one]), world, world.users).metrics
-        low, high = one.bounds
-        assert (np.isnan(values) | ((low <= values) & (values <= high + 1e-12))).all(), one
-
-
-def test_a_group_is_named_by_text():
-    with pytest.raises(MetricError, match="group must be the name of a group"):
-        AttentionShare(group=3)
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_judged_items_alone_are_a_list_without_the_others(seed):
     world = random_world(seed, n_users=12)
     judged = {
@@ -385,28 +364,17 @@ def test_each_metric_of_all_lists_has_the_same_values_beside_every_other_in_ever
         batch = batch.append_column(name, column)
     alone = functools.cache(lambda one: repr(in_slices([one], batch)[0]))
     every = itertools.product([metric(k=2).resolve() for metric in OF_ALL_LISTS], READINGS)
-    for one, other in part_of(itertools.combinations(every, 2), 37):
+    for one, other in itertools.islice(itertools.combinations(every, 2), 0, None, 61):
         values = list(map(repr, in_slices([one, other], batch)))
         assert values == [alone(one), alone(other)], (one, other)
 
 
-@pytest.mark.parametrize(
-    ("metric", "reason"),
-    [
-        ("exposure_to_merit@3", "group 'b': 29 relevant labels"),
-        ("exposure_to_merit(group=b)@3", "group 'b': 29 relevant labels"),
-        ("exposure_to_merit(group=a)@3", ""),
-        ("exposure_to_merit(group=c)@3", ""),
-        ("dtr@3", "group 'b': 29 relevant labels"),
-        ("reo@3", "group 'b': 29 relevant labels"),
-        ("popreo@3", "group 'b': 29 relevant labels"),
-        ("rsp@3", ""),
-        ("amortised_awrf(target=relevance)@3", ""),
-        ("attention_share(of=relevance)@3", ""),
-        ("ee_loss@3", ""),
-    ],
-)
-def test_ratios_of_groups_with_few_relevant_labels_have_no_interval(metric, reason):
+def test_ratios_of_groups_with_few_relevant_labels_have_no_interval():
     groups = GroupExposure({"a": 8.0, "b": 9.0, "c": 1.0}, {"a": 30.0, "b": 29.0, "c": 0.0}, 100)
-    found = parse_metric(metric).resolve().without_interval(groups)
-    assert found == (f"{reason}; an interval needs 30 of each group" if reason else "")
+    few = "group 'b': 29 relevant labels; an interval needs 30 of each group"
+    expected = {
+        **dict.fromkeys(("exposure_to_merit@3", "exposure_to_merit(group=b)@3", "dtr@3", "reo@3", "popreo@3"), few),
+        **dict.fromkeys(("exposure_to_merit(group=a)@3", "exposure_to_merit(group=c)@3", "rsp@3", "ee_loss@3"), ""),
+        **dict.fromkeys(("amortised_awrf(target=relevance)@3", "attention_share(of=relevance)@3"), ""),
+    }
+    assert {metric: parse_metric(metric).resolve().without_interval(groups) for metric in expected} == expected
