@@ -101,11 +101,7 @@ def test_who_is_in_a_mean_differs_by_metric_in_recommenders():
     assert {
         name: population.includes(batch.labels.lengths, batch.n_predictions).tolist()
         for name, population in who.items()
-    } == {
-        "ndcg": [True, True, False],
-        "precision": [True, False, False],
-        "novelty": [True, False, True],
-    }
+    } == {"ndcg": [True, True, False], "precision": [True, False, False], "novelty": [True, False, True]}
 
 
 @pytest.mark.parametrize(("metric", "expected"), [("precision@4", 0.5), ("hit_rate@4", 1.0), ("ap@4", 2.0)])

@@ -103,10 +103,7 @@ IR_MEASURES = {
     "Bpref": "bpref", **at((1, 3), "Success@{}", "hit_rate@{}"), "SetF": "f1", "IPrec@0.1": "iprec(recall=0.1)",
 }  # fmt: skip
 JUDGED_ONLY = {"AP(judged_only=True)": "ap", "nDCG(judged_only=True)@3": "ndcg@3"}
-GDEVAL = {
-    **at((3, 10), "ERR@{}", "err@{}"),
-    **at((3, 10), "nDCG(dcg='exp-log2')@{}", "ndcg(gain='exponential')@{}"),
-}
+GDEVAL = {**at((3, 10), "ERR@{}", "err@{}"), **at((3, 10), "nDCG(dcg='exp-log2')@{}", "ndcg(gain='exponential')@{}")}
 
 RANX = {
     "map": "ap", **at((3, 5), "map@{}", "ap@{}"), "ndcg": "ndcg", **at((3, 5, 10), "ndcg@{}", "ndcg@{}"),

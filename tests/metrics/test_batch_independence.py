@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from worlds.ranked_users import lists_of, random_users, ranked
+from worlds.ranked_users import lists_of, long_users, random_users, ranked
 from worlds.variants import METRICS, some
 
 from spark_rankeval.ranking.batch import RankingBatch
@@ -15,19 +15,6 @@ TIES = ("item_asc", "item_desc", "position")
 FRACTIONS = (-0.7, 0.0, 0.1, 0.3, 0.9, 1.0, 1.7, 2.3, 3.1)
 
 
-def long_users(rng, n_users, longest, most_labels, *, scored):
-    users = []
-    for _ in range(n_users):
-        n_items, n_labels = rng.integers(130, longest + 1), rng.integers(1, most_labels + 1)
-        items = rng.choice(2 * longest, n_items, replace=False).tolist()
-        scores = (rng.integers(0, 60, n_items) / 7).tolist() if scored else [None] * n_items
-        labels = rng.choice(2 * longest, n_labels, replace=False).tolist()
-        users.append(
-            (list(zip(items, scores, strict=True)), list(zip(labels, rng.choice(FRACTIONS, n_labels), strict=True)))
-        )
-    return users
-
-
 def make_users(*, scored):
     """Short lists and lists of more than 128, few labels and more than 256, whole and fractional grades, mixed."""
     rng = np.random.default_rng(31)
@@ -35,8 +22,8 @@ def make_users(*, scored):
         *random_users(rng, 40, scored=scored),
         *random_users(rng, 40, scored=scored, grades=FRACTIONS),
         *random_users(rng, 20, scored=scored, grades=(0.0, 1.0)),
-        *long_users(rng, 8, 900, 400, scored=scored),
-        *long_users(rng, 8, 300, 20, scored=scored),
+        *long_users(rng, 8, 900, 400, scored=scored, grades=FRACTIONS),
+        *long_users(rng, 8, 300, 20, scored=scored, grades=FRACTIONS),
     ]
     return [users[place] for place in rng.permutation(len(users))]
 
@@ -92,16 +79,6 @@ def users(request):
 @pytest.fixture(scope="module")
 def whole(users):
     return figures(rank(users)[0])
-
-
-@pytest.mark.parametrize("kind", ["by score", "in order"])
-def test_the_users_reach_long_lists_and_many_labels(kind):
-    users = USERS[kind]
-    lengths, n_labels = ([len(user[side]) for user in users] for side in (0, 1))
-    assert min(lengths) == 0
-    assert max(lengths) > 512
-    assert max(n_labels) > 256
-    assert np.bincount(rank(users)[0].user).max() > 64
 
 
 def test_a_user_alone_has_the_value_that_it_has_among_others(users, whole):

@@ -324,12 +324,7 @@ FIGURES = {
     "aclt(head=0.5)@3": [2.0, 1.0, 1.0, math.nan],
     # The first user's history and list are hot and wet. The second one's history is also dry, the list half dry and half hot.
     "miscalibration@1": [0.0, (math.log2(0.25 / 0.4975) + math.log2(100)) / 4, math.nan, math.nan],
-    "miscalibration(divergence=js)@1": [
-        0.0,
-        (math.log2(2 / 3) + 1) / 8 + math.log2(4 / 3) / 4,
-        math.nan,
-        math.nan,
-    ],
+    "miscalibration(divergence=js)@1": [0.0, (math.log2(2 / 3) + 1) / 8 + math.log2(4 / 3) / 4, math.nan, math.nan],
     "diversity@3": [2 / 3, 1.0, math.nan, math.nan],
     "diversity(unknown=apart)@3": [2 / 3, 1.0, 1.0, math.nan],
     # Hot and wet, dry, dry and hot: pairs share 0, 1/3 and 1/2.

@@ -39,7 +39,6 @@ def hits_at(*ranks, length=12):
 FIGURES = [
     # 100 · (2/4 + 0.6 · 0 + 0.36 · 4/4) ÷ (1 + 0.6 + 0.36)
     ("xdcg(max_grade=4)@3", [2, 9, 1], SCALE, 100 * 0.86 / 1.96),
-    ("xdcg(max_grade=4, decay=1)@2", [2, 9, 1], SCALE, 25),
     # A short list divides by the weights of all k places, and a whole list by those it has.
     ("xdcg(max_grade=4)@3", [1], SCALE, 100 / 1.96),
     ("xdcg(max_grade=4)", [1], SCALE, 100),
@@ -49,66 +48,43 @@ FIGURES = [
     # 31, 7 and 3 for the grades 4, 2 and 1.
     ("fidelity", [9, 2, 4, 3, 5], SCALE, 10 / 41),
     ("fidelity@2", [9, 2, 4, 3, 5], SCALE, 7 / 41),
-    ("fidelity", [3, 2, 1], SCALE, 1),
     (FIDELITY_LOSING, [2, 3], SCALE, 7 / 38),
-    ("fidelity(relevance_threshold=2)", [2, 3], SCALE, 10 / 41),
     *((f"max_relevance@{k}", [9, 2, 3, 1], SCALE, largest) for k, largest in ((1, 0), (2, 2), (3, 2), (4, 4))),
-    ("max_relevance(relevance_threshold=3, below_threshold='zero')@3", [9, 2, 3, 1], SCALE, 0),
     # Grades 1, -, 3, 2: 1, then (1 + 3)/3, then (1 + 2 + 2)/4, of 3 + 2 + 1.
     ("gap", [4, 9, 1, 2], GRADES, (1 + 4 / 3 + 5 / 4) / 6),
-    ("gap@3", [4, 9, 1, 2], GRADES, (1 + 4 / 3) / 6),
     # Enough for .5, .8, 1 of the users.
     ("gap(probabilities='0.5,0.3,0.2')", [4, 9, 1, 2], GRADES, (0.5 + (0.5 + 1) / 3 + (0.5 + 0.8 + 0.8) / 4) / 2.3),
-    ("gap(probabilities='0,1')", [1], [(1, 1.0)], 0),
     # Grades beyond the probabilities are enough, and those between count as the lower: 2, 2, 1, 0.
     (ENOUGH, [3, 4, 2, 9, 1], [(1, 7.0), (2, 2.0), (3, 1.9), (4, 0.5)], (0.6 + 1.6 / 3 + (0.6 + 1 + 1) / 5) / 2.6),
     # Grades 2, -, 3; ideal gains 3, 5, 6 add up.
     ("q", [2, 9, 1], GRADES, ((1 + 2) / (1 + 3) + (2 + 5) / (3 + 6)) / 3),
-    ("q@2", [2, 9, 1], GRADES, (1 + 2) / (1 + 3) / 2),
     ("q(beta=2)@1", [2, 9, 1], GRADES, (1 + 4) / (1 + 6)),
     # The gain of what is not relevant counts, unless it is to lose it.
     ("q(relevance_threshold=2)", [4, 1], GRADES, (1 + 4) / (2 + 5) / 2),
     (Q_LOSING, [4, 1], GRADES, (1 + 3) / (2 + 5) / 2),
-    ("q(relevance_threshold=4)", [1], GRADES, NAN),
     ("q(relevance_threshold=-inf)", [3], [(3, 0.0)], 1),
     # Grade 2 of 3 stops with 3/8, grade 3 with 7/8; a label without relevance stops half of the users.
     ("err(max_grade=3)", [2, 9, 1], GRADES, 3 / 8 + 5 / 8 * 7 / 8 / 3),
-    ("err(max_grade=3)@2", [2, 9, 1], GRADES, 3 / 8),
     ("err(max_grade=3, q=linear)", [2, 9, 1], GRADES, 1 / 2 + 1 / 2 * 3 / 4 / 3),
     ("err", [1, 2], ungraded([1, 2]), 1 / 2 + 1 / 2 * 1 / 2 / 2),
     # Far above the largest grade nothing warns.
     ("err", [1], [(1, 1e9)], NAN),
     ("nerr(max_grade=3)@2", [2, 9, 1], GRADES, 3 / 8 / BEST_OF_NERR),
-    ("nerr(max_grade=3)@2", [1, 2, 3], GRADES, 1),
     ("rbp", [2, 9, 1, 5], GRADES, 0.2 * (2 / 3 + 0.64)),
     ("rbp(gain=raw)", [2, 9, 1, 5], GRADES, 0.2 * (2 + 3 * 0.64)),
     ("rbp(gain=binary, p=0.5)", [2, 9, 1, 5], GRADES, 0.5 * (1 + 0.25)),
-    ("rbp(gain=binary, relevance_threshold=3)", [2, 9, 1, 5], GRADES, 0.2 * 0.64),
     ("rbp(gain=max_grade, max_grade=4)@1", [2, 9, 1, 5], GRADES, 0.2 * 2 / 4),
-    # The largest grade of a user may be one that was not predicted.
-    ("rbp@1", [2], GRADES, 0.2 * 2 / 3),
     ("rbp_residual(p=0.5)", [8, 1, 9, 3, 7], GRADES, 1 / 2 + 1 / 8 + 1 / 32 + 1 / 32),
-    ("rbp_residual(p=0.5)", [1, 2], GRADES, 1 / 4),
-    ("rbp_residual(p=0.5)", [8, 9], GRADES, 1),
     ("judged@2", [6, 9, 3, 1], JUDGED, 1 / 2),
     ("judged@10", [1, 9], JUDGED, 1 / 2),
     ("judged@3", [], JUDGED, NAN),
-    ("judged(undefined=zero)@3", [], JUDGED, 0),
-    ("judged@3", [1, 2], [], 0),
     ("holes@2", [6, 9, 3, 1], JUDGED, 1 / 2),
     ("holes@10", [6, 9, 3, 1], JUDGED, 1 / 4),
     ("holes(denominator='k')@10", [6, 9, 3, 1], JUDGED, 1 / 10),
     ("holes(denominator='one')@2", [6, 9, 3, 1], JUDGED, 1),
-    ("holes@3", [1, 2], [], 1),
-    ("holes@3", [], JUDGED, NAN),
     # Two relevant, three judged others: each of the first two above a hit costs a half. Others are passed over.
-    ("bpref", [1, 2, 3], JUDGED, 1),
     ("bpref", [3, 1, 2], JUDGED, 1 / 2),
-    ("bpref", [1, 3, 2], JUDGED, 3 / 4),
-    ("bpref", [3, 4, 5, 1, 2], JUDGED, 0),
     ("bpref", [8, 6, 1, 9, 2], JUDGED, 1),
-    # Where nothing was judged not relevant a relevant item counts whole.
-    ("bpref", [8, 1], ungraded([1, 2]), 1 / 2),
     ("bpref(relevance_threshold=2)", [2, 1], [(1, 3.0), (2, 1.0), (3, 0.0)], 1),
     ("bpref(relevance_threshold=2, judged_threshold=2)", [2, 1], [(1, 3.0), (2, 1.0), (3, 0.0)], 0),
     *((f"iprec(recall={r})", HITS, FOUR, p) for r, p in ((0, 1), (0.25, 1), (0.26, 0.6), (0.75, 0.6), (0.76, 0))),
@@ -123,14 +99,11 @@ FIGURES = [
     ("fap(beta=0.5)@3", HITS, FOUR, 1.25 * (5 / 16) * 0.25 / (0.25 * (5 / 16) + 0.25)),
     # What is not relevant at the end counts, which is not so for AP.
     ("fap", [1, 2, 3, 8, 9], ungraded([1, 2, 3]), 0.75 / (0.75 + 1) * 2),
-    ("lexirecall@3", hits_at(1), ungraded(range(4)), 1 / 4),
     ("lexirecall@3", hits_at(3), ungraded(range(4)), 1 / 12),
     ("lexirecall@3", hits_at(1, 2, 3), ungraded(range(4)), 3 / 4),
     ("lexirecall@3", hits_at(2, 3), ungraded(range(4)), (1 + 1 / 3) / 4),
-    ("lexirecall@4", hits_at(1, 2, 3, 4), ungraded(range(4)), 1),
     ("total_search_efficiency@5", hits_at(1, 2, 3, 5), ungraded(range(4)), 1 / 5),
     ("tse(discount=log2)@7", hits_at(1, 2, 3, 7), ungraded(range(4)), 1 / 3),
-    ("tse@4", hits_at(1, 2, 3, 5), ungraded(range(4)), 0),
     # The mean place of hits, from 0 to 1.
     *(("percentile_rank", items, ungraded([1]), p) for items, p in (([1, 2, 3], 0), ([2, 1, 3], 0.5), ([2, 3, 1], 1))),
     *(("percentile_rank", items, ungraded([1]), p) for items, p in (([1], 0), ([2], NAN))),
@@ -139,14 +112,12 @@ FIGURES = [
     ("auc_pr", [1, 8, 2], ungraded([1, 2, 3]), 1 / 3 + (1 / 2 + 2 / 3) / 2 / 3),
     ("auc_pr(recall='hits')", [1, 8, 2], ungraded([1, 2, 3]), 1 / 2 + (1 / 2 + 2 / 3) / 2 / 2),
     *(("auc", [1, 2, 3], ungraded(labels), NAN) for labels in ([1, 2, 3], [7])),
-    ("auc(undefined='zero')", [1, 2, 3], ungraded([7]), 0),
     # Labels that were not scored are left out.
     ("auc", [1, 2], ungraded([1, 8, 9]), 1),
     # Ranks 3 and 5 are the last before a step to the right; two, then three of three hits are above.
     ("auc(decay=0.8, weighting='trapezoid')", range(6), ungraded([1, 2, 4]), 0.8**2 * 2 / 9 + 0.8**4 / 3),
     # Σ w_i·p_i over the hits at 1, 2 and 3, ÷ 3.
     ("ap(denominator='labels', weights='1,0.5,0.25')", [1, 2, 3], ungraded([1, 2, 3]), 1.75 / 3),
-    ("ap(denominator='labels', weights='1,0.8')", [1, 2, 3], ungraded([1, 2, 3]), 2.6 / 3),
     # Of five pairs of different grades one is in the wrong order; of the first two places the only one.
     *((f"kendall_distance@{k}", [2, 1, 3, 4], [(1, 3.0), (2, 2.0), (3, 1.0), (4, 1.0)], share)
       for k, share in ((1, NAN), (2, 1), (3, 1 / 3), (4, 1 / 5))),
@@ -348,22 +319,6 @@ def test_two_lists_have_the_figure_of_the_authors_program_whichever_comes_first(
     np.testing.assert_allclose(shared / np.arange(1, 8), [0, 0, 0.667, 0.5, 0.4, 0.333, 0.286], atol=5e-4)
 
 
-def test_equal_beginnings_are_worth_1_and_a_cutoff_cuts_both_lists():
-    for length, p in itertools.product((1, 2, 7, 26), (0.1, 0.5, 0.9, 0.999)):
-        users = (
-            compared(ALPHABET[:length], ALPHABET[:length]),
-            compared(ALPHABET[:length], ALPHABET),
-            compared("abc", "xyz"),
-        )
-        assert rbo(*users, p=p) == pytest.approx([1, 1, 0], abs=1e-14), (length, p)
-    rng = np.random.default_rng(71)
-    lists = ["".join(rng.permutation(list(ALPHABET))[: rng.integers(1, 27)]) for _ in range(40)]
-    pairs = list(zip(lists[::2], lists[1::2], strict=True))
-    for k in (1, 3, 30):
-        cut = rbo(*(compared(first[:k], second[:k]) for first, second in pairs))
-        np.testing.assert_allclose(rbo(*(compared(*pair) for pair in pairs), k=k), cut, atol=1e-15, err_msg=str(k))
-
-
 @pytest.mark.parametrize("k", [None, 2, 4])
 def test_equal_grades_have_the_mean_over_all_their_orders(k):
     rng = np.random.default_rng(72)
@@ -379,11 +334,7 @@ def test_equal_grades_have_the_mean_over_all_their_orders(k):
         assert rbo((predictions, labels), k=k)[0] == pytest.approx(rbo(*untied, k=k).mean(), abs=1e-14)
 
 
-def test_overlaps_equal_the_oracle_where_depth_matters():
-    users = random_users(np.random.default_rng(73), 100, longest=60, most_labels=60, n_items=80)
-    for k, p in ((None, 0.3), (50, 0.99)):
-        expected = [by_oracle("rbo", User(*user), k, p=p) for user in users]
-        np.testing.assert_allclose(rbo(*users, k=k, p=p), expected, rtol=1e-11, atol=1e-15)
+def test_what_is_shared_far_below_keeps_its_digits():
     # The overlap begins at depth 60, where p^60 is 1e-18: sums over the whole depth would have lost it.
     far = in_order([*range(100, 159), 0, 1]), [(item, 90.0 - item) for item in [*range(59), *range(200, 220)]]
     expected = by_oracle("rbo", User(*far), p=0.5)

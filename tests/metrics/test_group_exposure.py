@@ -254,26 +254,11 @@ def test_metrics_of_the_same_attention_are_counted_once():
 def test_a_list_that_gives_groups_what_they_are_due_has_1():
     metrics = [parse_metric(f"awrf(target={target},distance={distance})@2").resolve()
                for target in ("equal", "relevance") for distance in ("js", "js_nats", "tv")]  # fmt: skip
-    world = World({1: [(10, 1.0), (11, 1.0)]}, {1: [(11, 1.0)]}, items=SMALL.items)
-    # Two places of the same attention, and a list of the user's relevant item alone.
-    flat = [parse_metric("awrf(target=equal,discount=log2_from_two)@2").resolve()]
-    assert scored(task_of(flat), world, [1]).metrics[0].tolist() == [1.0]
+    # A list of the user's relevant item alone: all attention to one of two groups, p = (0, 1), q = (1/2, 1/2).
     alone = World({1: [(11, 1.0)]}, {1: [(11, 1.0)]}, items=SMALL.items)
-    values = [column[0] for column in scored(task_of(metrics), alone, [1]).metrics]
-    assert values[3:] == [1.0, 1.0, 1.0]
-    # All attention to one of two groups: p = (0, 1), q = (1/2, 1/2).
     js = 1 - (math.log2(4 / 3) + 0.5 * math.log2(2 / 3) + 0.5) / 2
-    assert values[:3] == pytest.approx([js, 1 - (1 - js) * math.log(2), 0.5], rel=1e-12)
-
-
-def test_the_loss_is_disparity_and_relevance():
-    world = random_world(8)
-    metrics = [parse_metric(f"{name}@5").resolve() for name in ("ee_loss", "ee_disparity", "ee_relevance")]
-    groups = exposures(metrics, world, [world.users])
-    loss, disparity, relevance = (metric.value(each.whole) for metric, each in zip(metrics, groups, strict=True))
-    whole = groups[0].whole
-    due = math.fsum((amount / whole.n_users) ** 2 for amount in whole.due.values())
-    assert loss == pytest.approx(disparity - 2 * relevance + due, rel=1e-9)
+    values = [column[0] for column in scored(task_of(metrics), alone, [1]).metrics]
+    assert values == pytest.approx([js, 1 - (1 - js) * math.log(2), 0.5, 1.0, 1.0, 1.0], rel=1e-12)
 
 
 def test_sets_of_groups_are_those_of_the_rows_in_any_order():
@@ -331,11 +316,7 @@ def in_slices(asked, batch):
     ]
     task = task_of_views(*views)
     run = state_of_batches(
-        task,
-        DescriptionOptions(None, quantiles=()),
-        "nobody",
-        ("side",),
-        lambda key: [("all",), key],
+        task, DescriptionOptions(None, quantiles=()), "nobody", ("side",), lambda key: [("all",), key]
     )
     merged = met(rows_of(each for each in messages_of(run(iter([batch]))) if each.kind != STATES), merging_exposure())
     items = exposures_of(merged, slots_of(task), Totals(items=30, training_items=20))

@@ -318,24 +318,10 @@ def confidence(world, user, k, kind="max"):
 
 
 OF_USERS = (
-    confidence,
-    novelty,
-    surprisal,
-    average_popularity,
-    popularity_ratio,
-    cold_items,
-    repetition,
-    cold_user,
-    long_tail_share,
-    long_tail_items,
-    miscalibration,
-    diversity,
-    categorical_diversity,
-    unexpectedness,
-    serendipity,
-    hit_share,
-    exposure_share,
-)
+    confidence, novelty, surprisal, average_popularity, popularity_ratio, cold_items,
+    repetition, cold_user, long_tail_share, long_tail_items, miscalibration, diversity,
+    categorical_diversity, unexpectedness, serendipity, hit_share, exposure_share,
+)  # fmt: skip
 OF_ALL = (catalogue_coverage, gini, entropy, personalisation)
 FORMULAS = {formula.__name__: formula for formula in (*OF_USERS, *OF_ALL)}
 

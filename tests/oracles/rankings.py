@@ -116,9 +116,7 @@ def fbeta(user, k, beta=1.0, relevance_threshold=None):
 
 
 def f1(user, k, relevance_threshold=None):
-    p = precision(user, k, relevance_threshold=relevance_threshold)
-    r = recall(user, k, relevance_threshold=relevance_threshold)
-    return 2 * p * r / (p + r) if p + r else 0
+    return fbeta(user, k, 1.0, relevance_threshold)
 
 
 def hit_rate(user, k, relevance_threshold=None):
@@ -271,12 +269,9 @@ def err(user, k, max_grade=None, q="exponential", below_threshold="keep", releva
 
 
 def nerr(user, k, max_grade=None, q="exponential", below_threshold="keep", relevance_threshold=None):
-    gains = gains_of(user, k, "linear", below_threshold, relevance_threshold)
+    gained = err(user, k, max_grade, q, below_threshold, relevance_threshold)
     best = label_gains(user, below_threshold, relevance_threshold)[:k]
-    gained, ideal = (
-        expected_reciprocal_rank(list_, 1 if max_grade is None else max_grade, q) for list_ in (gains, best)
-    )
-    return gained / ideal if gained else 0
+    return gained / expected_reciprocal_rank(best, 1 if max_grade is None else max_grade, q) if gained else 0
 
 
 def rbp(user, k, p=0.8, gain="user_max", max_grade=None, below_threshold="keep", relevance_threshold=None):

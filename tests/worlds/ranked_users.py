@@ -75,3 +75,16 @@ def random_users(rng, n_users, longest=20, most_labels=12, n_items=25, distinct=
             scores = rng.choice(SCORES, n_predictions).tolist()
         users.append((list(zip(items, scores, strict=True)), [(item, float(rng.choice(grades))) for item in labelled]))
     return users
+
+
+def long_users(rng, n_users, longest, most_labels, *, scored, grades=(-1.0, 0.0, 1.0, 2.0, 3.0)):
+    """Users with long lists and many labels; the first one has as many as there may be, and every second list repeats items."""
+    users = []
+    for nth in range(n_users):
+        n_items, n_labels = (rng.integers(most // 3, most + 1) if nth else most for most in (longest, most_labels))
+        items = rng.choice(2 * longest, n_items, replace=nth % 2 == 0).tolist()
+        scores = (rng.integers(0, 60, n_items) / 7).tolist() if scored else [None] * n_items
+        labels = rng.choice(2 * longest, n_labels, replace=False).tolist()
+        given = rng.choice(grades, n_labels).tolist()
+        users.append((list(zip(items, scores, strict=True)), list(zip(labels, given, strict=True))))
+    return users
