@@ -32,6 +32,7 @@ def test_a_dialect_names_metrics_and_parameters_that_exist(dialect):
         *(re.split("[@(]", name)[0] for name in dialect.rankings),
     }
     named |= dialect.metrics or set()
+    assert find_dialect(dialect.name) is find_dialect(dialect.name.upper()) is dialect
     assert {name for name in named if name != EVERY_METRIC and REGISTRY.get(name, Dialect).name != name} == set()
     for name, parameters in dialect.parameters.items():
         if name != EVERY_METRIC:
@@ -50,11 +51,6 @@ def test_every_metric_of_a_dialect_resolves(dialect):
         left_open = {item.name for item in metric.parameters() if item.metadata["default"] is UNSET}
         assert {item.name for item in metric.parameters()} - set(metric.chosen()) == left_open
         assert isinstance(dialect.ranking_of(metric), RankingPolicy)
-
-
-@by_dialect
-def test_a_dialect_is_found_by_its_name_in_any_case(dialect):
-    assert find_dialect(dialect.name) is find_dialect(dialect.name.upper()) is dialect
 
 
 def test_a_system_stands_for_its_newest_version():
@@ -79,14 +75,10 @@ def test_what_the_caller_sets_wins():
     assert metric.undefined == "zero"
 
 
-def test_a_metric_with_a_cutoff_may_be_ranked_otherwise():
-    dialect = find_dialect("ir_measures")
+def test_a_metric_with_a_cutoff_or_a_parameter_may_have_a_ranking_and_users_of_its_own():
+    dialect, beir = find_dialect("ir_measures"), find_dialect("beir")
     assert dialect.ranking_of(parse_metric("rr")).score_precision == "float32"
     assert dialect.ranking_of(parse_metric("rr@10")) == RankingPolicy()
-
-
-def test_a_metric_with_a_parameter_may_have_a_ranking_and_users_of_its_own():
-    beir = find_dialect("beir")
     recall, capped = (parse_metric(name).resolve(beir) for name in ("recall@10", "recall_cap@10"))
     assert beir.ranking_of(recall) == RankingPolicy(ties="item_desc", score_precision="float32")
     assert beir.ranking_of(capped) == RankingPolicy(ties="position")

@@ -214,14 +214,6 @@ def test_the_exact_sum_of_any_number_of_grades_of_any_size_is_that_of_fractions(
             assert sums_of_minima.exact_sums_of_minima(worth).tolist() == sums_of_lesser(worth.tolist()), size
 
 
-def test_whole_grades_have_the_same_digits_added_by_levels_or_exactly(monkeypatch):
-    rng = np.random.default_rng(56)
-    user, worth = np.sort(rng.integers(0, 5, 600)), rng.integers(1, 10**6, 600).astype(float)
-    by_levels = sums_of_minima.sums_of_minima(user, worth, 5)
-    monkeypatch.setattr(sums_of_minima, "_MOST_LEVELS", 0)
-    np.testing.assert_array_equal(sums_of_minima.sums_of_minima(user, worth, 5), by_levels)
-
-
 def test_a_user_of_many_grades_takes_no_time_that_grows_with_their_square():
     rng = np.random.default_rng(57)
     worth = rng.permutation(40_000) + 0.1
