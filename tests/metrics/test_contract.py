@@ -43,8 +43,7 @@ def those(condition, metrics=METRICS):
     return pytest.mark.parametrize("metric", list(filter(condition, metrics)), ids=lambda metric: metric.name)
 
 
-ALL = those(lambda metric: True)
-EVERY = those(lambda metric: True, EVERY_METRIC)
+ALL, EVERY = those(lambda metric: True), those(lambda metric: True, EVERY_METRIC)
 
 
 def renamed(item):
@@ -121,6 +120,7 @@ def test_nothing_changes_values_but_what_the_metric_reads(metric):
         assert alike(variant, "item_asc", "labels backwards") or reads.label_order, variant
         assert not reads.label_order or variant.ideal == "label_order", variant
     assert changed == any(variant.reads.tie_order for variant in computed(metric))
+    assert metric().reads_labels
     assert not metric.takes_cutoff or metric(k=3).reads.depth == 3
 
 

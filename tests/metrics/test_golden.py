@@ -82,8 +82,7 @@ def test_misprinted_figures_of_the_examples():
 
 def test_no_part_of_the_examples_is_left_untested():
     assert {*FIVE} - {"source"} == {"labels", "predictions", "expected", "dcg_natural_log"}
-    inputs = {"ranking", "relevant", "scores", "source"}
-    assert {*EIGHT} - inputs == {"expected_at_k", "ap_full"}
+    assert {*EIGHT} - {"ranking", "relevant", "scores", "source"} == {"expected_at_k", "ap_full"}
 
 
 # ---- MLlib

@@ -193,12 +193,6 @@ def test_auc_is_scikit_learns_on_any_list(user, decay):
     assert value_of(f"auc(decay={decay})", *user) == pytest.approx(expected, abs=1e-12)
 
 
-def test_without_a_decay_and_ties_the_trapezoids_make_the_same_area():
-    users = [user for user in COMPLETE if len({score for _, score in user[0]}) == len(user[0])]
-    assert len(users) > 10
-    np.testing.assert_allclose(values_of("auc(weighting='trapezoid')", *users), values_of("auc", *users), atol=1e-13)
-
-
 @pytest.mark.parametrize("hit", [1, 2999, 3000])
 def test_weights_too_small_for_a_float(hit):
     """Of 3000 items one is relevant, or all but one: decay^2999 is 0 in doubles, the quotient is not."""

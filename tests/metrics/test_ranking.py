@@ -162,6 +162,7 @@ def test_what_a_ranked_batch_holds(users, raw, options, expected):
 
 
 CUT = [(1, 0.9), (2, 0.5), (3, 0.5)]
+TWO_TIES = [(1, 0.9), (2, 0.9), (3, 0.5), (4, 0.5)]
 
 
 @pytest.mark.parametrize(
@@ -201,18 +202,14 @@ def test_a_list_cut_inside_a_tie_is_flagged(predictions, n_predictions, largest_
         pytest.param(TIED, [], None, 0, id="no labels"),
         pytest.param([], ungraded([2]), None, 0, id="no predictions"),
         pytest.param(in_order([1, 2, 3]), ungraded([2]), None, 0, id="lists in order have no ties"),
+        pytest.param(TWO_TIES, [(1, 1.0), (2, 1.0), (3, 2.0), (4, 2.0)], None, 0, id="two groups of equal grades each"),
+        pytest.param(TWO_TIES, [(1, 1.0), (2, 1.0), (3, 2.0), (4, 1.0)], None, 1, id="the second of two groups"),
     ],
 )
 def test_a_value_that_hangs_on_a_tie_is_flagged(predictions, labels, largest_cutoff, expected):
     looks = [Look("gain", None, largest_cutoff)]
     assert findings(predictions, labels, largest_cutoff=largest_cutoff, looks=looks)["tied"] == expected
     assert findings(predictions, labels, largest_cutoff=largest_cutoff)["tied"] == 0
-
-
-def test_two_tied_groups_of_one_user_are_looked_at_apart():
-    predictions = [(1, 0.9), (2, 0.9), (3, 0.5), (4, 0.5)]
-    assert findings(predictions, [(1, 1.0), (2, 1.0), (3, 2.0), (4, 2.0)], looks=[Look()])["tied"] == 0
-    assert findings(predictions, [(1, 1.0), (2, 1.0), (3, 2.0), (4, 1.0)], looks=[Look()])["tied"] == 1
 
 
 @pytest.mark.parametrize(
