@@ -81,7 +81,7 @@ def alike(variant, one, other):
 
 
 def computed(metric, **only):
-    return some(metric, 17, **only)
+    return some(metric, 13, **only)
 
 
 # ---- values, and what changes them
@@ -91,7 +91,7 @@ def computed(metric, **only):
 def test_values_are_floats_within_the_bounds(metric):
     least, _ = metric().resolve().bounds
     above = 0
-    for variant in some(metric, 50):
+    for variant in some(metric, 30):
         found, (low, high) = values(variant), variant.bounds
         assert (found.dtype, found.shape, variant.compute(NOBODY).shape) == (np.float64, (len(USERS),), (0,)), variant
         defined = found[~np.isnan(found)]
@@ -177,7 +177,7 @@ def test_a_user_with_nothing_to_find_is_undefined_or_zero_whatever_was_predicted
     nothing = ([], [(1, 0.0), (2, 0.0)], [(1, -1.0), (2, -2.0)])
     users = [(predictions, labels) for labels in nothing for predictions in (in_order([1, 2, 3]), [])]
     batch = batch_of([*users, (in_order([1, 2]), ungraded([1]))])
-    for variant in some(metric, 150, relevance_threshold=(None,)):
+    for variant in some(metric, 80, relevance_threshold=(None,)):
         *found, other = variant.compute(batch)
         assert not math.isnan(other), variant
         for value, (predictions, labels) in zip(found, users, strict=True):
@@ -227,7 +227,7 @@ FINDING_NOTHING = batch_of(
 
 @ALL
 def test_lists_that_find_nothing_are_worth_0_unless_the_metric_says_otherwise(metric):
-    every = some(metric, 150, relevance_threshold=(None,), undefined=("nan",))
+    every = some(metric, 80, relevance_threshold=(None,), undefined=("nan",))
     zero = np.all([variant.compute(FINDING_NOTHING) == 0 for variant in every], axis=0)
     assert zero[0] == metric.zero_without_predictions
     assert zero[1:].all() == metric.zero_without_hits
@@ -242,7 +242,7 @@ def test_they_are_worth_0_whatever_the_threshold_and_the_other_users(metric):
     below_the_cutoff = (in_order([7, 8, 9, 1]), ungraded([1]))
     batch = batch_of([([], ungraded([1, 2])), (in_order([8, 9]), ungraded([1, 2])), below_the_cutoff,
                       (in_order([1]), ungraded([1]))])  # fmt: skip
-    for variant in some(metric, 150, relevance_threshold=(None, -math.inf, 0.0)):
+    for variant in some(metric, 80, relevance_threshold=(None, -math.inf, 0.0)):
         unlisted, missed, below, _ = variant.compute(batch)
         assert unlisted == 0 or not metric.zero_without_predictions, variant
         assert missed == 0 or not metric.zero_without_hits, variant

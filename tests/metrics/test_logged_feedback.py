@@ -91,7 +91,7 @@ def test_every_estimate_equals_the_oracle_for_any_weights(logged, choice):
         compare(VARIANTS[(choice + 7919 * nth) % len(VARIANTS)], batch, users, weights)
 
 
-SOME = random_users(np.random.default_rng(3), 80, distinct=True)
+SOME = random_users(np.random.default_rng(3), 50, distinct=True)
 SOME_WEIGHTS = [np.random.default_rng(len(labels)).uniform(0.5, 9, len(labels)).tolist() for _, labels in SOME]
 ALL_VALUES = pytest.mark.parametrize("kind", ESTIMATED, ids=lambda kind: kind.name)
 
