@@ -73,7 +73,7 @@ def test_every_metric_of_labels_has_an_oracle():
 @pytest.mark.parametrize(("metric", "mine"), in_thirds(METRICS))
 def test_every_variant_of_a_metric_equals_the_oracle(metric, mine):
     # As many variants see as much of fewer users.
-    users = BIG[: 24 if len(mine) < 70 else 12]
+    users = BIG[: 20 if len(mine) < 70 else 8]
     settled, batch = settle(users), batch_of(users)
     for variant in mine:
         if getattr(variant, "ties", "order") == "order":
@@ -91,7 +91,7 @@ FEW = [
 @pytest.mark.parametrize("ties", TIES)
 @pytest.mark.parametrize("duplicates", DUPLICATES)
 def test_every_metric_equals_the_oracle_under_a_policy(ties, duplicates):
-    users = BIG[:40]
+    users = BIG[:24]
     settled, batch = settle(users, ties, duplicates), batch_of(users, ties=ties, duplicates=duplicates)
     for variant in FEW[::3]:
         compare(batch, settled, variant)
@@ -116,7 +116,7 @@ def test_one_user_with_very_many_labels_among_users_with_lists_of_the_same_lengt
     users = [(items, [(0, 1.0)]) for _ in range(9)]
     users.insert(4, (items, [(item, 1.0 + item % 2) for item in range(2, 2 + n_labels)]))
     settled, batch = settle(users), batch_of(users)
-    for variant in FEW:
+    for variant in FEW[::2]:
         compare(batch, settled, variant)
 
 
@@ -131,7 +131,7 @@ def test_counting_and_sorting_agree_where_one_gives_way_to_the_other(n_matches, 
         (predictions[:20], [(items[3], 2.0)]),
     ]
     settled, batch = settle(users, ties), batch_of(users, ties=ties)
-    for variant in FEW:
+    for variant in FEW[::2]:
         compare(batch, settled, variant)
 
 

@@ -10,7 +10,7 @@ from worlds.variants import METRICS, some
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import Ragged
 
-SOME = [variant for metric in METRICS for variant in some(metric, 8, cutoffs=(None, 1, 10, 150))]
+SOME = [variant for metric in METRICS for variant in some(metric, 6, cutoffs=(None, 1, 10, 150))]
 TIES = ("item_asc", "item_desc", "position")
 FRACTIONS = (-0.7, 0.0, 0.1, 0.3, 0.9, 1.0, 1.7, 2.3, 3.1)
 

@@ -80,7 +80,7 @@ def compare(metrics, world, users=None, shuffled=None):
 
 @pytest.mark.parametrize(("metric", "mine"), in_thirds(OF_USERS))
 def test_every_variant_equals_the_naive_one(metric, mine):
-    compare(mine, random_world(0))
+    compare(mine, random_world(0, n_users=24))
 
 
 @pytest.mark.parametrize(("metric", "mine"), in_thirds(OF_ALL))
@@ -110,7 +110,7 @@ WORLDS = st.builds(
 ALL_VARIANTS = {metric.name: variants(metric) for metric in BEYOND}
 
 
-@settings(max_examples=5, deadline=None, derandomize=True)
+@settings(max_examples=4, deadline=None, derandomize=True)
 @given(world=WORLDS, choice=st.integers(0, 10**6))
 def test_any_tables_give_what_the_naive_measures_give(world, choice):
     chosen = [every[(choice + 7919 * n) % len(every)] for every in ALL_VARIANTS.values() for n in range(2)]
@@ -171,9 +171,8 @@ def test_a_mean_over_all_orders_of_ties_is_refused_where_the_order_matters(metri
 ALL_LISTS = [variant for metric in OF_ALL for variant in variants(metric)]
 
 
-@pytest.mark.parametrize("n_parts", [3, 40])
-def test_no_split_into_partitions_changes_a_value_of_all_lists(n_parts):
-    world = random_world(10)
+def test_no_split_into_partitions_changes_a_value_of_all_lists():
+    world, n_parts = random_world(10), 7
     parts = [part.tolist() for part in np.array_split(np.array(world.users), n_parts) if len(part)]
     split, whole = exposures(ALL_LISTS, world, parts, 3), exposures(ALL_LISTS, world, [world.users])
     for metric in ALL_LISTS:
@@ -188,7 +187,7 @@ def naive(metric, world, users):
     return 0.0 if metric.undefined == "zero" and math.isnan(found) else found
 
 
-@settings(max_examples=4, deadline=None, derandomize=True)
+@settings(max_examples=3, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10**6), n_blocks=st.sampled_from([1, 3, 64]), n_parts=st.sampled_from([1, 3]))
 def test_without_a_block_values_are_those_of_the_other_users(seed, n_blocks, n_parts):
     world = random_world(seed, n_users=24)

@@ -117,7 +117,7 @@ def test_a_very_long_list_needs_no_table_of_pairs():
 
 
 # Lists whose labels were all scored, with both classes: where scikit-learn's vectors and our lists are the same thing.
-def complete_users(rng, n_users=60, longest=60):
+def complete_users(rng, n_users=36, longest=60):
     users = []
     for nth in range(n_users):
         n = int(rng.integers(2, longest))

@@ -119,7 +119,7 @@ def users_and_splits():
 
 @ALL_VALUES
 def test_neither_the_split_into_batches_nor_into_pieces_changes_a_bit(metric, users_and_splits, monkeypatch):
-    few = averages(metric, 12, cutoffs=(None, 3, 10, 50), undefined=("nan",))
+    few = averages(metric, 6, cutoffs=(None, 3, 10, 50), undefined=("nan",))
 
     def figures(batch):
         return np.stack([variant.compute(batch) for variant in few])
