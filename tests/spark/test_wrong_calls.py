@@ -1,218 +1,341 @@
-"""Every argument of every front door with values that it cannot be: an error of ours, or it works; never anything else.
+"""Wrong calls: each raises what it says, before any job.
 
-Most cases fail before any job, and those that do not build a lazy table, which runs none either.
+Refusals that look at rows are in test_bad_input.py, values that no argument can be in test_wrong_values.py.
 """
 
+import ast
 import math
+import re
 import warnings
 
 import pytest
-from helpers.effort import part_of
+from pyspark.sql import functions as F
+from worlds.model_frames import marked, tables_of_models
 
-import spark_rankeval as ours
-from spark_rankeval.errors import SparkRankEvalError
+from spark_rankeval import (
+    BCa,
+    Facts,
+    all_pairs,
+    compare,
+    detectable_difference,
+    differences,
+    evaluate,
+    metrics_column,
+    quarantine,
+    score_users,
+    summarise,
+)
+from spark_rankeval.errors import (
+    DialectError,
+    InputError,
+    MetricError,
+    OptionError,
+    SparkRankEvalError,
+    UnknownMetricError,
+)
+from spark_rankeval.spark import describing
+from spark_rankeval.worker import states
 
-NAN = math.nan
-# What somebody may pass by mistake for anything.
-ANYTHING = [
-    None, True, 0, -1, 5, 1.5, NAN, math.inf, "", " ", "no such", "a`b", "x; DROP TABLE y", "a.b", "ü", b"bytes", [], {}, (), set(),
-    ["user", 3], ["user", "user"], [None], {"a": 1}, {1: "a"}, ("item", "item", "item"), object(), len, Exception("x"), float,
-]  # fmt: skip
-OF_TABLES = ["users", "exclude", "predictions", "labels", "predictions_a", "predictions_b", "per_user", "results"]
-FRAMES = ("no columns", "other columns", "nested", "ambiguous", "no rows", "dots", "void")
+RANKED = [(user, 10 + place, (3 * place + user) % 7 + 1) for user in range(9) for place in range(7)]
 
 
 @pytest.fixture(scope="module")
-def frames(spark):
-    table = spark.createDataFrame([(1, 1, 0.5, 1.0)], "user long, item long, score double, grade double")
+def world(spark):
+    """Tables by name."""
+    mine = spark.createDataFrame([(1, 1, 0.9), (2, 3, 0.5)], "user long, item long, score double")
+    labels = spark.createDataFrame([(1, 2), (2, 3)], "user long, item long")
+    about = spark.createDataFrame([(1, "DE", "ios"), (2, None, "web")], "user int, country string, device string")
+    films = spark.createDataFrame([(1, ["x"])], "item long, genre array<string>")
+    text = mine.withColumn("score", F.col("score").cast("string"))
+    # No job over this table would ever end.
+    endless = spark.range(10**15).selectExpr("id as user", "id as item", "0.5 as score")
     return {
-        "good": table,
-        "no columns": table.select(),
-        "other columns": table.toDF("a", "b", "c", "d"),
-        "nested": spark.sql(
-            "select struct(1 a) as user, map(1, 2) as item, array(array(1)) as score, struct(1 a) as grade"
-        ),
-        "ambiguous": table.toDF("user", "USER", "score", "SCORE"),
-        "no rows": table.limit(0),
-        "dots": table.toDF("us.er", "it`em", "sc ore", ""),
-        "void": spark.sql("select null as user, null as item, null as score, null as grade"),
-        "per user": ours.score_users(table, table, ["rr", "ap"], score="score"),
-        "result": ours.evaluate(table, table, ["rr", "ap"], score="score"),
+        "mine": mine, "labels": labels, "about": about, "films": films, "text scores": text, "endless": endless,
+        "several scores": mine.select("*", F.col("score").alias("SCORE")), "models": {"one": mine, "other": mine},
+        "scored": score_users(mine, labels, ["rr", "ap"], score="score"),
+    } | of_films(spark)  # fmt: skip
+
+
+def of_films(spark):
+    """Films as rows, and as arrays of structs of several fields, of which that of items is not the first."""
+    films = spark.createDataFrame(RANKED, "user int, movieId int, rank int")
+    liked = films.where("pmod(user + movieId, 3) = 0").select("user", "movieId")
+
+    def lists(table, name, *fields):
+        return table.groupBy("user").agg(F.sort_array(F.collect_list(F.struct(*fields))).alias(name))
+
+    minus_rank = (-F.col("rank")).cast("double").alias("rating")
+    both = lists(films, "recs", "rank", "movieId").join(
+        lists(liked, "liked", F.lit(1.0).alias("grade"), "movieId"), "user"
+    )
+    scored = lists(films, "recs", minus_rank, "movieId")
+    baseline = scored.selectExpr("user", "transform(recs, one -> struct(one.rating, one.movieId AS film)) AS movieId")
+    return {
+        "rows of films": films, "ranked films": both.select("user", "recs"), "scored films": scored,
+        "liked films": liked, "films by another name": liked.withColumnRenamed("movieId", "film"),
+        "lists of liked films": both.select("user", "liked"), "both lists": both, "baseline": baseline,
+    }  # fmt: skip
+
+
+def on(predictions="mine", labels="labels", metrics=("rr", "ndcg@5"), call=evaluate, **options):
+    """A call on tables by their names, or on what a function makes of the world."""
+
+    def of(given, world):
+        return given(world) if callable(given) else world[given] if isinstance(given, str) else given
+
+    def made(world):
+        given = {name: value(world) if callable(value) else value for name, value in options.items()}
+        tables = [of(predictions, world), of(labels, world)]
+        return call(
+            *tables, metrics if isinstance(metrics, str | int) else list(metrics), **{"score": "score", **given}
+        )
+
+    return made
+
+
+def cast(column, kind, table="mine"):
+    return lambda w: w[table].withColumn(column, F.col(column).cast(kind))
+
+
+def named(**names):
+    """Tables with other names of columns."""
+    sides = {"predictions": "mine", "labels": "labels"}
+    return {side: lambda w, table=table: w[table].withColumnsRenamed(names) for side, table in sides.items()}
+
+
+def about(**options):
+    return {"facts": lambda w: Facts(attributes=w["about"]), **options}
+
+
+def items(**options):
+    return lambda w: Facts(items=w["films"], **options)
+
+
+EVALUATIONS = [
+    (on(metrics=["ndgc@5"]), MetricError, "did you mean 'ndcg'"),
+    (on(metrics=[]), MetricError, "no metric was asked for"),
+    (on(metrics=5), MetricError, "got 5"),
+    (on(metrics="ndcg@3000000000"), MetricError, "cutoff"),
+    (on(dialect="mlib"), DialectError, "did you mean 'mllib'"),
+    (on(dialect="mllib", metrics="rr"), DialectError, "has no 'rr'; it has ap, ndcg, precision, recall"),
+    (on(on_invalid="ignore"), OptionError, "one of 'error', 'drop', 'quarantine', or a dict by kind.*got 'ignore'"),
+    (on(prune=True), OptionError, "prune"),
+    (on(ties="random"), OptionError, "ties"),
+    (on(ties="position"), OptionError, "position"),
+    (on(relevance_threshold="4"), OptionError, "relevance_threshold must be a number"),
+    (on(population="all"), OptionError, "one of None, 'every', 'labelled', 'predicted', 'both'"),
+    # Columns
+    (on(score=None), InputError, "got neither. The table has: user, item, score"),
+    (on(rank="score"), InputError, "either score= .* or rank= .*; got both. The table has: user, item, score"),
+    (on(user="usr"), InputError, r"no column 'usr' \(user=\); did you mean 'user'\? it has: user bigint"),
+    (on(user="who", score="points", relevance="grade"), InputError, "'who'.*'points'.*labels has no column 'who'.*'grade'"),
+    (on(item="thing"), InputError, "no column 'thing'"),
+    (on(score="nested.score"), InputError, "has no column 'nested.score'"),
+    (on(user=None), InputError, "user=None"),
+    (on(user=5), InputError, "user must be a column name"),
+    (on(user=["user", "USER"]), InputError, "twice"),
+    (on(item=None), InputError, "item=None is for one table"),
+    (on("text scores"), InputError, "score='score' must be a number; it is string"),
+    (on("several scores"), InputError, r"'score' is ambiguous: the table has \['score', 'SCORE'\]"),
+    (on([1]), InputError, "predictions must be a table or Vectors; got a list"),
+    (on(**named(user="n_labels"), user="n_labels"), InputError, "'n_labels' is also the name of a count"),
+    *[
+        (on(lambda w, column=column: w["mine"].withColumn("user", column)), InputError, f"user.*is {kind}")
+        for kind, column in {"struct<a:int>": F.struct(F.lit(1).alias("a")), "map<int,int>": F.create_map(F.lit(1), F.lit(1))}.items()
+    ],
+    (on(lambda w: w["mine"].withColumn("item", F.array(F.array("item")))), InputError, "item|score"),
+    # Types of ids
+    *[
+        (on(cast(column, mine, "endless"), cast(column, other, "endless")), InputError, f"{mine}.*{other}.*Cast one of them")
+        for column in ("user", "item")
+        for mine, other in (("string", "bigint"), ("bigint", "double"), ("float", "int"), ("double", "string"))
+    ],
+    (on(cast("item", "decimal(9,0)")), InputError, "decimal"),
+    # Models
+    (on(lambda w: {}), InputError, "predictions is an empty dict"),
+    (on(lambda w: {" ": w["mine"]}), InputError, "a model's name must be a non-empty string"),
+    (on(lambda w: {7: w["mine"]}), InputError, "a model's name must be a non-empty string"),
+    (on(lambda w: {"x": w["mine"].drop("score")}), InputError, "^predictions of model 'x' has no column 'score'"),
+    (on(lambda w: {"a": w["mine"], "x": cast("item", "string")(w)}), InputError, "items have different types"),
+    (on(model="which"), InputError, "predictions has no column 'which'"),
+    # Slices and groups of items
+    (on(**about(by=["city"])), InputError, r"by=\['city'\]: no table has all these columns beside the user"),
+    (on(**about(by=["country", "country"])), InputError, "a list of distinct column names"),
+    (on(**about(by=3)), InputError, "a list of distinct column names"),
+    (on(**about(by=["user"])), InputError, "'user' is also the name of another column"),
+    (on(**about(by=["country", "COUNTRY"])), InputError, "'country' is also the name of another column"),
+    (on(**about()), InputError, "attributes has no effect"),
+    *[
+        (
+            on("models", by="Model", call=call, facts=lambda w: Facts(attributes=w["about"].withColumnRenamed("country", "Model"))),
+            InputError, "'Model' is also the name of another column of the per-user table",
+        )
+        for call in (evaluate, score_users)
+    ],
+    (on(facts=Facts(item_by="genre")), InputError, "item_by needs a table"),
+    (on(facts=Facts(popularity_groups=10)), InputError, "popularity_groups needs a table"),
+    (on(facts=items(item_by="studio")), InputError, "items has no column 'studio'"),
+    (on(facts=items(item_by=["genre", "GENRE"])), InputError, "item_by names 'genre' twice"),
+    (on(metrics="hit_share@3"), InputError, "hit_share@3: a share of a group of items; name the groups"),
+    # Other functions
+    (on(call=score_users, ci="t"), OptionError, "'ci': only evaluate and summarise have this option"),
+    (on(call=quarantine, scores="score"), OptionError, r"no option 'scores'; did you mean 'score'\? available: user, item"),
+    *[
+        # The columns of items may have any name: the quarantine calls them "item".
+        (on(**named(item="product", user=name), user=name, item="product", call=call, **options), InputError, "several columns named")
+        for name in ("table", "Table", "Item", "reason")
+        for call, options in ((quarantine, {}), (evaluate, {"on_invalid": "quarantine"}))
+    ],
+    (lambda w: metrics_column("a", "b", "ndgc"), MetricError, "did you mean"),
+    (lambda w: metrics_column("a", "b", "rr", dialect="mllib"), DialectError, "has no 'rr'"),
+    (lambda w: metrics_column("a", "b", "rr", ties="x"), OptionError, "ties"),
+    (lambda w: summarise(w["mine"].select("user")), InputError, "no metric column; it has: user bigint"),
+    (lambda w: summarise(w["scored"], user="who"), InputError, "user='who': the per-user table has no such column"),
+    (lambda w: summarise(w["scored"], by="city"), InputError, "no column 'city'"),
+    (lambda w: summarise(w["scored"].selectExpr("rr", "'x' as n_labels")), InputError, "n_labels; this count must be a whole number"),
+]  # fmt: skip
+FIELDS_OF_ARRAYS = [
+    (on("ranked films", "liked films", item="recs", score=None),
+     "recs.rank int, recs.movieId int. Write item=('recs.rank', 'recs') or item=('recs.movieId', 'recs')"),
+    (on("scored films", "liked films", score=None),
+     "recs.rating double, recs.movieId int. Write item=('recs.movieId', 'item')"),
+    (on("scored films", "films by another name", item=("recs", "film"), score=None), "Write item=('recs.movieId', 'film')"),
+    (on("rows of films", "lists of liked films", item=("rank", "liked"), rank="rank", score=None), "Write item=('rank', 'liked.movieId')"),
+    (on("both lists", None, item=("recs", "liked"), score=None), "or item=('recs.movieId', …)"),
+    (on("both lists", None, item=("recs", "liked"), score=None), "Write item=(…, 'liked.movieId')"),
+    (on("both lists", "liked films", item="movieId", score=None), "item=('recs.movieId', 'movieId') or item=('liked.movieId', 'movieId')"),
+    (on("ranked films", "liked films", item=("recs", "movieId"), score=None, exclude=lambda w: w["ranked films"]),
+     "pass a row for each item"),
+    (on("rows of films", "liked films", ["unexpectedness@3"], item="movieId", score="rank", facts=lambda w: Facts(baseline=w["baseline"])),
+     "baseline: item='movieId' does not say which field of the array 'movieId' holds the items: movieId.rating double, "
+     "movieId.film int. Rename the field of the items to 'movieId'"),
+]  # fmt: skip
+EVALUATIONS += [(call, InputError, re.escape(words)) for call, words in FIELDS_OF_ARRAYS]
+
+
+def refuse(call, error, words, jobs_of):
+    def refused():
+        with warnings.catch_warnings(action="ignore"), pytest.raises(error, match=words):
+            call()
+
+    assert jobs_of(refused) == 0
+
+
+@pytest.mark.parametrize(("call", "error", "words"), EVALUATIONS, ids=[words for _, _, words in EVALUATIONS])
+def test_a_wrong_call_raises_before_any_job(world, jobs_of, call, error, words):
+    refuse(lambda: call(world), error, words, jobs_of)
+
+
+@pytest.mark.parametrize("name", ["item", "recs"])
+def test_the_advice_on_the_field_of_items_works_whatever_the_labels_call_theirs(world, name):
+    labels = world["liked films"].withColumnRenamed("movieId", name)
+    with pytest.raises(InputError) as caught:
+        evaluate(world["ranked films"], labels, "rr", item=name)
+    advice = re.search(r"or item=(\(.*\))", str(caught.value))[1]
+    found = evaluate(world["ranked films"], labels, "rr", item=ast.literal_eval(advice))
+    # The list of user 0 has an item that is liked, as those of all others have.
+    assert 0 < found["rr"] < 1
+    assert found.data_quality.n_without_predictions == found.data_quality.n_without_labels == 0
+
+
+def test_replicates_that_no_worker_holds_are_refused(world, jobs_of, monkeypatch):
+    # Without slices there is room for more. Here is a hundredth of both: the driver makes an empty state to measure it.
+    assert states.MERGED_BYTES < describing._LARGEST_STATE
+    monkeypatch.setattr(describing, "MERGED_BYTES", states.MERGED_BYTES // 100)
+    monkeypatch.setattr(describing, "_LARGEST_STATE", describing._LARGEST_STATE // 100)
+    metrics = ["ndcg@5", "recall@3", "rr"]
+    sliced = on(metrics=metrics, ci=BCa(replicates=10**4), **about(by="country"))
+    refuse(
+        lambda: sliced(world), OptionError, "3 values × 10,000 replicates do not fit into memory; use fewer", jobs_of
+    )
+    scored = on(metrics=metrics, call=score_users)(world)
+    whole = lambda: summarise(scored, ci=BCa(replicates=10**5))  # noqa: E731
+    refuse(whole, OptionError, "3 values × 100,000 replicates do not fit into memory", jobs_of)
+
+
+@pytest.fixture(scope="module")
+def models(spark, world):
+    """Tables of users by model, and what is wrong with some of them."""
+    tables = tables_of_models(spark)
+    old, new = tables["old"], tables["new"]
+    arrays = spark.createDataFrame([(1, [2])], "user int, predictions array<int>")
+    return {
+        "two": {"old": old, "new": new},
+        "one": {"old": old},
+        "old": old,
+        "list": {"old": old, "new": [1]},
+        "mllib": {"old": old, "new": marked(new.select("*"), {"user": "user"}, dialect="mllib")},
+        "text": {"old": old, "new": marked(new.withColumn("user", F.col("user").cast("string")), {"user": "user"})},
+        "customer": {"old": old, "new": marked(new.withColumnRenamed("user", "customer"), {"customer": "user"})},
+        "plain": {"old": old, "new": new.selectExpr("user + 0 as id", "recall_at_5 + 0 as recall")},
+        "sliced": {"old": old.withColumn("country", F.lit("x")), "new": new},
+        "no metric in common": {"old": old.select("user", "ndcg_at_10"), "new": new.select("user", "recall_at_5")},
+        "predictions": {"old": world["mine"], "new": world["mine"]},
+        "arrays of predictions": {"old": arrays, "new": arrays},
     }
 
 
-def good_call(function, frames):
-    table, scored = frames["good"], frames["per user"]
-    calls = {
-        "agreement": {"predictions_a": table, "predictions_b": table, "metrics": "rbo", "score": "score"},
-        "summarise": {"per_user": scored},
-        "write_per_user": {"per_user": scored, "path": "/dev/null/nowhere"},
-        "metrics_column": {"predictions": "a", "labels": "b", "metrics": "rr"},
-        "compare": {"results": {"a": scored, "b": scored}, "baseline": "a"},
-        "differences": {"results": {"a": scored, "b": scored}, "baseline": "a"},
-        "all_pairs": {"results": {"a": scored, "b": scored}},
-        "detectable_difference": {"result": frames["result"]},
-    }
-    return calls.get(function, {"predictions": table, "labels": table, "metrics": ["rr"], "score": "score"})
+PREDICTIONS = r"holds predictions, not values of users; evaluate first, .* It has: user"
+COMPARISONS = [
+    ("two", {"baseline": "als"}, InputError, r"baseline 'als' is not among the models: 'old', 'new'"),
+    ("two", {"baseline": None}, InputError, r"name the baseline, such as compare\(result, baseline='new'\); the models are 'old', 'new'"),
+    ("one", {"baseline": None}, InputError, "results has one model, 'old', and a comparison needs two"),
+    ("one", {}, InputError, "the only model is the baseline 'old'"),
+    ("old", {}, InputError, "the table has one model, and a comparison needs two"),
+    ("list", {}, InputError, "the table of 'new' must be a table or a Result; got a list"),
+    ("mllib", {}, InputError, "'ndcg@10' is not the same metric in all tables: ndcg@10 in the dialect 'default' in 'old', ndcg@10 "
+     "in the dialect 'mllib' in 'new'"),
+    ("text", {}, InputError, "'user' is bigint in 'old' and string in 'new'"),
+    ("customer", {}, InputError, "user in 'old', customer in 'new'"),
+    ("plain", {}, InputError, "'new' has lost the metadata that marks its user columns"),
+    ("sliced", {"by": "country"}, InputError, r"by=\['country'\]: 'new' has no column 'country'"),
+    ("no metric in common", {}, InputError, "no metric in common: 'old' has ndcg@10; 'new' has recall@5"),
+    ("predictions", {}, InputError, PREDICTIONS),
+    ("predictions", {"user": "user"}, InputError, PREDICTIONS),
+    ("arrays of predictions", {}, InputError, PREDICTIONS),
+    ("two", {"model": "variant"}, InputError, "model='variant' is for one table"),
+    ("two", {"user": "nobody"}, InputError, "no column 'nobody'"),
+    ("two", {"metrics": "rr"}, UnknownMetricError, "not every table has a metric 'rr'; all have: ndcg@10"),
+    ("two", {"metrics": "ndgc"}, MetricError, "did you mean"),
+    ("two", {"metrics": []}, MetricError, "no metric was asked for"),
+    ("two", {"level": 95}, OptionError, "level"),
+    ("two", {"margin": -1}, OptionError, "margin"),
+    ("two", {"margin": {"ndcg@10": math.inf}}, OptionError, "margin"),
+    ("two", {"margin": {"ndcg@10": 0.1}, "metrics": "recall@5"}, OptionError, "ndcg@10, which this call does not compare"),
+    ("two", {"test": "wilcoxon"}, OptionError, "test must be one of 'sign_flip', 't'"),
+    ("two", {"correction": "bonferroni"}, OptionError, "there is no correction"),
+    ("two", {"replicates": 0}, OptionError, "replicates"),
+    ("two", {"seed": 0.5}, OptionError, "seed"),
+]  # fmt: skip
 
 
-ARGUMENTS = {
-    "score_users": "predictions labels metrics user item score rank relevance relevance_threshold users exclude dialect ties on_invalid"
-    " population prune model by facts user_weight weight",
-    "quarantine": "metrics user on_invalid nonsense",
-    "differences": "results baseline metrics user model",
-    "metrics_column": "predictions labels metrics scores relevance dialect ties",
-}
-LAZY = [(function, argument) for function, names in ARGUMENTS.items() for argument in names.split()]
-# Those whose values are all wrong: where one is right, a job runs, and there is no use in many of these.
-WRONG = {
-    "evaluate": {
-        "ci": ["x", 5, True, [], {}, b""],
-        "facts": [None, "x", 5, {}, {"training": 5}, ours.Facts(attributes=5)],
-        "quantiles": [None, 5, "50", [50], [None], ["a"], {"a": 1}, [NAN], [-0.1]],
-        "by": ["no such", 5, ["user", "user"], None, [3]],
-    },
-    "summarise": {
-        "per_user": ["x", None, 5, []],
-        "on_invalid": ["x", 5, True, {"a": "b"}, {"invalid_labels": "x"}, []],
-        "user_weight": ["no such", 5, [], True, b"x"],
-        "by": ["no such", 5, [3], None, ["rr", "rr"]],
-    },
-    "write_per_user": {
-        "per_user": ["x", None, 5, []],
-        "path": [None, 5, "", " ", [], b"", object(), "/dev/null/nowhere", "nosuchscheme://x/y"],
-        "mode": [None, "append", 5, True],
-        "by": ["no such", 5, None],
-        "ci": ["x"],
-    },
-    "compare": {
-        "results": [None, 5, "x", [], {}, {"a": None}, {"a": 5, "b": 5}, {1: None}],
-        "baseline": [None, 5, "x", [], {}, ["a"]],
-        "metrics": ["no such", 5, [], {}, [5], {"a": 5}, True, b"x", object(), [[]]],
-        "user": [5, "no such", [5], [None], {}, True],
-        "model": ["model", 5, True],
-        "level": [None, "x", 95, NAN, [], True],
-        "margin": [None, "x", -1, NAN, math.inf, [], {"no such": 1}, {"rr": "x"}, True, {5: 1}],
-        "test": [None, "x", 5, []],
-        "correction": [None, "x", 5, [], {}],
-        "replicates": [None, "x", 0, 1.5, [], True],
-        "seed": [None, "x", 1.5, [], True],
-        "by": ["no such", 5, [3], None, ["rr", "rr"]],
-    },
-    "all_pairs": {
-        "results": [None, 5, {"a": None}],
-        "metrics": ["no such", 5, []],
-        "user": [5, "no such", [5]],
-        "level": [None, 95],
-        "margin": [None, -1],
-        "test": [None, "x", []],
-        "replicates": [None, 0],
-        "seed": [None, 1.5],
-    },
-    "agreement": {
-        "predictions_a": [None, 5, {}],
-        "predictions_b": [None, 5, {}],
-        "metrics": [None, 5, "no such", []],
-        "user": [None, 5, "no such", [], ["user", 3]],
-        "item": [None, 5, "no such", ("a", "b"), []],
-        "score": [None, 5, "no such", []],
-        "rank": [5, "user", []],
-        "on_invalid": ["x", 5, None, {"a": "b"}],
-        "model": [5, None, [], {}],
-    },
-    "dialect_map": {
-        "predictions": [None, 5, {}, {"a": None}],
-        "labels": [5, {}],
-        "metrics": [None, 5, "no such", []],
-        "user": [5, "no such"],
-        "relevance": [5, ["a", "b"], "no such"],
-        "relevance_threshold": ["x", [], NAN, True],
-        "dialects": [5, "no such", [5], [None], {}, object(), True],
-        "on_invalid": ["x", 5, None],
-    },
-    "detectable_difference": {
-        "result": [None, 5, "x", {}],
-        "metric": ["no such", 5, [], b"x"],
-        "power": [None, "x", 0, 1, 1.5, NAN, [], True],
-        "level": [None, "x", 0, 95, NAN, [], True],
-    },
-}
+@pytest.mark.parametrize("case", COMPARISONS, ids=[f"{name}: {words}" for name, _, _, words in COMPARISONS])
+def test_a_wrong_comparison_raises_before_any_job(models, jobs_of, case):
+    name, options, error, words = case
+    refuse(lambda: compare(models[name], **{"baseline": "old", **options}), error, words, jobs_of)
 
 
-def outcome(function, call):
-    """What a call ends in: ``fine``, ``ours``, or what it must not."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            getattr(ours, function)(**call)
-    except SparkRankEvalError as error:
-        said = str(error)
-        return "ours" if said and "\n" not in said and "JVM" not in said else f"a poor message: {said!r}"
-    except BaseException as error:
-        return f"{type(error).__name__}: {str(error)[:200]!r}"
-    return "fine"
-
-
-def test_there_are_several_hundred_cases():
-    lazy = len(LAZY) * len(ANYTHING)
-    wrong = sum(len(values) for arguments in WRONG.values() for values in arguments.values())
-    assert lazy + wrong > 1300
-
-
-@pytest.mark.parametrize(("function", "argument"), LAZY)
-def test_any_value_is_an_error_of_ours_or_works(frames, function, argument):
-    tables = [frames[name] for name in FRAMES] if argument in OF_TABLES else []
-    bad = {}
-    for value in part_of([*ANYTHING, *tables], 5):
-        found = outcome(function, {**good_call(function, frames), argument: value})
-        if found not in ("ours", "fine"):
-            bad[repr(value)] = found
-    assert bad == {}
-
-
-@pytest.mark.parametrize(("function", "argument"), [(f, a) for f, names in WRONG.items() for a in names])
-def test_a_wrong_value_is_an_error_of_ours(frames, function, argument):
-    bad = {}
-    for value in WRONG[function][argument]:
-        found = outcome(function, {**good_call(function, frames), argument: value})
-        if found != "ours":
-            bad[repr(value)] = found
-    assert bad == {}
-
-
-OF_INTERVALS = {
-    "level": [None, "0.9", 0, 1, 95, NAN, -1, True, [], {}],
-    "replicates": [None, "9", 0, -1, 1.5, NAN, True, [], {}],
-    "seed": [None, "9", 1.5, NAN, True, [], {}],
-}
-
-
-@pytest.mark.parametrize("method", [ours.Student, ours.BCa, ours.Percentile])
-@pytest.mark.parametrize("argument", OF_INTERVALS)
-def test_a_method_of_intervals_refuses_what_it_cannot_be(method, argument):
-    for value in OF_INTERVALS[argument] if argument == "level" or method is not ours.Student else []:
-        with pytest.raises(SparkRankEvalError):
-            method(**{argument: value})
-
-
-def test_a_cube_has_attributes_and_each_once():
-    for names in ((), (5,), ("a", "a"), (None,)):
-        with pytest.raises(SparkRankEvalError):
-            ours.Cube(*names)
-
-
-def test_results_are_asked_in_words_that_they_know(frames):
-    result = frames["result"]
-    for wrong in (5, None, [], ("a",), ("", 5), object(), "ndcg@5"):
-        with pytest.raises(SparkRankEvalError, match=r"(?i)this result has"):
-            result[wrong]
-        assert wrong not in result
-    for wrong in (5, None, "no such", "ndcg"):
-        with pytest.raises(SparkRankEvalError):
-            result.curve(wrong)
-    with pytest.raises(SparkRankEvalError, match=r"use result\.precision_recall_curve\(\)"):
-        result.curve("precision_recall_curve")
-    with pytest.raises(SparkRankEvalError, match="evaluate one, such as 'precision_recall_curve'"):
-        result.precision_recall_curve()
-    with pytest.raises(SparkRankEvalError, match=r"n_labels; this count must be a whole number \(string"):
-        ours.summarise(frames["per user"].selectExpr("rr", "'x' as n_labels"))
+def test_results_of_one_model_and_of_several_are_refused_with_what_to_call_instead(world, models):
+    mine, labels = world["mine"], world["labels"]
+    alone, als, result = (
+        evaluate(given, labels, ["rr", "precision@1"], score="score")
+        for given in (mine, {"als": mine}, world["models"])
+    )
+    for one, words in ((alone, "the result has one model, and"), (als, "the result has one model, 'als', and")):
+        for call in (compare, all_pairs, differences):
+            with pytest.raises(InputError, match=f"^{words}.*Evaluate a dict of models"):
+                call(one, **({} if call is all_pairs else {"baseline": "als"}))
+    two = {"als": als, "popularity": alone}
+    for call, given, options, words in (
+        (compare, als, {}, "the result has one model, 'als', and"),
+        (differences, two, {}, r"such as differences\(result, baseline='popularity'\); the models are 'als', 'pop"),
+        (differences, models["two"], {"baseline": "als"}, "not among the models"),
+        (compare, result, {"baseline": "als"}, r"the baseline 'als' is not among the models: 'one', 'other'"),
+        (compare, {"both": result, "als": als}, {"baseline": "als"},
+         r"the result of 'both' has several models \(one, other\); pass it alone, not in a dict"),
+        (detectable_difference, alone, {"metric": "ndcg@3"}, "no metric 'ndcg@3'; available: rr, precision@1"),
+        (detectable_difference, "rr", {}, "needs a Result or a comparison; got a str"),
+        (detectable_difference, alone, {"power": 0.01}, "power"),
+    ):  # fmt: skip
+        with pytest.raises(SparkRankEvalError, match=words):
+            call(given, **options)

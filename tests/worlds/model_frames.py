@@ -1,5 +1,6 @@
 """Models' users as pandas tables, compared by the worker's functions and what reads their states: all of the way but Spark."""
 
+import json
 from dataclasses import dataclass
 from itertools import chain
 from unittest.mock import patch
@@ -49,6 +50,32 @@ def users_of_models():
         frame.insert(0, "user", np.arange(N) * 7919)
         frames[model] = frame.iloc[rng.permutation(N)[: N - 15 - 20 * shift]]
     return frames
+
+
+def marked(table, kinds, dialect="default"):
+    """A table of Spark whose columns say what they are, as those of `score_users` do: kinds by name, and else metrics."""
+    from pyspark.sql import functions as F
+
+    labels = {column: label for label, column in METRICS.items()}
+    columns = []
+    for name in table.columns:
+        said = {"kind": kinds.get(name, "metric")}
+        if said["kind"] == "metric":
+            label = labels[name]
+            said |= {"label": label, "metric": label, "dialect": dialect, "on_invalid": "error", "relevance": ""}
+        columns.append(F.col(name).alias(name, metadata={"spark_rankeval": json.dumps(said)}))
+    return table.select(*columns)
+
+
+def tables_of_models(spark):
+    """The users of each model as a table of Spark in memory; createDataFrame of pandas would make null of NaN."""
+    schema = ", ".join(["user long", *(f"{column} double" for column in METRICS.values())])
+    return {
+        model: marked(
+            spark.createDataFrame([tuple(row) for row in frame.itertuples(index=False)], schema), {"user": "user"}
+        )
+        for model, frame in users_of_models().items()
+    }
 
 
 def both(users, model, column, baseline="old"):
