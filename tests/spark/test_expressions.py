@@ -325,6 +325,7 @@ def frame(spark):
     return table(spark)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("family", FAMILIES)
 def test_expressions_have_the_values_of_spark(frame, spark, platform, family):
     compute, expressions = FAMILIES[family]

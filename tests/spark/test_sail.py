@@ -1,13 +1,15 @@
 """What only Sail has or gets wrong: Delta and Iceberg without another package, metadata that is lost, panics."""
 
+import re
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
+from helpers.plans import plan_of
 from pyspark.errors import PythonException
 from pyspark.sql import functions as F
 
-from spark_rankeval import Vectors, compare, evaluate, history, summarise
+from spark_rankeval import Vectors, compare, evaluate, history, score_users, summarise
 from spark_rankeval.errors import EngineError, InputError, SparkRankEvalWarning
 from spark_rankeval.jobs.outputs import metrics_table
 from spark_rankeval.spark import tasks
@@ -50,30 +52,30 @@ def storage(request, spark, tables, result, tmp_path_factory):
     return request.param, read, write
 
 
-def test_a_log_in_delta_or_iceberg_is_evaluated(storage, result):
-    _, read, _ = storage
-    stored = evaluate(read("predictions"), read("labels"), METRICS, **COLUMNS)
-    assert (stored.summary, stored.data_quality) == (result.summary, result.data_quality)
-
-
-def test_values_of_users_in_delta_are_those_that_were_written_and_iceberg_loses_their_marks(storage, result):
+@pytest.mark.ci
+def test_logs_and_values_of_users_in_delta_and_iceberg_are_read_back_and_iceberg_loses_marks(storage, result):
     kind, read, _ = storage
+    again = evaluate(read("predictions"), read("labels"), METRICS, **COLUMNS)
+    assert (again.summary, again.data_quality) == (result.summary, result.data_quality)
+    options = {}
     if kind == "delta":
         assert summarise(read("per_user")).summary == result.summary
-        rows = compare(read("per_user"), "m", replicates=9).rows
     else:
+        options = {"user": "user", "model": "model"}
         with pytest.warns(SparkRankEvalWarning, match=r"lost its metadata; .* ndcg_at_2, rr.*Iceberg never"):
             stored = summarise(read("per_user"), model="model")
         assert [row.mean for row in stored.summary] == [row.mean for row in result.summary]
         with pytest.raises(InputError, match=r"pass user=\. On Sail, Parquet keeps it with option"):
             compare(read("per_user"), "m", model="model")
-        rows = compare(read("per_user"), "m", user="user", model="model", replicates=9).rows
-    expected = compare(result, "m", replicates=9).rows
+    rows, expected = (
+        compare(table, "m", replicates=9, **more) for table, more in ((read("per_user"), options), (result, {}))
+    )
     assert [(row.difference, row.interval_low, row.p) for row in rows] == [
         (row.difference, row.interval_low, row.p) for row in expected
     ]
 
 
+@pytest.mark.ci
 def test_tables_in_delta_and_iceberg_are_appended_to_and_replaced(storage, spark, result):
     _, read, write = storage
     whole = result.per_user
@@ -95,6 +97,12 @@ def test_parquet_keeps_the_marks_of_columns_with_an_option(spark, result, tmp_pa
     with pytest.warns(SparkRankEvalWarning, match=r"option\('skip_metadata', 'false'\)"):
         summarise(spark.read.option("skip_metadata", "true").parquet(path), model="model")
     assert summarise(spark.read.option("skip_metadata", "false").parquet(path)).summary == result.summary
+
+
+def test_lists_are_built_of_whole_rows(tables):
+    """Sail would build parts of lists and put them together again."""
+    words = plan_of(score_users(*tables, "rr", score="score", prune="never"))
+    assert not re.search(r"mode=Partial|partial_collect_list", words)
 
 
 def test_tables_that_no_message_holds_are_refused(spark, monkeypatch):

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.effort import FULL_LENGTH
 from helpers.shuffles import settings_of, shuffled_into
 from oracles.lists import World, value
 from worlds import fixed_users
@@ -49,30 +48,18 @@ def summary(result):
     return dict(zip(keys, map(numbers, rows[FIGURES + quantiles].to_numpy(np.float64)), strict=True))
 
 
+# How a caller called things is no figure, and there are no clusters. Joint intervals and lifts follow from the other figures.
+NO_FIGURES = [
+    "sentence", "asked", "cluster", "n_clusters", "effective_n_clusters", "df", "design_effect", "no_interval", "not_shared", "joint_low",
+    "joint_high", "n_joint", "lift_low", "lift_high", "no_lift",
+]  # fmt: skip
+
+
 def compared(comparison):
     """The figures of each row, by its words."""
     found = {}
     for row in comparison.rows:
-        record = dataclasses.asdict(row)
-        # How a caller called things is no figure, and there are no clusters. Joint intervals and lifts follow from the other figures.
-        for name in (
-            "sentence",
-            "asked",
-            "cluster",
-            "n_clusters",
-            "effective_n_clusters",
-            "df",
-            "design_effect",
-            "no_interval",
-            "not_shared",
-            "joint_low",
-            "joint_high",
-            "n_joint",
-            "lift_low",
-            "lift_high",
-            "no_lift",
-        ):
-            record.pop(name, None)
+        record = {name: value for name, value in dataclasses.asdict(row).items() if name not in NO_FIGURES}
         words = [one for one in record.values() if isinstance(one, str)]
         found[" ".join(words)] = numbers(one for one in record.values() if isinstance(one, int | float))
     return found
@@ -150,13 +137,16 @@ def golden():
     return json.loads(GOLDEN.read_text())
 
 
-# Every figure is looked at with ANSI, or without it: by day one of the two, and both at night.
-BOTH_WAYS = [*zip(PARTS, itertools.cycle([True, False])), *zip(PARTS, itertools.cycle([False, True]))]
-# The bootstrap has by day its figures with other settings, below.
-BY_DAY = [way for way in BOTH_WAYS[: len(PARTS)] if way[0] != "bootstrap"]
+# In `make test` the bootstrap has its figures with other settings, below.
+ANSI = dict(zip(PARTS, itertools.cycle([True, False])))
+BOTH_WAYS = [
+    pytest.param(part, ansi, marks=[pytest.mark.ci] if ansi != ANSI[part] or part == "bootstrap" else [])
+    for part in PARTS
+    for ansi in (True, False)
+]
 
 
-@pytest.mark.parametrize(("part", "ansi"), BOTH_WAYS if FULL_LENGTH else BY_DAY)
+@pytest.mark.parametrize(("part", "ansi"), BOTH_WAYS)
 def test_the_figures_are_those_of_every_other_platform(spark, golden, part, ansi):
     with settings_of(spark, {"spark.sql.ansi.enabled": str(ansi).lower()}):
         assert PARTS[part](spark) == golden[part]
