@@ -7,6 +7,8 @@ import warnings
 import chispa
 import pytest
 from pyspark.sql import functions as F
+from worlds import film_lists
+from worlds.film_lists import RANKED, WANTED
 
 from spark_rankeval import Facts, evaluate
 from spark_rankeval.errors import SparkRankEvalWarning, UnknownMetricError
@@ -150,10 +152,6 @@ def test_every_form_of_the_tables_gives_the_same(spark, rows, form):
     assert result.per_user.columns[0] == first
 
 
-RANKED = [(user, 10 + place, (3 * place + user) % 7 + 1) for user in range(9) for place in range(7)]
-WANTED = {(user, film) for user, film, _ in RANKED if (user + film) % 3 == 0}
-
-
 def mean_rr(excluded=()):
     """The mean reciprocal rank of the ranked films, by definition."""
     of_user = {}
@@ -165,26 +163,7 @@ def mean_rr(excluded=()):
 
 @pytest.fixture(scope="module")
 def films(spark):
-    """The films as rows, and as arrays of structs of several fields, of which that of items is not the first."""
-    rows = spark.createDataFrame(RANKED, "user int, movieId int, rank int")
-    labels = rows.where("pmod(user + movieId, 3) = 0").select("user", "movieId")
-
-    def lists(table, name, *fields):
-        return table.groupBy("user").agg(F.sort_array(F.collect_list(F.struct(*fields))).alias(name))
-
-    minus_rank = (-F.col("rank")).cast("double").alias("rating")
-    liked = lists(labels, "liked", F.lit(1.0).alias("grade"), "movieId")
-    both = lists(rows, "recs", "rank", "movieId").join(liked, "user")
-    return {
-        "ranked": both.select("user", "recs"),
-        "scored": lists(rows, "recs", minus_rank, "movieId"),
-        "renamed": both.selectExpr("user", "transform(recs, one -> struct(one.movieId AS MOVIEID, one.rank)) AS recs"),
-        "labels": labels,
-        "other": labels.withColumnRenamed("movieId", "film"),
-        "liked": both.select("user", "liked"),
-        "both": both,
-        "known": rows.where("pmod(user + movieId, 3) = 1").select("user", "movieId"),
-    }
+    return film_lists.tables_of(spark)
 
 
 @pytest.mark.parametrize(
@@ -310,3 +289,35 @@ def test_a_list_of_100_000_items_10_000_labels_and_a_k_beyond_any_list(spark):
     assert (result.data_quality.n_predictions, result.data_quality.n_labels) == (100_000, 10_000)
     arrays = mine.groupBy("user").agg(F.sort_array(F.collect_list("item")).alias("items"))
     assert evaluate(arrays, theirs, metrics, item=("items", "item")).summary[3].mean == pytest.approx(expected[3])
+
+
+def test_a_hundred_values_take_no_more_jobs_than_one_but_that_which_merges_large_states(rows, jobs_of):
+    metrics = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap", "rr") for k in range(1, 21)]
+    few, many = (jobs_of(lambda n=n: evaluate(*rows[:2], metrics[:n], score="score", prune="never")) for n in (1, 100))
+    assert 0 < few <= many <= few + 1
+
+
+def test_an_evaluation_looks_at_each_table_once_and_makes_the_table_of_users_when_it_is_used(spark, tmp_path, jobs_of):
+    """What is random in a table is then the same for all figures; docs/reliability.md says what looks again."""
+    looks = tmp_path / "looks"
+
+    def noted(role, frame):
+        def note(batches):
+            with looks.open("a") as file:
+                file.write(f"{role}\n")
+            yield from batches
+
+        return frame.coalesce(1).mapInArrow(note, frame.schema)
+
+    rows = spark.range(40).selectExpr("id % 8 user", "id item", "id / 7 score", "'a' model", "'x' country")
+    predictions = noted("predictions", rows.select("user", "item", "score", "model"))
+    labels, people = noted("labels", rows.select("user", "item")), noted("people", rows.select("user", "country"))
+    facts = Facts(attributes=people)
+    result = evaluate(predictions, labels, ["rr", "ndcg@10"], score="score", facts=facts, by="country")
+    assert sorted(looks.read_text().split()) == ["labels", "people", "predictions"]
+    assert jobs_of(lambda: result.per_user) == 0
+    assert jobs_of(result.per_user.count) > 0
+    looks.unlink()
+    # The names of the models are read first.
+    evaluate(predictions, labels, "rr", score="score", model="model")
+    assert sorted(looks.read_text().split()) == ["labels", "predictions", "predictions"]

@@ -127,8 +127,9 @@ FRONT = {
     ),
 }  # fmt: skip
 LATER = {
-    "clusters with weights": Feature(
-        CUT, {"cluster": "household", "user_weight": "spend"}, holds=ALL - {"weights of 1"}, merged_figures=MEANS
+    "clusters and weights in a bootstrap": Feature(
+        CUT, {"by": "country", "cluster": "household", "user_weight": "spend", "ci": BCa(replicates=100)},
+        holds=ALL - {"weights of 1"}, merged_figures=MEANS,
     ),
     "arrays": Feature(CUT, {"score": None}, form=arrays),
     "long tables": Feature(CUT, form=long_tables),
@@ -140,6 +141,10 @@ LATER = {
     "a population": Feature(CUT, {"population": "both"}),
     "two columns of grades": Feature(CUT, {"relevance": ["grade", "liked"], "by": "device"}),
     "two judges": Feature(CUT, {"relevance": Judged(human="human", judge="liked")}, holds=ALL - {"weights of 1"}),
+    "two judges of strata and clusters": Feature(
+        CUT, {"relevance": Judged(human="human", judge="liked", stratum="device"), "cluster": "household"},
+        holds=ALL - {"weights of 1"}, merged_figures=MEANS,
+    ),
     "logged feedback": Feature(["dcg@5", "recall(estimator='snips')@5"], {"weight": "weight"}),
     "ends of lists": Feature(["recall(budget=2.0)@5", "ndcg(min_score=0.25)@3"], {"cost": "cost"}),
     "no answer": Feature(["abstention(min_score=0.5)", "rr@5"], {"no_answer": "unanswerable", "by": "device"}),
@@ -263,6 +268,8 @@ def test_weights_of_1_are_none(tables, evaluated, name):
 @pytest.mark.parametrize("name", features())
 def test_json_loses_nothing(evaluated, name):
     whole = evaluated(name)
+    # There are figures to compare, of both models.
+    assert sum(row.n_users > 5 for row in whole.summary if row.model) >= 2 * len(FEATURES[name].metrics)
     again = Result.from_json(whole.to_json())
     assert_same(figures(again), figures(whole))
     assert (again.qualities, again.to_dict()) == (whole.qualities, whole.to_dict())
