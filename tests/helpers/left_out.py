@@ -9,7 +9,6 @@ import tempfile
 from helpers.plans import plan_of
 from pyspark import __version__
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql.types import StringType
 
 from spark_rankeval.spark.platforms import _unlogged
 
@@ -117,18 +116,9 @@ def refused_delta(spark):
     return 0
 
 
-def collations(spark):
-    """Compare strings by a collation; Spark 3.5 has none, either."""
-    if not hasattr(StringType(), "collation"):
-        return 1
-    return int(spark.sql("SELECT 'a' COLLATE UTF8_LCASE = 'A' AS alike").first()["alike"])
-
-
 SAIL_LACKS = {
     "bytes": ("strings must be UTF-8", lambda spark: spark.sql("SELECT cast(X'ff' AS STRING) AS text").count()),
-    "collations": ("strings have no collations", collations),
     "plans": ("the text of a plan is not Spark's", lambda spark: plan_of(spark.range(1)).count("Range (")),
-    "settings": ("the session lists no settings", lambda spark: int(spark.sql("SET").count() > 0)),
     "random joins": ("random conditions of a join are not refused", refused_random_join),
     "progress": ("operations report no progress", progress_reports),
     "workers": ("functions in Python run in the process of the engine", workers_of_their_own),

@@ -65,6 +65,7 @@ def test_no_form_of_the_tables_changes_a_digit(spark, tables, compared, tmp_path
     assert compare(apart, "old", replicates=199) == compared
 
 
+@pytest.mark.ci
 def test_several_columns_make_a_user_in_any_order(tables, compared):
     split = {
         model: marked(

@@ -82,6 +82,7 @@ def test_the_table_of_users_is_long_in_the_order_in_which_models_were_named(tabl
     table.unpersist()
 
 
+@pytest.mark.ci
 def test_models_that_come_as_arrays(tables, together):
     tables, labels = tables
     best = F.expr("transform(sort_array(collect_list(struct(-score as s, item)), true), x -> x.item)")
@@ -111,6 +112,7 @@ def test_rows_of_no_model_and_bad_rows_of_a_model_are_errors(tables):
         evaluate(bad, labels, "rr@5", **OPTIONS)
 
 
+@pytest.mark.ci
 def test_names_asked_for_survive_storage_and_reach_comparisons(spark, tmp_path):
     predictions = spark.createDataFrame(
         [("ann", "a", 2.0, "x"), ("ann", "b", 1.0, "x"), ("ann", "b", 2.0, "y"), ("bob", "a", 2.0, "y")],

@@ -198,12 +198,14 @@ def test_a_stored_table_says_what_to_ask_for(noted, tmp_path):
     assert summarise(score_users(*noted, asked, score="score", relevance="grade")).notes == ()
 
 
+@pytest.mark.ci
 def test_who_wants_no_notes_stores_none(few):
     models = {"one": few[0], "other": few[0]}
     result = evaluate(models, few[1], ["ndcg@3"], score="score", dialect="default")
     assert summarise(result.per_user).notes == compare(result, "one", replicates=9).notes == ()
 
 
+@pytest.mark.ci
 def test_lists_with_items_twice_may_be_of_several_models(spark):
     rows = [(name, user, item, 1.0 / item) for name in ("old", "new") for user in (1, 2, 3) for item in (1, 2)]
     labels = spark.createDataFrame([(1, 1), (2, 2)], "user int, item int")

@@ -136,6 +136,7 @@ def test_a_user_to_count_who_is_in_neither_table_is_in_a_slice(tables, by_countr
     assert more == {"all": 1, "country=DE": 1, "country=FR": 0, "country=JP": 0, "country=null": 0}
 
 
+@pytest.mark.ci
 @pytest.mark.filterwarnings("ignore:there are no labels")
 def test_nobody_at_all_is_a_slice_of_all(tables):
     predictions, labels, about = (table.limit(0) for table in tables)

@@ -124,6 +124,7 @@ def test_items_that_never_match_are_shown_beside_those_that_look_like_them(spark
     ]
 
 
+@pytest.mark.ci
 def test_nobody_looks_at_ids_if_one_matches(unlike, jobs_of):
     models, liked = unlike
 
