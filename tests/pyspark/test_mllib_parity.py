@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from helpers.effort import part_of
 from pyspark.ml.evaluation import RankingEvaluator
 from worlds.random_logs import assert_tricky, random_logs
 
@@ -12,11 +11,14 @@ CUTOFFS = (1, 3, 5, 10)
 OURS = [f"{name}@{k}" for name in ("precision", "recall", "ap", "ndcg") for k in CUTOFFS] + ["ap"]
 
 
-# Lists with duplicates have users without, too: by day they are all.
-@pytest.fixture(scope="module", params=part_of([True, False], 2), ids=part_of(["with duplicates", "distinct"], 2))
-def logs(request):
-    logs = random_logs(200, 5, seed=3, duplicates=request.param)
-    assert_tricky(logs, 5, duplicates=request.param)
+pytestmark = pytest.mark.ci
+
+
+@pytest.fixture(scope="module")
+def logs():
+    """Lists with duplicates; some users have none."""
+    logs = random_logs(200, 5, seed=3, duplicates=True)
+    assert_tricky(logs, 5, duplicates=True)
     return logs
 
 
@@ -29,23 +31,16 @@ def arrays(spark, logs):
     return spark.createDataFrame(rows, "prediction array<double>, label array<double>")
 
 
-def spark_values(arrays):
+@pytest.fixture(scope="module")
+def expected(arrays):
+    """What Spark's own metrics say."""
     from pyspark.mllib.evaluation import RankingMetrics  # a client of Connect has no such module
 
     metrics = RankingMetrics(arrays.select("prediction", "label").rdd.map(tuple))
     at = {
-        "precision": metrics.precisionAt,
-        "recall": metrics.recallAt,
-        "ap": metrics.meanAveragePrecisionAt,
-        "ndcg": metrics.ndcgAt,
-    }
+        "precision": metrics.precisionAt, "recall": metrics.recallAt, "ap": metrics.meanAveragePrecisionAt, "ndcg": metrics.ndcgAt,
+    }  # fmt: skip
     return {f"{name}@{k}": at[name](k) for name in at for k in CUTOFFS} | {"ap": metrics.meanAveragePrecision}
-
-
-@pytest.fixture(scope="module")
-def expected(arrays):
-    """What Spark's own metrics say."""
-    return spark_values(arrays)
 
 
 @pytest.fixture(scope="module")
@@ -60,38 +55,27 @@ def test_arrays_equal_ranking_metrics(result, expected):
 
 
 @pytest.mark.classic_alone("ml")
-@pytest.mark.parametrize(
-    ("theirs", "ours"),
-    [
-        ("meanAveragePrecision", "ap"),
-        ("meanAveragePrecisionAtK", "ap@5"),
-        ("precisionAtK", "precision@5"),
-        ("ndcgAtK", "ndcg@5"),
-        ("recallAtK", "recall@5"),
-    ],
-)
-def test_arrays_equal_ranking_evaluator(arrays, result, theirs, ours):
-    evaluator = RankingEvaluator(predictionCol="prediction", labelCol="label", metricName=theirs, k=5)
-    assert result[ours] == pytest.approx(evaluator.evaluate(arrays), abs=1e-12)
+def test_arrays_equal_ranking_evaluator(arrays, result):
+    names = {
+        "meanAveragePrecision": "ap", "meanAveragePrecisionAtK": "ap@5", "precisionAtK": "precision@5", "ndcgAtK": "ndcg@5",
+        "recallAtK": "recall@5",
+    }  # fmt: skip
+    for theirs, ours in names.items():
+        evaluator = RankingEvaluator(predictionCol="prediction", labelCol="label", metricName=theirs, k=5)
+        assert result[ours] == pytest.approx(evaluator.evaluate(arrays), abs=1e-12)
 
 
 @pytest.mark.classic_alone("rdd")
-@pytest.mark.parametrize("prune", part_of(["auto", "never"], 2))
-def test_rows_equal_ranking_metrics_of_the_same_ranking(spark, logs, expected, prune):
-    users = range(len(logs.predictions))
-    predictions = spark.createDataFrame(
-        [(u, i, s) for u in users for i, s in logs.predictions[u]], "user int, item int, score double"
-    )
-    labels = spark.createDataFrame([(u, i) for u in users for i, _ in logs.labels[u]], "user int, item int")
-    everyone = spark.createDataFrame([(u,) for u in users], "user int")
-    result = evaluate(predictions, labels, OURS, score="score", users=everyone, dialect="mllib", prune=prune)
+def test_rows_equal_ranking_metrics_of_the_same_ranking(spark, logs, expected):
+    predictions, labels = logs.tables(spark)
+    everyone = spark.createDataFrame([(u,) for u in range(200)], "user long")
+    result = evaluate(predictions, labels, OURS, score="score", users=everyone, dialect="mllib")
     assert {row.metric: row.mean for row in result.summary} == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.classic_alone("jvm")
-@pytest.mark.parametrize("negative", part_of([True, False], 2))
-def test_graded_arrays_equal_scala_ranking_metrics(spark, negative):
-    logs = random_logs(200, 5, seed=5, duplicates=True, negative=negative)
+def test_graded_arrays_equal_scala_ranking_metrics(spark):
+    logs = random_logs(200, 5, seed=5, duplicates=True, negative=True)
     assert_tricky(logs, 5, duplicates=True)
     random = np.random.default_rng(0)
     rows = []

@@ -1,11 +1,11 @@
 """Values that Spark holds and Python does not, or that Spark and Python compare differently: text that is not UTF-8, collations,
-dates beyond the year 9999, signs of zero, names that differ in case alone."""
+dates beyond the year 9999, signs of zero, names that differ in case alone, grades of 32 bits."""
 
 import math
 import warnings
 
 import pytest
-from helpers.effort import part_of
+from helpers.shuffles import settings_of
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -24,6 +24,7 @@ from spark_rankeval import (
     summarise,
 )
 from spark_rankeval.errors import DataError, InputError
+from spark_rankeval.ml import RankingEvaluator
 from spark_rankeval.spark.ids import readable, text_of
 from spark_rankeval.spark.sql_text import call, named, number
 from spark_rankeval.trec import evaluate_runs, write_run
@@ -40,7 +41,6 @@ NAMES = {
     rb"\xFF": r"\x5C\x78\x46\x46",
     rb"\xff": r"\xff",
 }
-HAS_COLLATIONS = hasattr(T.StringType(), "collation")
 
 
 def users(spark, column, *values):
@@ -50,7 +50,6 @@ def users(spark, column, *values):
     return spark.createDataFrame(rows, f"user int, item int, score double, {column} {kind}")
 
 
-@pytest.mark.not_on_sail("bytes")
 def test_every_text_has_a_name_of_its_own_that_leads_back(spark):
     texts = spark.createDataFrame([(one,) for one in NAMES], "bytes binary").select(
         "bytes", readable(named("bytes").cast("string")).column.alias("name")
@@ -63,7 +62,7 @@ def test_every_text_has_a_name_of_its_own_that_leads_back(spark):
     assert spark.range(1).select(readable(call("nullif", number(1), 1).cast("string")).column).first()[0] is None
 
 
-@pytest.mark.not_on_sail("bytes")
+@pytest.mark.ci
 def test_slices_that_are_not_utf_8_are_told_apart(spark):
     table = users(spark, "part", b"\xff", b"\xfe", b"\xff", rb"\xFF")
     slices = {"all": 4, r"part=\xFF": 2, r"part=\xFE": 1, r"part=\x5C\x78\x46\x46": 1}
@@ -80,7 +79,7 @@ def test_slices_that_are_not_utf_8_are_told_apart(spark):
     }  # fmt: skip
 
 
-@pytest.mark.not_on_sail("bytes")
+@pytest.mark.ci
 def test_models_that_are_not_utf_8_are_told_apart(spark):
     """They all counted as the first one's."""
     table = users(spark, "model", b"\xff", b"\xfe", rb"\xFF", b"")
@@ -95,7 +94,7 @@ def test_models_that_are_not_utf_8_are_told_apart(spark):
     assert [(row.model, row.n_users) for row in rows] == [(r"\x5C\x78\x46\x46", 1), (r"\xFE", 1)]
 
 
-@pytest.mark.not_on_sail("bytes")
+@pytest.mark.ci
 def test_ids_that_are_not_utf_8_are_ranked_and_shown(spark):
     raw = [(b"\xff", b"\xfe", 2.0), (b"\xff", b"\xff", 1.0), (b"\xfe", b"\xff", 1.0), (b"\xfe", b"\xff", None)]
     table = spark.createDataFrame(raw, "user binary, item binary, score double")
@@ -133,22 +132,17 @@ def test_zeros_of_both_signs_are_one_slice_and_nan_is_a_user(spark):
 
 
 # Arrays, and how many of a prediction and a label of them are not valid.
-OF_BYTES = {"array(cast(X'ff' as string), 'b')": 2, "array(cast(X'c3' as string), cast(X'a9' as string))": 2}
+ODD_ARRAYS = {
+    "array(date'+10001-01-01')": 2, "array('é', 'b')": 0, "array(1, 2)": 0,
+    "array(cast(X'ff' as string), 'b')": 2, "array(cast(X'c3' as string), cast(X'a9' as string))": 2,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        {"array(date'+10001-01-01')": 2, "array('é', 'b')": 0, "array(1, 2)": 0},
-        pytest.param(OF_BYTES, marks=pytest.mark.not_on_sail("bytes")),
-    ],
-    ids=["dates", "bytes"],
-)
-def test_arrays_of_a_column_that_pandas_cannot_read_make_no_metric(spark, odd):
-    table = spark.sql(f"select {', '.join(f'{ids} items_{place}' for place, ids in enumerate(odd))}")
+def test_arrays_of_a_column_that_pandas_cannot_read_make_no_metric(spark):
+    table = spark.sql(f"select {', '.join(f'{ids} items_{place}' for place, ids in enumerate(ODD_ARRAYS))}")
     columns = [metrics_column(name, name, "rr") for name in table.columns]
-    row = table.select(*(column.alias(ids) for column, ids in zip(columns, odd, strict=True))).first()
-    for ids, n_invalid in odd.items():
+    row = table.select(*(column.alias(ids) for column, ids in zip(columns, ODD_ARRAYS, strict=True))).first()
+    for ids, n_invalid in ODD_ARRAYS.items():
         assert (row[ids]["rr"], row[ids]["n_invalid"]) == (None if n_invalid else 1.0, n_invalid), ids
 
 
@@ -190,18 +184,15 @@ def front_doors(spark, name, odd):
 
 # Types of a column, and what is said of them.
 ODD_TYPES = {"map<string,string>": "map(#, #)", "interval year": "interval '1' year"}
-COLLATED = {"string collate UTF8_LCASE; strings are compared by their bytes": "# collate UTF8_LCASE"}
+if hasattr(T.StringType(), "collation"):
+    ODD_TYPES["string collate UTF8_LCASE; strings are compared by their bytes"] = "# collate UTF8_LCASE"
 
 
-@pytest.mark.parametrize(
-    "odd", [ODD_TYPES, pytest.param(COLLATED, marks=pytest.mark.not_on_sail("collations"))], ids=["types", "collations"]
-)
 @pytest.mark.parametrize("name", ["user", "item", "model"])
-def test_types_that_name_nothing_are_refused_at_every_front_door(spark, jobs_of, name, odd):
-    there = {} if odd is COLLATED and not HAS_COLLATIONS else odd
-    kinds = part_of([(words, F.expr(text.replace("#", name))) for words, text in there.items()], 2)
+def test_types_that_name_nothing_are_refused_at_every_front_door(spark, jobs_of, name):
+    kinds = [(words, F.expr(text.replace("#", name))) for words, text in ODD_TYPES.items()]
     doors = [(words, door) for words, kind in kinds for door in front_doors(spark, name, kind)]
-    assert len(doors) > 7 or not kinds
+    assert len(doors) > 7 * len(kinds)
 
     def knock():
         for words, door in doors:
@@ -212,6 +203,7 @@ def test_types_that_name_nothing_are_refused_at_every_front_door(spark, jobs_of,
         assert jobs_of(knock) == 0
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("matters", ["true", "false"])
 def test_users_whose_columns_differ_in_case_alone(spark, matters):
     """Two columns of a user where case matters; else columns of two tables that are one, and in one table neither."""
@@ -219,26 +211,49 @@ def test_users_whose_columns_differ_in_case_alone(spark, matters):
         [("a", "p", 1, 0.5), ("a", "q", 1, 0.5)], "user string, USER string, item int, score double"
     )
     both, other = ["user", "USER"], spark.createDataFrame([("a", 1.0)], "USER string, rr double")
-    before = spark.conf.get("spark.sql.caseSensitive")
-    spark.conf.set("spark.sql.caseSensitive", matters)
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            if matters == "true":
-                scored = score_users(table, table, "rr", user=both, score="score")
-                compared = compare({"one": scored, "two": scored}, "one", replicates=9)
-                assert (
-                    compared.rows[0].n_users
-                    == evaluate(table, table, "rr", user=both, score="score").summary[0].n_users
-                )
-                assert differences({"one": scored, "two": scored}, "one").columns[:2] == both
-            else:
-                with pytest.raises(InputError, match=r"'USER' is ambiguous: the table has \['user', 'USER'\]"):
-                    evaluate(table, table, "rr", user="USER", score="score")
-                one = other.withColumnRenamed("USER", "user")
-                assert compare({"one": one, "two": other}, "one", user="user", replicates=9).rows[0].n_users == 1
-                twice = one.select("*", F.lit(2.0).alias("RR"))
-                for call in (lambda: summarise(twice, user="user"), lambda: compare({"a": twice}, "a", user="user")):
-                    with pytest.raises(InputError, match=r"'rr' is ambiguous: the table has \['rr', 'RR'\]"):
-                        call()
-    finally:
-        spark.conf.set("spark.sql.caseSensitive", before)
+    with settings_of(spark, {"spark.sql.caseSensitive": matters}), warnings.catch_warnings(action="ignore"):
+        if matters == "true":
+            scored = score_users(table, table, "rr", user=both, score="score")
+            compared = compare({"one": scored, "two": scored}, "one", replicates=9)
+            assert (
+                compared.rows[0].n_users
+                == evaluate(table, table, "rr", user=both, score="score").summary[0].n_users
+                == 2
+            )
+            assert differences({"one": scored, "two": scored}, "one").columns[:2] == both
+            return
+        with pytest.raises(InputError, match=r"'USER' is ambiguous: the table has \['user', 'USER'\]"):
+            evaluate(table, table, "rr", user="USER", score="score")
+        one = other.withColumnRenamed("USER", "user")
+        assert compare({"one": one, "two": other}, "one", user="user", replicates=9).rows[0].n_users == 1
+        twice = one.select("*", F.lit(2.0).alias("RR"))
+        for call in (lambda: summarise(twice, user="user"), lambda: compare({"a": twice}, "a", user="user")):
+            with pytest.raises(InputError, match=r"'rr' is ambiguous: the table has \['rr', 'RR'\]"):
+                call()
+
+
+@pytest.mark.ci
+def test_a_grade_at_the_threshold_is_relevant_whatever_its_precision(spark):
+    """A threshold is compared in the precision of its column, by every way into an evaluation."""
+    metrics = ["precision@2", "err(max_grade=0.7)@2"]
+    rows = [("a", 1, 0.9, 0.7), ("a", 2, 0.8, 0.5), ("b", 1, 0.9, 0.5), ("b", 2, 0.8, 0.7)]
+    table = spark.createDataFrame(rows, "user string, item long, score double, grade float")
+    given = {"score": "score", "relevance": "grade", "relevance_threshold": 0.7}
+    result = evaluate(table, table, metrics, **given)
+    assert (result["precision@2"], result.data_quality.n_relevant) == (0.5, 2)
+    high, low = ((2**grade - 1) / 2**0.7 for grade in (0.7, 0.5))
+    expected = ((high + (1 - high) * low / 2) + (low + (1 - low) * high / 2)) / 2
+    assert result["err(max_grade=0.7)@2"] == pytest.approx(expected, rel=1e-6)
+    assert "relevance_threshold=0.7" in result.summary[0].definition
+    assert summarise(score_users(table, table, metrics, **given))["precision@2"] == 0.5
+    rows = dialect_map(table, table, "precision@2", dialects="trec_eval", **given).rows
+    assert [row.mean for row in rows] == [0.5, 0.5]
+    chosen = RankingEvaluator(predictionCol="score", labelCol="grade", metricName="precision@2", relevanceThreshold=0.7)
+    assert chosen.evaluate(table) == 0.5
+    # Arrays keep the precision of their elements.
+    listed = [F.collect_list(name).alias(name) for name in ("item", "score", "grade")]
+    both = table.groupBy("user").agg(*listed).withColumn("label", F.col("item")).drop("user")
+    assert evaluate(both, None, metrics, item=("item", "label"), **given)["precision@2"] == 0.5
+    metric = {"p": "precision(relevance_threshold=0.7)@2"}
+    column = metrics_column("item", "label", metric, scores="score", relevance="grade")
+    assert [row[0] for row in both.select(column.getField("p")).collect()] == [0.5, 0.5]

@@ -1,4 +1,4 @@
-"""What the plans cost: one shuffle, one action."""
+"""What the plans cost: one shuffle. That an evaluation is one action is in tests/spark/test_evaluate.py."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 from helpers.plans import plan_of
 from helpers.shuffles import settings_of, shuffled_into
 
-from spark_rankeval import Facts, evaluate, score_users
+from spark_rankeval import Facts, metrics_column, score_users
 from spark_rankeval.evaluation.prepare import prepare
 from spark_rankeval.judging.judge_agreement import read_labels
 from spark_rankeval.request.options import ScoringOptions
@@ -31,102 +31,59 @@ def shuffles(frame):
     return len(re.findall(r"Exchange hashpartitioning", plan_of(frame)))
 
 
-@pytest.mark.not_on_sail("plans")
-@pytest.mark.parametrize("prune", ["auto", "never"])
-def test_rows_are_shuffled_once_a_side(tables, prune):
-    scored = score_users(*tables, METRICS[:40:20], score="score", prune=prune)
-    assert shuffles(scored) == 2
+OPTIONS = {
+    "pruned": {},
+    "whole lists": {"prune": "never"},
+    "duplicates dropped": {"on_invalid": "drop"},
+    "further users": {"users": lambda spark: spark.range(0, 10, 1, 4).toDF("user")},
+}
 
 
-def test_lists_are_built_of_whole_rows_unless_parts_of_them_are_cheap(tables, platform):
+@pytest.mark.parametrize("name", OPTIONS)
+def test_rows_are_shuffled_once_a_side(spark, tables, name):
+    options = {key: value(spark) if callable(value) else value for key, value in OPTIONS[name].items()}
+    assert shuffles(score_users(*tables, METRICS[:40:20], score="score", **options)) == 2
+
+
+def test_lists_are_built_in_parts_where_that_is_cheap(tables):
     words = plan_of(score_users(*tables, METRICS[:1], score="score", prune="never"))
-    in_parts = re.findall(r"mode=Partial|partial_collect_list", words)
-    assert bool(in_parts) == (platform != "sail")
+    assert re.search(r"mode=Partial|partial_collect_list", words)
 
 
-@pytest.mark.not_on_sail("plans")
-def test_dropping_duplicates_costs_no_further_shuffle(tables):
-    assert shuffles(score_users(*tables, ["ndcg@5"], score="score", on_invalid="drop")) == 2
-
-
-@pytest.mark.not_on_sail("plans")
-def test_users_to_count_cost_no_further_shuffle(tables, spark):
-    assert shuffles(score_users(*tables, ["ndcg@5"], score="score", users=spark.range(0, 10, 1, 4).toDF("user"))) == 2
-
-
-@pytest.mark.not_on_sail("plans")
 def test_labels_that_say_who_has_no_answer_are_read_once(tables):
     labels = tables[1].selectExpr("*", "user = 1 AS is_unanswerable")
     scored = score_users(tables[0], labels, "abstention", score="score", no_answer="is_unanswerable")
     assert "Union" not in plan_of(scored)
 
 
-@pytest.mark.not_on_sail("plans")
 def test_judged_labels_are_shuffled_once_and_then_their_counts(tables):
     labels = tables[1].selectExpr("*", "user % 3 AS human", "user % 2 AS llm", "item % 2 AS kind")
     judged = read_labels(labels, ["human", "llm"], user="user", item="item", by="kind")
     assert shuffles(judged.combinations()) == 2
 
 
-@pytest.mark.not_on_sail("plans")
-def test_one_table_of_arrays_is_not_shuffled(spark):
+def test_one_table_of_arrays_is_not_shuffled_and_a_column_of_metrics_is_one_evaluation(spark):
     table = spark.createDataFrame([([1, 2], [2])], "prediction array<long>, label array<long>")
     assert shuffles(score_users(table, None, METRICS)) == 0
+    plan = plan_of(table.select(metrics_column("prediction", "label", METRICS[:3]).alias("m")).select("m.*"))
+    assert plan.count("pythonUDF0") > 0
+    assert "pythonUDF1" not in plan
 
 
-@pytest.mark.not_on_sail("plans")
+@pytest.mark.ci
 def test_tables_bucketed_by_user_are_not_shuffled(tables, spark):
-    for name, table in zip(("bucketed_predictions", "bucketed_labels"), tables, strict=True):
+    names = ("bucketed_predictions", "bucketed_labels")
+    for name, table in zip(names, tables, strict=True):
         table.write.bucketBy(4, "user").mode("overwrite").saveAsTable(name)
     try:
-        scored = score_users(
-            spark.table("bucketed_predictions"), spark.table("bucketed_labels"), ["ndcg@5"], score="score"
-        )
+        scored = score_users(*map(spark.table, names), ["ndcg@5"], score="score")
         assert shuffles(scored) == 0
         assert scored.count() == 100
     finally:
-        spark.sql("drop table bucketed_predictions")
-        spark.sql("drop table bucketed_labels")
+        for name in names:
+            spark.sql(f"drop table {name}")
 
 
-def test_a_hundred_values_take_no_more_jobs_than_one_but_that_which_merges_large_states(tables, jobs_of):
-    predictions, labels = tables
-    few = jobs_of(lambda: evaluate(predictions, labels, METRICS[:1], score="score", prune="never"))
-    many = jobs_of(lambda: evaluate(predictions, labels, METRICS, score="score", prune="never"))
-    assert 0 < few <= many <= few + 1
-
-
-def test_the_per_user_table_is_made_when_it_is_used(tables, jobs_of):
-    predictions, labels = tables
-    result = evaluate(predictions, labels, "ndcg@5", score="score")
-    assert jobs_of(lambda: result.per_user) == 0
-    assert jobs_of(result.per_user.count) > 0
-
-
-def test_an_evaluation_looks_at_each_table_once(spark, tmp_path):
-    """What is random in a table is then the same for all figures; docs/reliability.md says what looks again."""
-    looks = tmp_path / "looks"
-
-    def noted(role, frame):
-        def note(batches):
-            with looks.open("a") as file:
-                file.write(f"{role}\n")
-            yield from batches
-
-        return frame.coalesce(1).mapInArrow(note, frame.schema)
-
-    rows = spark.range(40).selectExpr("id % 8 user", "id item", "id / 7 score", "'a' model", "'x' country")
-    predictions = noted("predictions", rows.select("user", "item", "score", "model"))
-    labels, people = noted("labels", rows.select("user", "item")), noted("people", rows.select("user", "country"))
-    evaluate(predictions, labels, ["rr", "ndcg@10"], score="score", facts=Facts(attributes=people), by="country")
-    assert sorted(looks.read_text().split()) == ["labels", "people", "predictions"]
-    looks.unlink()
-    # The names of the models are read first.
-    evaluate(predictions, labels, "rr", score="score", model="model")
-    assert sorted(looks.read_text().split()) == ["labels", "predictions", "predictions"]
-
-
-@pytest.mark.not_on_sail("plans")
 @pytest.mark.parametrize("lookup", ["workers", "join"])
 def test_training_data_are_shuffled_once_whoever_asks_for_them(tables, spark, tmp_path, lookup):
     tables[0].select("user", "item").write.parquet(str(tmp_path / "training"))

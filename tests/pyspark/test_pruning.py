@@ -5,13 +5,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.effort import part_of
 from helpers.plans import plan_of
-from helpers.shuffles import settings_of
 from pyspark.sql import functions as F
 from worlds.random_logs import assert_tricky, random_logs
 
-from spark_rankeval import BCa, Facts, evaluate, score_users, summarise
+from spark_rankeval import BCa, Facts, evaluate, score_users
 from spark_rankeval.spark import prediction_lists, scoring
 from spark_rankeval.spark.platforms import engine_of
 
@@ -22,20 +20,17 @@ METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap", "rr")
 def tables(spark):
     logs = random_logs(120, 5, seed=9, n_items=60)
     assert_tricky(logs, 5)
-    users = range(len(logs.predictions))
     # The first user has far more equal scores than are kept.
-    predictions = [(u, i, s) for u in users for i, s in logs.predictions[u]]
-    predictions += [(1, 1000 + n, 0.5) for n in range(200)]
-    labels = [(u, i, g) for u in users for i, g in logs.labels[u]] + [(1, 1003, 2.0)]
+    predictions = [*logs.prediction_rows, *((1, 1000 + n, 0.5) for n in range(200))]
     return (
         spark.createDataFrame(predictions, "user int, item int, score double"),
-        spark.createDataFrame(labels, "user int, item int, grade double"),
+        spark.createDataFrame([*logs.label_rows, (1, 1003, 2.0)], "user int, item int, grade double"),
     )
 
 
 def values(table):
     frame = table.toPandas().sort_values("user")
-    return frame.drop(columns=["hangs_on_tie"]).to_numpy(np.float64)
+    return frame.drop(columns=["hangs_on_tie"]).to_numpy(np.float64).tobytes()
 
 
 def run(tables, **options):
@@ -43,19 +38,8 @@ def run(tables, **options):
 
 
 @pytest.fixture(scope="module")
-def pruned(tables):
-    return run(tables)
-
-
-@pytest.fixture(scope="module")
 def whole(tables):
     return run(tables, prune="never")
-
-
-def test_no_value_changes(pruned, whole):
-    assert pruned.summary == whole.summary
-    assert pruned.data_quality.n_predictions == whole.data_quality.n_predictions
-    assert values(pruned.per_user).tobytes() == values(whole.per_user).tobytes()
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +47,12 @@ def engine(spark):
     return engine_of(spark)
 
 
-def test_ties_cut_at_the_boundary_are_seen_and_settled(tables, pruned, engine):
-    # An older Spark sorts a user's predictions, which leaves no tie open, and Sail leaves none of them out.
+def test_no_value_changes_and_ties_cut_at_the_boundary_are_settled(tables, whole, engine):
+    pruned = run(tables)
+    assert pruned.summary == whole.summary
+    assert pruned.data_quality.n_predictions == whole.data_quality.n_predictions
+    assert values(pruned.per_user) == values(whole.per_user)
+    # An older Spark sorts a user's predictions, which leaves no tie open.
     sorts = "Spark 4.2 needs no sort" if engine.sorts_cheaply else "would sort them to keep the best, which costs more"
     assert ("who were computed again" if engine.keeps_best else sorts) in pruned.explain()
     predictions, labels = tables
@@ -72,17 +60,14 @@ def test_ties_cut_at_the_boundary_are_seen_and_settled(tables, pruned, engine):
     assert "who were computed again" not in run((without_mass_ties, labels)).explain()
 
 
+@pytest.mark.ci
 def test_users_left_open_count_once_in_slices_models_and_samples(tables, engine):
     predictions, labels = tables
+    groups = labels.select("user", F.concat(F.lit("g"), F.col("user") % 3).alias("group")).distinct()
     options = {
-        "score": "score",
-        "by": "group",
-        "facts": Facts(
-            attributes=labels.select("user", F.concat(F.lit("g"), F.col("user") % 3).alias("group")).distinct()
-        ),
+        "score": "score", "by": "group", "facts": Facts(attributes=groups), "ci": BCa(replicates=50),
         "users": predictions.sparkSession.createDataFrame([(1,), (10_001,)], "user int"),
-        "ci": BCa(replicates=50),
-    }
+    }  # fmt: skip
     models = {"a": predictions, "b": predictions.where("item % 5 != 0")}
     judged = labels.groupBy("user").agg(F.collect_list("item").alias("item"))
     pruned, whole = (evaluate(models, judged, METRICS[:4], **options, prune=prune) for prune in ("auto", "never"))
@@ -91,82 +76,49 @@ def test_users_left_open_count_once_in_slices_models_and_samples(tables, engine)
     assert ("who were computed again" in pruned.explain()) == engine.keeps_best
 
 
+@pytest.mark.ci
 def test_the_window_of_older_sparks_gives_the_same(tables, whole, engine, monkeypatch):
     older = replace(engine, keeps_best=False, sorts_cheaply=True)
     monkeypatch.setattr(scoring, "engine_of", lambda _: older)
     windowed = run(tables)
     assert "window" in windowed.explain()
     assert windowed.summary == whole.summary
-    assert values(windowed.per_user).tobytes() == values(whole.per_user).tobytes()
+    assert values(windowed.per_user) == values(whole.per_user)
 
 
-def test_text_ids_prune_in_the_order_of_their_bytes(spark):
+@pytest.mark.ci
+def test_zeros_text_ids_and_both_heaps_are_in_order(spark):
+    """A user of each: texts tie in the order of their bytes, both zeros are one score, and items keep their scores."""
     ids = [chr(0x61 + n % 20) + "é" * (n % 3) + str(n) for n in range(60)]
     predictions = spark.createDataFrame([(1, i, 1.0) for i in ids], "user int, item string, score double")
     labels = spark.createDataFrame([(1, i) for i in ids[::7]], "user int, item string")
-    pruned = evaluate(predictions, labels, METRICS, score="score")
-    whole = evaluate(predictions, labels, METRICS, score="score", prune="never")
+    pruned, whole = (evaluate(predictions, labels, METRICS, score="score", prune=prune) for prune in ("auto", "never"))
     assert [row.mean for row in pruned.summary] == [row.mean for row in whole.summary]
-
-
-def test_both_zeros_are_one_score(spark):
-    predictions = spark.range(40).selectExpr("1 AS user", "id AS item", "if(id < 20, -0.0D, 0.0D) AS score")
-    result = evaluate(predictions, spark.createDataFrame([(1, 0)], "user int, item long"), "precision@1", score="score")
-    assert result["precision@1"] == 1.0
-
-
-def test_items_and_scores_of_the_two_heaps_stay_aligned(spark):
-    random = np.random.default_rng(4)
+    zeros = [(0, item, -0.0 if item < 20 else 0.0) for item in range(40)]
     # The score says the item: if an item came with another's score, its rank would change.
-    rows = [(int(u), int(i), float(i // 7)) for u in range(20) for i in random.permutation(400)]
-    predictions = spark.createDataFrame(rows, "user int, item int, score double").repartition(7)
-    labels = spark.createDataFrame([(u, i) for u in range(20) for i in range(385, 400)], "user int, item int")
-    result = evaluate(predictions, labels, ["precision@15", "recall@20"], score="score")
-    assert result["precision@15"] == result["recall@20"] == 1.0
+    random = np.random.default_rng(4)
+    rows = [(user, int(item), float(item // 7)) for user in range(1, 20) for item in random.permutation(400)]
+    predictions = spark.createDataFrame([*zeros, *rows], "user int, item int, score double").repartition(7)
+    liked = [(0, 0), *((user, item) for user in range(1, 20) for item in range(385, 400))]
+    labels = spark.createDataFrame(liked, "user int, item int")
+    assert {
+        row["precision_at_1"] for row in score_users(predictions, labels, "precision@1", score="score").collect()
+    } == {1}
+    of_rows = score_users(predictions.where("user > 0"), labels.where("user > 0"), "recall@20", score="score")
+    assert {row["recall_at_20"] for row in of_rows.collect()} == {1}
 
 
-def test_dropping_duplicates_comes_before_leaving_out(spark):
+@pytest.mark.ci
+def test_what_cannot_be_ranked_or_is_there_twice_is_not_among_the_best(spark):
     # Twenty copies of one item would fill what is kept; the labelled item stands right behind the best of them, before the worst.
-    rows = [(1, 7, 1.0 - n / 40) for n in range(40)] + [(1, 8, 0.5), (1, 9, 0.4)]
-    predictions = spark.createDataFrame(rows, "user int, item int, score double")
-    labels = spark.createDataFrame([(1, 8)], "user int, item int")
+    twice = [(1, 7, 1.0 - n / 40) for n in range(40)] + [(1, 8, 0.5), (1, 9, 0.4)]
+    nothing = [(2, None, 1.0 + n) for n in range(40)] + [(2, 8, 0.4), (2, 9, 0.5)]
+    predictions = spark.createDataFrame(twice + nothing, "user int, item int, score double")
+    labels = spark.createDataFrame([(1, 8), (2, 8)], "user int, item int")
     result = evaluate(predictions, labels, ["rr@2"], score="score", on_invalid="drop")
-    assert result["rr@2"] == 0.5
-    assert result.data_quality.n_duplicate_predictions == 39
-    assert result.data_quality.n_predictions == 3
-
-
-def test_predictions_of_no_item_are_not_among_the_best(spark):
-    rows = [(1, None, 1.0 + n) for n in range(40)] + [(1, 8, 0.5), (1, 9, 0.4)]
-    predictions = spark.createDataFrame(rows, "user int, item int, score double")
-    labels = spark.createDataFrame([(1, 9)], "user int, item int")
-    scored = score_users(predictions, labels, ["rr@2"], score="score", on_invalid={"invalid_predictions": "drop"})
-    assert [(row["rr_at_2"], row["n_invalid_predictions"]) for row in scored.collect()] == [(0.5, 40)]
-
-
-def test_a_result_explains_its_plan(tables):
-    """Of `choose_plan`, which has its tests without Spark."""
-    predictions, labels = tables
-    words = "All predictions of a user are grouped: rr looks at whole lists, without a cutoff."
-    assert words in evaluate(predictions, labels, ["ndcg@5", "rr"], score="score").explain()
-
-
-@pytest.mark.night  # By day test_intervals.py has other partitions, and test_same_everywhere.py other batches.
-@pytest.mark.parametrize(("n_rows", "n_partitions"), part_of([(7, 5), (1, 1)], 2))
-def test_values_do_not_depend_on_partitions_or_batches(spark, tables, n_rows, n_partitions):
-    predictions, labels = (table.where("user < 60") for table in tables)
-    expected = run((predictions, labels))
-    settings = {
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(n_rows),
-        "spark.sql.shuffle.partitions": str(n_partitions),
-    }
-    with settings_of(spark, settings):
-        shuffled = (predictions.repartition(3), labels.repartition(2))
-        assert run(shuffled).summary == expected.summary
-        per_user = score_users(*shuffled, METRICS, score="score", relevance="grade").persist()
-        assert values(per_user).tobytes() == values(expected.per_user).tobytes()
-        assert summarise(per_user).summary == expected.summary
-        per_user.unpersist()
+    assert [row["rr_at_2"] for row in result.per_user.collect()] == [0.5, 0.5]
+    quality = result.data_quality
+    assert (quality.n_duplicate_predictions, quality.n_invalid_predictions, quality.n_predictions) == (39, 40, 5)
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +149,7 @@ def test_a_sample_of_files_says_whether_keeping_the_best_pays(spark, files, monk
     monkeypatch.setattr(prediction_lists, "_SMALL", 0)
     monkeypatch.setattr(prediction_lists, "_LONGEST", 20_000)
     assert "lists are short (12.0 predictions on average, in a sample of" in explained(short.where("item >= 0"))
-    for kept in part_of([hot, long, short.union(short.where("item < 0")), short.repartition(2)], 2):
+    for kept in (hot, long, short.union(short.where("item < 0")), short.repartition(2)):
         assert "A user keeps the best 9 predictions" in explained(kept)
     lengths = prediction_lists.sampled_lengths([SimpleNamespace(frame=hot, unjoined=None, user=("user",))])
     assert 25_000 < lengths.longest < 35_000
