@@ -105,6 +105,7 @@ def test_ids_that_are_not_utf_8_are_ranked_and_shown(spark):
         evaluate(mine, liked, "rr", score="score")
 
 
+@pytest.mark.ci
 def test_dates_beyond_the_year_9999_stand_in_examples(spark):
     """Python has none, so that collecting one raised and the counts were lost."""
     # The year 16,000 or so.
@@ -122,6 +123,7 @@ def test_dates_beyond_the_year_9999_stand_in_examples(spark):
         compare({"a": scored.unionAll(scored), "b": scored}, "b", replicates=9)
 
 
+@pytest.mark.ci
 def test_zeros_of_both_signs_are_one_slice_and_nan_is_a_user(spark):
     table = users(spark, "part", 0.0, -0.0, math.nan)
     result = evaluate(table, table, "rr", score="score", by="part")
@@ -188,6 +190,7 @@ if hasattr(T.StringType(), "collation"):
     ODD_TYPES["string collate UTF8_LCASE; strings are compared by their bytes"] = "# collate UTF8_LCASE"
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ["user", "item", "model"])
 def test_types_that_name_nothing_are_refused_at_every_front_door(spark, jobs_of, name):
     kinds = [(words, F.expr(text.replace("#", name))) for words, text in ODD_TYPES.items()]

@@ -47,6 +47,7 @@ def engine(spark):
     return engine_of(spark)
 
 
+@pytest.mark.ci
 def test_no_value_changes_and_ties_cut_at_the_boundary_are_settled(tables, whole, engine):
     pruned = run(tables)
     assert pruned.summary == whole.summary

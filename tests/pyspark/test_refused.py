@@ -60,6 +60,7 @@ def settings(spark):
     return {row["key"]: row["value"] for row in spark.sql("SET").collect()}
 
 
+@pytest.mark.ci
 def test_no_setting_changes(spark, tmp_path):
     before = settings(spark)
     predictions, labels, attributes = fixed_users.tables(spark)
