@@ -118,8 +118,8 @@ EVALUATIONS = [
     (on([1]), InputError, "predictions must be a table or Vectors; got a list"),
     (on(**named(user="n_labels"), user="n_labels"), InputError, "'n_labels' is also the name of a count"),
     *[
-        (on(lambda w, column=column: w["mine"].withColumn("user", column)), InputError, f"user.*is {kind}")
-        for kind, column in {"struct<a:int>": F.struct(F.lit(1).alias("a")), "map<int,int>": F.create_map(F.lit(1), F.lit(1))}.items()
+        (on(lambda w, text=text: w["mine"].withColumn("user", F.expr(text))), InputError, f"user.*is {kind}")
+        for kind, text in {"struct<a:int>": "struct(1 AS a)", "map<int,int>": "map(1, 1)"}.items()
     ],
     (on(lambda w: w["mine"].withColumn("item", F.array(F.array("item")))), InputError, "item|score"),
     # Types of ids
