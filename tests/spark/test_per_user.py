@@ -216,11 +216,3 @@ def test_lists_with_items_twice_may_be_of_several_models(spark):
         notes = evaluate(table, labels, "ndcg@2", **options).notes
         assert len(notes) == bool(words)
         assert all(note.startswith(words) and note.endswith("name their column with model=") for note in notes)
-
-
-def test_metrics_of_relevance_and_gain_stand_on_one_population_under_a_threshold(noted):
-    result = evaluated(noted, ["ndcg@2", "recall@2", "map@2"], dialect="standard", relevance_threshold=3)
-    assert [(row.n_users, row.n_undefined) for row in result.summary] == [(1, 1)] * 3
-    words = "ndcg@2, recall@2 and map@2 are averaged over the 1 user with a grade of at least 3 (relevance_threshold)"
-    assert result.notes == (words,)
-    assert words in repr(result)
