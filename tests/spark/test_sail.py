@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from helpers.plans import plan_of
+from helpers.shuffles import shuffled_into
 from pyspark.errors import PythonException
 from pyspark.sql import functions as F
 
@@ -99,9 +100,11 @@ def test_parquet_keeps_the_marks_of_columns_with_an_option(spark, result, tmp_pa
     assert summarise(spark.read.option("skip_metadata", "false").parquet(path)).summary == result.summary
 
 
-def test_lists_are_built_of_whole_rows(tables):
+def test_lists_are_built_of_whole_rows(spark):
     """Sail would build parts of lists and put them together again."""
-    words = plan_of(score_users(*tables, "rr", score="score", prune="never"))
+    rows = spark.range(0, 400, 1, 4).selectExpr("id % 100 as user", "id div 100 as item", "hash(id) as score")
+    with shuffled_into(spark, 4):
+        words = plan_of(score_users(rows, rows.drop("score"), "precision@1", score="score", prune="never"))
     assert not re.search(r"mode=Partial|partial_collect_list", words)
 
 
