@@ -41,6 +41,7 @@ def first(table, *arguments, **options):
     return table.select(metrics_column(*arguments, **options).alias("m")).select("m.*").collect()
 
 
+@pytest.mark.ci
 def test_a_column_of_metrics_takes_ids_scores_and_grades_of_any_type(spark):
     texts = spark.createDataFrame([(["a", "b"], ["b"]), (["a"], [])], "p array<string>, l array<string>")
     found = [row["ndcg_at_2"] for row in first(texts, "p", "l", "ndcg@2", dialect="mllib")]

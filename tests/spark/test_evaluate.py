@@ -141,7 +141,10 @@ FORMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "form",
+    [pytest.param(form, marks=[pytest.mark.ci] if form in ("texts", "floats and doubles") else []) for form in FORMS],
+)
 def test_every_form_of_the_tables_gives_the_same(spark, rows, form):
     *tables, users = rows
     predictions, labels, options = FORMS[form](spark, *tables)

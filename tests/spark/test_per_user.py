@@ -30,6 +30,7 @@ def ours(caught):
     return [(str(one.message), one.filename) for one in caught if one.category is SparkRankEvalWarning]
 
 
+@pytest.mark.ci
 def test_the_recipe_for_averages_leaves_out_who_has_no_value(spark):
     predictions = spark.createDataFrame([(1, 1, 0.9), (1, 2, 0.8), (2, 3, 0.5)], "user int, item int, score double")
     labels = predictions.where("item = 2").select("user", "item")
@@ -68,6 +69,7 @@ def test_a_table_without_metadata_is_read_by_its_columns(spark, few, scored, tmp
     assert result.data_quality.n_in_both is None
 
 
+@pytest.mark.ci
 def test_users_of_several_runs_are_refused_unless_runs_are_models(few, jobs_of):
     table = score_users(*few, ["rr", "ndcg@3"], score="score").persist()
     runs = table.withColumn("run_id", F.explode(F.array(F.lit("day1"), F.lit("day2"))))

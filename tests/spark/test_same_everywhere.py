@@ -158,6 +158,7 @@ def test_other_settings_change_nothing(spark, golden):
         assert bootstrap(spark) == golden["bootstrap"]
 
 
+@pytest.mark.ci
 def test_arrays_give_the_figures_of_rows(spark, golden):
     """Lists in order as one table, and as a column of a pandas UDF."""
     lists = {}
