@@ -71,11 +71,9 @@ def rows(frame, *names):
 def accounted(quality):
     """How many rows of predictions and of labels the counts of an evaluation or of a user speak of."""
     counts = quality if isinstance(quality, dict) else quality.to_dict()
-    kinds = (
-        "n_predictions n_excluded n_invalid_predictions n_duplicate_predictions",
-        "n_labels n_invalid_labels n_duplicate_labels n_conflicting_labels",
-    )
-    return tuple(sum(counts[name] for name in names.split()) for names in kinds)
+    predicted = ("n_predictions", "n_excluded", "n_invalid_predictions", "n_duplicate_predictions")
+    labelled = ("n_labels", "n_invalid_labels", "n_duplicate_labels", "n_conflicting_labels")
+    return tuple(sum(counts[name] for name in names) for names in (predicted, labelled))
 
 
 @dataclass(frozen=True)
@@ -93,8 +91,7 @@ class Kind:
     values: dict = field(default_factory=dict)
 
 
-# As many null items as would fill all that pruning keeps. NaN would be the best of all scores to Spark. z moves to the top, and
-# pushes y out of the first two.
+# There are as many null items as pruning keeps. NaN is the best score to Spark. z moves to the top, and pushes y out of the first two.
 TOO_LARGE = "relevance above 992, the largest grade of a metric (set max_grade or gain='linear')"
 KINDS = {
     "nothing": Kind(),
@@ -147,9 +144,7 @@ KINDS = {
 }  # fmt: skip
 # Users who have nothing else, and what is refused of all rows.
 ALONE = {"invalid rows alone": ([(None, 9.0)], []), None: ([("x", 9.0), (None, None)], [("y", 1.0)])}
-COUNTS = {
-    "n_invalid_predictions": 17, "n_invalid_labels": 7, "n_duplicate_predictions": 3, "n_conflicting_labels": 2
-}  # fmt: skip
+COUNTS = {"n_invalid_predictions": 17, "n_invalid_labels": 7, "n_duplicate_predictions": 3, "n_conflicting_labels": 2}
 
 
 @pytest.fixture(scope="module")
@@ -201,12 +196,9 @@ def test_a_kind_of_bad_rows_is_refused_or_left_out(evaluated, user):
 
 def test_rows_without_a_user_are_no_user_and_a_user_with_invalid_rows_alone_is(evaluated):
     for words in (
-        "predictions that cannot be ranked: 17 (",
-        "labels that cannot be used: 7 (",
-        "null user (user): 2, for example user=None, item=",
-        "null user (user): 1, for example user=None, item='y', relevance=1.0",
-        "on_invalid='drop'",
-    ):
+        "predictions that cannot be ranked: 17 (", "labels that cannot be used: 7 (", "on_invalid='drop'",
+        "null user (user): 2, for example user=None, item=", "null user (user): 1, for example user=None, item='y', relevance=1.0",
+    ):  # fmt: skip
         assert words in evaluated.refusal
     quality = evaluated.result.data_quality
     assert set(evaluated.users) == {*KINDS, "invalid rows alone"}
@@ -493,8 +485,8 @@ def test_infinite_scores_are_ranked_with_a_warning_refused_or_dropped(spark):
     # Of a the second is liked, of b the only one.
     expected = [0.5, (1 / math.log2(3) + 1) / 2, 1.5]
     assert [row.mean for row in dropped.summary] == pytest.approx(expected, abs=1e-12)
-    assert (dropped.data_quality.n_infinite_scores, dropped.data_quality.n_invalid_predictions) == (2, 3)
-    assert accounted(dropped.data_quality)[0] == 7
+    quality = dropped.data_quality
+    assert (quality.n_infinite_scores, quality.n_invalid_predictions, accounted(quality)[0]) == (2, 3, 7)
     assert rows(dropped.quarantine, "item", "reason")[0] == ("q", "NaN score")
 
 
@@ -506,7 +498,6 @@ def test_negative_grades_are_dropped_or_clipped(spark, arrays):
         return run(spark, predicted(), bad, ["cg@2", "bpref"], on_invalid=on_invalid, **COLUMNS)
 
     if arrays:
-        # Those of rows are among the kinds.
         dropped = call("drop")
         assert [(row.mean, row.n_users) for row in dropped.summary] == [(1.5, 2), (1.0, 2)]
         assert (dropped.data_quality.n_invalid_labels, dropped.data_quality.n_negative_grades) == (4, 2)
@@ -566,9 +557,8 @@ def test_mllib_ranks_null_items_and_takes_nan_grades(spark):
 def test_a_null_in_an_ordered_array_is_an_error_where_it_is_read(spark):
     """At the places 0 and 4 of lists that are read up to the fifth, and at 49, where nothing looks."""
     lists = [([*range(place), None, *range(place, 50)], [7]) for place in (0, 4, 49)]
-    table, beyond = (
-        spark.createDataFrame(one, "prediction array<long>, label array<long>") for one in (lists, lists[2:])
-    )
+    schema = "prediction array<long>, label array<long>"
+    table, beyond = (spark.createDataFrame(one, schema) for one in (lists, lists[2:]))
     for prune, n in (("auto", 2), ("never", 3)):
         refused(lambda prune=prune: evaluate(table, None, "precision@5", prune=prune), n_invalid_predictions=n)
     result = evaluate(beyond, None, "precision@5")
