@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers.effort import FULL_LENGTH
 from oracles import intents as intents_oracle
 from oracles import rankings as oracle
 from oracles.intents import random_judged
 from pyspark.sql import functions as F
 from worlds.variants import INTENTS, parameters_of
 
-from spark_rankeval import Facts, Vectors, evaluate, score_users, summarise
+from spark_rankeval import Facts, Vectors, evaluate
 from spark_rankeval.errors import DataError, InputError
 from spark_rankeval.metrics import parse_metric
 
@@ -59,95 +58,76 @@ def judged(spark):
 
 
 def test_judged_subtopics_give_every_user_the_naive_metrics(spark, judged):
-    result = evaluate(metrics=[*OF_INTENTS, "ndcg@3"], by="side", **judged_with_sides(spark, judged))
+    sides = [(user, "right" if user % 3 else "left") for user in range(60)]
+    facts = replace(judged["facts"], attributes=spark.createDataFrame(sides, "user long, side string"))
+    result = evaluate(metrics=[*OF_INTENTS, "ndcg@3"], by="side", **{**judged, "facts": facts})
     check_intents(result)
     # Other metrics see an item once, with its highest grade.
     merged = judged["labels"].groupBy("user", "item").agg(F.max("grade").alias("grade"))
     alone = evaluate(**{**judged, "labels": merged, "facts": Facts(), "metrics": "ndcg@3"})
     assert result["ndcg@3"] == alone["ndcg@3"]
     values = [intents_oracle.value("s_recall", *judged_by(user), k=3) for user in range(0, 60, 3)]
-    assert result["s_recall(undefined='nan', relevance_threshold=None)@3", "side=left"] == pytest.approx(
-        np.nanmean(values)
-    )
+    of_side = result["s_recall(undefined='nan', relevance_threshold=None)@3", "side=left"]
+    assert of_side == pytest.approx(np.nanmean(values))
 
 
-def judged_with_sides(spark, judged):
-    sides = spark.createDataFrame(
-        [(user, "right" if user % 3 else "left") for user in range(60)], "user long, side string"
-    )
-    return {**judged, "facts": replace(judged["facts"], attributes=sides)}
-
-
-def test_subtopics_and_lists_in_arrays_give_the_same(spark, judged):
-    metrics = OF_INTENTS[::3]
-    of_items = judged["labels"].groupBy("user", "item", "grade").agg(F.collect_set("subtopic").alias("subtopic"))
+def test_subtopics_and_lists_in_arrays_give_the_same(judged):
+    metrics, of_rows = OF_INTENTS[::3], judged["labels"].where("grade = 1")
     # One grade an item, so that all its subtopics fit into one row.
-    graded = of_items.where("grade = 1")
-    expected = evaluate(**{**judged, "labels": judged["labels"].where("grade = 1"), "metrics": metrics})
-    rows = evaluate(**{**judged, "labels": graded, "metrics": metrics})
+    graded = of_rows.groupBy("user", "item", "grade").agg(F.collect_set("subtopic").alias("subtopic"))
     structs = graded.groupBy("user").agg(F.collect_list(F.struct("item", "grade", "subtopic")).alias("liked"))
     pairs = F.array_sort(F.collect_list(F.struct((-F.col("score")).alias("place"), "item")))
     lists = judged["predictions"].groupBy("user").agg(F.transform(pairs, lambda pair: pair["item"]).alias("listed"))
-    arrays = evaluate(lists, structs, metrics, item=("listed", "item"), relevance="grade", facts=judged["facts"])
-    for result in (rows, arrays):
-        assert [row.mean for row in result.summary] == [row.mean for row in expected.summary]
-        assert [row.n_users for row in result.summary] == [row.n_users for row in expected.summary]
+    results = [
+        *(evaluate(**{**judged, "labels": labels, "metrics": metrics}) for labels in (of_rows, graded)),
+        evaluate(lists, structs, metrics, item=("listed", "item"), relevance="grade", facts=judged["facts"]),
+    ]
+    expected, *others = [[(row.mean, row.n_users) for row in result.summary] for result in results]
+    assert others == [expected, expected]
 
 
-def test_categories_of_items_are_the_intents_of_their_labels(spark, judged):
-    labels = judged["labels"].groupBy("user", "item").agg(F.max("grade").alias("grade"))
-    categories = {item: ["x"] * (item % 2) + ["y"] * (item % 3 == 0) + ["z"] * (item == 4) for item in range(10)}
-    in_arrays = spark.createDataFrame([*categories.items(), (4, ["x"])], "item long, kinds array<string>")
-    in_rows = spark.createDataFrame(
-        [(i, k) for i, kinds in [*categories.items(), (4, ["x"])] for k in kinds], "item long, kinds string"
+@pytest.fixture(scope="module")
+def kinds(spark):
+    """Categories of items in arrays, and in rows of their own."""
+    of_items = {item: ["x"] * (item % 2) + ["y"] * (item % 3 == 0) + ["z"] * (item == 4) for item in range(10)}
+    rows = [*of_items.items(), (4, ["x"])]
+    return (
+        spark.createDataFrame(rows, "item long, kinds array<string>"),
+        spark.createDataFrame([(item, kind) for item, each in rows for kind in each], "item long, kinds string"),
     )
-    metrics = [*OF_INTENTS[::3], "diversity@3"]
-    subtopics = labels.join(in_rows.distinct(), "item").withColumnRenamed("kinds", "subtopic")
-    expected = evaluate(**{**judged, "labels": subtopics, "metrics": metrics[:-1]})
-    given = {**judged, "labels": labels}
-    of_arrays = evaluate(**{**given, "metrics": metrics[:-1], "facts": Facts(items=in_arrays, category="kinds")})
-    of_rows = score_users_of(given, metrics[:-1], in_rows)
-    assert of_arrays.data_quality.n_labels == labels.count()
-    assert [row.mean for row in of_arrays.summary] == [row.mean for row in expected.summary]
-    assert [row.mean for row in of_rows.summary] == [row.mean for row in expected.summary]
-    with pytest.raises(InputError, match="one value for each item"):
-        evaluate(**{**given, "metrics": metrics, "facts": Facts(items=in_arrays, category="kinds")})
-    nested = Facts(items=in_arrays.withColumn("kinds", F.array("kinds")), category="kinds")
-    with pytest.raises(InputError, match=r"one value for each item\Z"):
-        evaluate(**{**given, "metrics": ["diversity@3", "diversity(by='categories')@3"], "facts": nested})
-    unknown = in_arrays.union(spark.createDataFrame([(None, ["x"])], in_arrays.schema))
+
+
+def test_categories_of_items_are_the_intents_of_their_labels(judged, kinds):
+    labels = judged["labels"].groupBy("user", "item").agg(F.max("grade").alias("grade"))
+    subtopics = labels.join(kinds[1].distinct(), "item").withColumnRenamed("kinds", "subtopic")
+    metrics = OF_INTENTS[::3]
+    expected = evaluate(**{**judged, "labels": subtopics, "metrics": metrics})
+    for items in kinds:
+        facts = Facts(items=items, category="kinds")
+        found = evaluate(**{**judged, "labels": labels, "metrics": metrics, "facts": facts})
+        assert [row.mean for row in found.summary] == [row.mean for row in expected.summary]
+        assert found.data_quality.n_labels == labels.count()
+    unknown = kinds[0].union(kinds[0].limit(1).withColumn("item", F.lit(None).cast("long")))
+    facts = Facts(items=unknown, category="kinds")
     with pytest.raises(DataError, match="rows of items without an item: 1"):
-        evaluate(**{**given, "metrics": "s_recall@3", "facts": Facts(items=unknown, category="kinds")})
-
-
-def score_users_of(given, metrics, items):
-    scored = score_users(**{**given, "metrics": metrics, "facts": Facts(items=items, category="kinds")})
-    return summarise(scored.sparkSession.createDataFrame(scored.collect(), scored.schema))
+        evaluate(**{**judged, "labels": labels, "metrics": "s_recall@3", "facts": facts})
 
 
 def test_models_lists_from_vectors_and_text_have_intents(spark, judged):
     metrics = [parse_metric(name).resolve() for name in ("alpha_ndcg@3", "s_recall@3")]
-    upside_down = judged["predictions"].withColumn("score", -F.col("score"))
-    both = evaluate(
-        **{**judged, "predictions": {"one": judged["predictions"], "other": upside_down}, "metrics": metrics}
-    )
-    check_intents(both, metrics=metrics, rows=both.per_user.where("model = 'one'"))
-    if FULL_LENGTH:
-        alone = evaluate(**{**judged, "predictions": upside_down, "metrics": metrics})
-        assert [row.mean for row in both.summary if row.model == "other"] == [row.mean for row in alone.summary]
-    as_text = {
-        name: judged[name].withColumn("item", F.format_string("%05d", "item")) for name in ("predictions", "labels")
-    }
-    assert evaluate(**{**judged, **as_text, "metrics": metrics})["alpha_ndcg@3"] == both["one", "alpha_ndcg@3"]
     users = spark.createDataFrame([(user, [1.0]) for user in range(60)], "user long, vector array<double>")
     items = spark.createDataFrame([(item, [float(item % 5)]) for item in range(14)], "item long, vector array<double>")
     whole = users.select("user").crossJoin(items.select("item", F.col("vector")[0].alias("score")))
-    ranked = evaluate(**{**judged, "predictions": whole, "metrics": metrics})
+    both = evaluate(**{**judged, "predictions": {"one": judged["predictions"], "other": whole}, "metrics": metrics})
+    check_intents(both, metrics=metrics, rows=both.per_user.where("model = 'one'"))
     vectors = evaluate(Vectors(users, items), judged["labels"], metrics, relevance="grade", facts=judged["facts"])
-    assert [row.mean for row in vectors.summary] == [row.mean for row in ranked.summary]
+    assert [row.mean for row in vectors.summary] == [row.mean for row in both.summary if row.model == "other"]
+    in_text = F.format_string("%05d", "item")
+    as_text = {name: judged[name].withColumn("item", in_text) for name in ("predictions", "labels")}
+    assert evaluate(**{**judged, **as_text, "metrics": metrics})["alpha_ndcg@3"] == both["one", "alpha_ndcg@3"]
 
 
-WRONG_INTENTS = {
+REFUSED = {
     "neither subtopics nor items": (Facts(), "needs items; .* name it: Facts"),
     "no such column": (Facts(subtopic="topic"), "labels has no column 'topic'"),
     "a name that is none": (Facts(subtopic=3), "subtopic must be a column name"),
@@ -155,43 +135,44 @@ WRONG_INTENTS = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG_INTENTS)
+@pytest.mark.parametrize("case", REFUSED)
 def test_intents_that_cannot_be_found_are_named(judged, case):
-    facts, words = WRONG_INTENTS[case]
+    facts, words = REFUSED[case]
     labels = judged["labels"].withColumn("both", F.struct("item", "grade"))
     with pytest.raises(InputError, match=words):
         evaluate(**{**judged, "labels": labels, "facts": facts, "metrics": "alpha_ndcg@3"})
 
 
-def test_judgements_that_contradict_each_other_are_counted(spark, judged):
+def test_several_categories_of_an_item_are_refused_where_one_is_needed(judged, kinds):
+    facts = Facts(items=kinds[0], category="kinds")
+    with pytest.raises(InputError, match="one value for each item"):
+        evaluate(**{**judged, "metrics": ["s_recall@3", "diversity@3"], "facts": facts})
+    nested = replace(facts, items=kinds[0].withColumn("kinds", F.array("kinds")))
+    with pytest.raises(InputError, match=r"one value for each item\Z"):
+        evaluate(**{**judged, "metrics": ["diversity@3", "diversity(by='categories')@3"], "facts": nested})
+
+
+def test_judgements_that_contradict_each_other_are_counted(judged):
     first = judged["labels"].where("grade = 1").orderBy("user", "item", "subtopic").limit(1)
     labels = judged["labels"].union(first.withColumn("grade", F.lit(0.0)))
-    with pytest.raises(DataError) as caught:
-        evaluate(**{**judged, "labels": labels, "metrics": "alpha_ndcg@3"})
-    assert caught.value.counts == {"n_conflicting_labels": 1}
-    metrics = OF_INTENTS[:2]
     # Rows without a grade take no other judgement of the item with them.
     unusable = first.withColumn("grade", F.lit(None).cast("double"))
     bad = labels.union(unusable).union(unusable.withColumn("subtopic", F.lit("i8")))
+    metrics = OF_INTENTS[:2]
     asked = {**judged, "labels": bad, "metrics": [*metrics, "recall@3"], "on_invalid": "quarantine"}
     result = evaluate(**asked)
     check_intents(result, metrics=metrics)
     assert result["recall@3"] == evaluate(**{**judged, "metrics": "recall@3"})["recall@3"]
     assert (result.data_quality.n_conflicting_labels, result.data_quality.n_invalid_labels) == (1, 2)
     (item,) = first.collect()
-    rows = [(row.user, row.item, row.grade, row.reason) for row in result.quarantine.orderBy("reason").collect()]
-    assert rows == [
-        (item.user, item.item, None, "null relevance"),
-        (item.user, item.item, None, "null relevance"),
-        (item.user, item.item, 0.0, "repeats an item of the user with a lower grade"),
-    ]
+    found = Counter((row.user, row.item, row.grade, row.reason) for row in result.quarantine.collect())
+    assert found == {
+        (item.user, item.item, None, "null relevance"): 2,
+        (item.user, item.item, 0.0, "repeats an item of the user with a lower grade"): 1,
+    }
     # The labels are others if their subtopics are.
-    renamed = labels.withColumn("subtopic", F.regexp_replace("subtopic", "i1", "i9"))
-    result, other = (
-        evaluate(**{**judged, "labels": each, "metrics": metrics, "on_invalid": "drop"}) for each in (labels, renamed)
-    )
-    assert other.fingerprints["labels"] != result.fingerprints["labels"]
-    assert other.fingerprints["predictions"] == result.fingerprints["predictions"]
+    other = evaluate(**{**asked, "labels": bad.withColumn("subtopic", F.regexp_replace("subtopic", "i1", "i9"))})
+    assert [name for name, digits in result.fingerprints.items() if other.fingerprints[name] != digits] == ["labels"]
 
 
 SUBTOPIC_ROWS = [

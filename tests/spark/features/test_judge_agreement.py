@@ -74,62 +74,57 @@ def test_figures_of_all_labels_and_of_slices_are_those_of_their_rows(spark, rows
 def test_tables_of_pandas_have_nan_where_a_judge_gave_no_grade(spark, rows):
     frame = pd.DataFrame([row for row in rows if row[1] == 0], columns=[part.split()[0] for part in SCHEMA.split(", ")])
     frame["bias"] = frame["llm"] > 1
-    judged = judge_agreement(
-        frame, ["human", "llm2", "bias"], user="query", item="doc", measurement="nominal", level=0.9
-    )
+    options = {"user": "query", "item": "doc", "measurement": "nominal", "level": 0.9}
+    judged = judge_agreement(frame, ["human", "llm2", "bias"], **options)
     grades = frame[["human", "llm2"]].astype(float).dropna()
-    assert judged["human", "llm2"].n_items == len(grades)
-    assert judged["human", "llm2"].agreement.value == pytest.approx((grades["human"] == grades["llm2"]).mean())
+    pair = judged["human", "llm2"]
+    assert (pair.n_items, pair.agreement.value) == (
+        len(grades),
+        pytest.approx((grades["human"] == grades["llm2"]).mean()),
+    )
     assert judged["llm2", "bias"].other_mean < 1
     assert judged.alphas[0].measurement == "nominal"
 
 
 GOOD = [(1, 1, 1.0, 2.0), (1, 2, 0.0, 0.0), (2, 1, 1.0, 1.0)]
+BAD = [
+    ([*GOOD, GOOD[0], (2, 1, None, None)], r"repeat a user and item: 2, such as user=1, item=1\. A judge gives"),
+    ([*GOOD, (None, 1, 1.0, 1.0), (3, None, 1.0, 1.0)], "labels with a null or NaN user or item: 2"),
+    ([*GOOD, (3, 1, 1.0, math.inf)], "human, llm: there are infinite grades"),
+    ([*GOOD, (3, 1, -math.inf, 1.0)], "human, llm: there are infinite grades"),
+    ([(user, 1, user / 7, 0.0) for user in range(102)], "there are more than 101 distinct grades"),
+    ([], "labels have no rows"),
+]
+PAIR = ["human", "llm"]
+REFUSED = [
+    (["human", "lmm"], {}, r"no column 'lmm' \(judges=\); did you mean 'llm'\? it has:"),
+    (["human"], {}, r"judges must be a list of two or more columns of grades.* got \['human'\]"),
+    ("human", {}, "judges must be a list of two or more columns"),
+    (["human", "LLM", "llm"], {}, "judges names the column 'llm' twice"),
+    (["human", "words"], {}, "grades of judge 'words' must be numbers; they are string"),
+    (["human", "item"], {}, "'item' identifies users or items"),
+    (PAIR, {"item": "items"}, "'items' is an array"),
+    (PAIR, {"item": ["item"]}, "item must be the column of items"),
+    (PAIR, {"by": "markt"}, r"no column 'markt' \(by=\)"),
+    (PAIR, {"by": "items"}, "slices need plain values"),
+    (PAIR, {"user": "usr"}, "no column 'usr'"),
+    (PAIR, {"measurement": "ratio"}, "measurement must be one of"),
+    (PAIR, {"level": 95}, "the level of an interval"),
+]
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([*GOOD, GOOD[0], (2, 1, None, None)], r"repeat a user and item: 2, such as user=1, item=1\. A judge gives"),
-        ([*GOOD, (None, 1, 1.0, 1.0), (3, None, 1.0, 1.0)], "labels with a null or NaN user or item: 2"),
-        ([*GOOD, (3, 1, 1.0, math.inf)], "human, llm: there are infinite grades"),
-        ([*GOOD, (3, 1, -math.inf, 1.0)], "human, llm: there are infinite grades"),
-        ([(user, 1, user / 7, 0.0) for user in range(102)], "there are more than 101 distinct grades"),
-        ([], "labels have no rows"),
-    ],
-)
-def test_rows_that_cannot_be_counted_are_refused(spark, rows, message):
+@pytest.mark.parametrize(("rows", "words"), BAD)
+def test_rows_that_cannot_be_counted_are_refused(spark, rows, words):
     labels = spark.createDataFrame(rows, "user int, item int, human double, llm double")
-    with pytest.raises(DataError, match=message):
-        judge_agreement(labels, ["human", "llm"])
+    with pytest.raises(DataError, match=words):
+        judge_agreement(labels, PAIR)
 
 
-@pytest.mark.parametrize(
-    ("judges", "options", "message"),
-    [
-        (["human", "lmm"], {}, r"no column 'lmm' \(judges=\); did you mean 'llm'\? it has:"),
-        (["human"], {}, r"judges must be a list of two or more columns of grades.* got \['human'\]"),
-        ("human", {}, "judges must be a list of two or more columns"),
-        (["human", "LLM", "llm"], {}, "judges names the column 'llm' twice"),
-        (["human", "words"], {}, "grades of judge 'words' must be numbers; they are string"),
-        (["human", "item"], {}, "'item' identifies users or items"),
-        (["human", "llm"], {"item": "items"}, "'items' is an array"),
-        (["human", "llm"], {"item": ["item"]}, "item must be the column of items"),
-        (["human", "llm"], {"by": "markt"}, r"no column 'markt' \(by=\)"),
-        (["human", "llm"], {"by": "items"}, "slices need plain values"),
-        (["human", "llm"], {"user": "usr"}, "no column 'usr'"),
-        (["human", "llm"], {"measurement": "ratio"}, "measurement must be one of"),
-        (["human", "llm"], {"level": 95}, "the level of an interval"),
-    ],
-)
-def test_a_wrong_call_is_refused_before_any_job(spark, judges, options, message):
-    labels = spark.createDataFrame(
-        [(1, 1, 1.0, 2.0, "a", [1])], "user int, item int, human double, llm double, words string, items array<int>"
-    )
-    with pytest.raises((InputError, OptionError), match=message):
-        judge_agreement(labels, judges, **options)
-
-
-def test_what_is_no_table_is_refused():
+def test_a_wrong_call_is_refused_before_any_job(spark):
+    schema = "user int, item int, human double, llm double, words string, items array<int>"
+    labels = spark.createDataFrame([(1, 1, 1.0, 2.0, "a", [1])], schema)
+    for judges, options, words in REFUSED:
+        with pytest.raises((InputError, OptionError), match=words):
+            judge_agreement(labels, judges, **options)
     with pytest.raises(InputError, match="labels must be a table"):
-        judge_agreement([1], ["human", "llm"])
+        judge_agreement([1], PAIR)

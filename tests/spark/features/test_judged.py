@@ -1,5 +1,6 @@
-"""Means under human grades that two judges estimate together, in every form of call."""
+"""Means under human grades that two judges estimate together, however people's queries were drawn; and grades that are missing."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -7,289 +8,270 @@ import pandas as pd
 import pytest
 from pyspark.sql import functions as F
 
-from spark_rankeval import Judged, compare, evaluate, merge, score_users, summarise
+from spark_rankeval import Judged, compare, evaluate, merge, quarantine, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, MetricError, OptionError
-from spark_rankeval.evaluation.result import Result
-from spark_rankeval.metrics.naming import column_name
+from spark_rankeval.spark.ids import hash_in
+from spark_rankeval.statistics.drawn_clusters import drawn_clusters_of_values
+from spark_rankeval.statistics.judged_clusters import JudgedClusters
 from spark_rankeval.statistics.judged_moments import JudgedMoments
 from spark_rankeval.statistics.prediction_powered import judged_estimate
 
-BOTH_COLUMNS = ("human", "llm")
-METRICS = ["ndcg@5", "hit_rate@3", "rr"]
-BOTH = Judged(human="human", judge="llm")
-N, GRADED = 400, 60
-
-
-def rows_of(query, generator, is_graded):
-    """The labels of a query: the model's grades are those of people, with noise."""
-    for item in range(8):
-        grade = float(generator.integers(0, 4)) if generator.random() < 0.4 else 0.0
-        noisy = min(max(grade + float(generator.integers(-1, 2)), 0.0), 3.0)
-        yield query, f"i{item}", grade if is_graded else None, noisy, is_graded, "de" if query % 2 else "at"
+METRICS = ["ndcg@5", "rr"]
+GRADES = ["human", "llm"]
+# How sessions were drawn for people, and what they come in.
+DESIGNS = {
+    "alike": {},
+    "with a probability": {"probability": "chance"},
+    "in strata": {"stratum": "kind"},
+    "in clusters": {"cluster": "person"},
+    "with a probability in strata and clusters": {"probability": "chance", "stratum": "kind", "cluster": "person"},
+}
 
 
 @pytest.fixture(scope="module")
 def tables(spark):
-    generator = np.random.default_rng(5)
-    labels = [row for query in range(N) for row in rows_of(query, generator, query % 7 == 0 and query < 7 * GRADED)]
-    predictions = {
-        model: [
-            (query, f"i{item}", float(generator.random())) for query in range(N) for item in range(8) if (item + query) % 3 != model
-        ]
-        for model in (0, 1)
-    }  # fmt: skip
-    schema = "user long, item string, human double, llm double, is_graded boolean, country string"
-    return {
-        f"model {model}": spark.createDataFrame(rows, "user long, item string, score double")
-        for model, rows in predictions.items()
-    }, spark.createDataFrame(labels, schema)
+    """Sessions of persons, whose lists are good or bad together; a few have no relevant item."""
+    generator = np.random.default_rng(11)
+    labels, lists, session = [], {"model 0": [], "model 1": []}, 0
+    for person in range(90):
+        skill, wishes = generator.random(2), generator.integers(0, 4, 6)
+        for _ in range(generator.integers(1, 7)):
+            is_graded = generator.random() < 0.4
+            for item in range(6):
+                grade = float(wishes[item]) if generator.random() < 0.8 else 0.0
+                noisy = min(max(grade + float(generator.integers(-1, 2)), 0.0), 3.0)
+                labels.append((session, f"i{item}", grade if is_graded else None, noisy, f"p{person}", is_graded))
+                for model, rows in enumerate(lists.values()):
+                    rows.append((session, f"i{item}", float(skill[model] * grade + generator.random())))
+            session += 1
+    frame = spark.createDataFrame(
+        labels, "user long, item string, human double, llm double, person string, is_graded boolean"
+    ).withColumns(
+        {
+            "country": F.expr("IF(user % 2 = 1, 'de', 'at')"),
+            "chance": F.expr("IF(user % 3 = 0, 0.8D, 0.4D)"),
+            "kind": F.expr("IF(user % 5 > 1, 'odd', 'even')"),
+        }
+    )
+    schema = "user long, item string, score double"
+    return {model: spark.createDataFrame(rows, schema) for model, rows in lists.items()}, frame.cache()
+
+
+def evaluated(predictions, labels, metrics=METRICS, **options):
+    """Means of sessions; options of both judges are among the others."""
+    of_judges = {name: options.pop(name) for name in ("probability", "stratum", "graded") if name in options}
+    judged = Judged(**{"human": "human", "judge": "llm", **of_judges})
+    call = {"score": "score", "relevance": judged, "by": "country", "unit": "session"}
+    return evaluate(predictions, labels, metrics, **call | options)
 
 
 @pytest.fixture(scope="module")
-def result(tables):
-    predictions, labels = tables
-    return evaluate(predictions, labels, METRICS, score="score", relevance=BOTH, by="country", unit="query")
+def results(tables):
+    return {name: evaluated(*tables, **design) for name, design in DESIGNS.items()}
 
 
-def by_definition(tables, metric, model, country=None):
-    """The estimate from a table of values under each judge, made by two evaluations of their own."""
+@pytest.fixture(scope="module")
+def result(results):
+    return results["alike"]
+
+
+def row_of(rows, **wanted):
+    (row,) = (row for row in rows if all(getattr(row, name) == value for name, value in wanted.items()))
+    return row
+
+
+def estimate_of(design, users, human, judge, bounds):
+    """What the statistics say of the values of users under each judge."""
+    weights = users["grading_weight"]
+    strata = users["kind"].astype(str) if "stratum" in design else None
+    moments = JudgedMoments.from_values(human, judge, weights > 0, weights if "probability" in design else None, strata)
+    if "cluster" not in design:
+        return judged_estimate(moments, bounds=bounds)
+    if strata is None:
+        clusters = JudgedClusters.from_values(human, judge, weights > 0, pd.factorize(users["person"])[0])
+    else:
+        clusters = drawn_clusters_of_values(human, judge, weights, users["hash"], strata)
+    return judged_estimate(replace(moments, clusters=clusters), bounds=bounds)
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_estimates_and_differences_are_those_of_the_values_of_users(results, name):
+    design, found = DESIGNS[name], results[name]
+    frame, compared = found.per_user, compare(found, "model 0", metrics="ndcg@5", by="country")
+    if "cluster" in design:
+        frame = frame.withColumn("hash", hash_in(frame, ["person"]).column)
+    frame = frame.toPandas()
+    models = {model: frame[frame["model"] == model].set_index("user").sort_index() for model in ("model 0", "model 1")}
+    for slice_ in ("all", "country=at", "country=de"):
+        old, new = (users[(slice_ == "all") | (users["country"] == slice_[-2:])] for users in models.values())
+        values = [(users["ndcg_at_5_human"], users["ndcg_at_5_llm"]) for users in (old, new)]
+        expected, of_old = estimate_of(design, new, *values[1], (0, 1)), estimate_of(design, old, *values[0], (0, 1))
+        row = row_of(found.summary, model="model 1", key="ndcg@5", slice=slice_)
+        figures = row.mean, row.standard_error, row.interval_low, row.interval_high
+        of_statistics = expected.value, expected.standard_error, *expected.interval[:2]
+        assert figures == pytest.approx(of_statistics, rel=1e-7)
+        differences = (values[1][judge] - values[0][judge] for judge in (0, 1))
+        expected = estimate_of(design, old, *differences, (-1, 1))
+        row = row_of([*compared.rows, *compared.sliced], slice=slice_)
+        figures = row.difference, row.interval_low, row.interval_high, row.baseline_mean, row.mean
+        of_statistics = expected.value, *expected.interval[:2], of_old.value, of_old.value + expected.value
+        assert figures == pytest.approx(of_statistics, abs=1e-9)
+        assert (row.p_t < 0.05) == (expected.interval.low > 0 or expected.interval.high < 0)
+        assert row.interval_method == row.p_test == "prediction_powered"
+        assert row.cluster == design.get("cluster", "")
+        alone = row_of(compared.judged.rows, slice=slice_).estimate
+        judges = expected.human.value, expected.judge.value
+        assert (alone.human.value, alone.judge.value) == pytest.approx(judges, abs=1e-9)
+    weights = {1.0} if "probability" not in design else {1 / 0.8, 1 / 0.4}
+    assert {*frame["grading_weight"]} == {0.0, *weights}
+
+
+def test_designs_that_differ_have_other_figures(results):
+    rows = [row_of(found.summary, model="model 1", key="ndcg@5", slice="all") for found in results.values()]
+    alike, probable, in_strata, in_clusters, _ = rows
+    assert len({alike.mean, probable.mean, in_strata.mean}) == 3
+    assert in_clusters.standard_error > 1.1 * alike.standard_error
+    people = row_of(results["in clusters"].summary, model="model 1", key="ndcg@5 [human]", slice="all")
+    assert (in_clusters.cluster, in_clusters.n_clusters) == ("person", people.n_clusters)
+    assert in_clusters.effective_n_clusters == pytest.approx(people.effective_n_clusters)
+    judged = row_of(results["in clusters"].judged.rows, model="model 1", metric="ndcg@5", slice="all")
+    assert 0 < judged.estimate.lambda_ < 1
+    independent = judged_estimate(judged.moments.independent, bounds=(0, 1))
+    ratio = in_clusters.standard_error / independent.standard_error
+    assert in_clusters.design_effect == pytest.approx(ratio**2)
+    by_session = compare(results["in clusters"], "model 0", metrics="ndcg@5", cluster=())["ndcg@5"]
+    assert (by_session.cluster, by_session.n_clusters) == ("", 0)
+
+
+def test_values_of_users_are_those_under_each_judge_alone(tables, result):
     predictions, labels = tables
-    values = {}
-    for judge in ("human", "llm"):
+    frame = result.per_user.where("model = 'model 1'").toPandas().set_index("user").sort_index()
+    for judge in GRADES:
         graded = labels.where(F.col(judge).isNotNull())
-        table = score_users(predictions[model], graded, metric, score="score", relevance=judge, by="country").toPandas()
-        values[judge] = table.set_index("user")
-    frame = pd.DataFrame({judge: table[column_name(metric)] for judge, table in values.items()})
-    frame["graded"] = frame.index.isin(labels.where("is_graded").select("user").distinct().toPandas()["user"])
-    frame["country"] = ["de" if query % 2 else "at" for query in frame.index]
-    frame = frame if country is None else frame[frame["country"] == country]
-    return judged_estimate(JudgedMoments.from_values(frame["human"], frame["llm"], frame["graded"]), bounds=(0, 1))
+        alone = score_users(predictions["model 1"], graded, METRICS, score="score", relevance=judge).toPandas()
+        alone = alone.set_index("user").sort_index()
+        for name in ("ndcg_at_5", "rr"):
+            pd.testing.assert_series_equal(frame.loc[alone.index, f"{name}_{judge}"], alone[name], check_names=False)
+    assert set(frame.index[frame["grading_weight"] > 0]) == set(labels.where("is_graded").toPandas()["user"])
 
 
-def test_estimates_are_those_of_the_definition(tables, result):
-    for metric in METRICS:
-        for slice_, country in (("all", None), ("country=at", "at")):
-            expected = by_definition(tables, metric, "model 1", country)
-            row = next(r for r in result.summary if (r.model, r.key, r.slice) == ("model 1", metric, slice_))
-            ends = (row.mean, row.interval_low, row.interval_high, row.effective_n_users)
-            assert ends == (expected.value, expected.interval.low, expected.interval.high, expected.effective_n)
-    assert len({row.model for row in result.judged.rows}) == 2
-
-
-def test_judges_stay_with_a_result_that_is_stored(result):
-    again = Result.from_json(result.to_json())
-    assert again.judged.to_pandas().equals(result.judged.to_pandas())
-    assert (again.judged.human, again.judged.judge) == ("human", "llm")
-    assert again["model 0", "ndcg@5"] == result["model 0", "ndcg@5"] != result["model 0", "ndcg@5 [human]"]
+def test_the_first_figure_is_that_of_both_judges(result):
+    assert (result.judged.human, result.judged.judge) == ("human", "llm")
+    assert result["model 0", "ndcg@5"] != result["model 0", "ndcg@5 [human]"]
     with pytest.raises(InputError, match="relevance=Judged"):
         _ = replace(result, summary=tuple(row for row in result.summary if row.relevance)).judged
 
 
-def test_days_merge_to_the_last_bit(tables, result):
-    predictions, labels = tables
-    days = [
-        evaluate(
-            {name: table.where(F.col("user") % 3 == day) for name, table in predictions.items()},
-            labels.where(F.col("user") % 3 == day), METRICS, score="score", relevance=BOTH, by="country",
-        )
-        for day in range(3)
-    ]  # fmt: skip
-    assert merge(days).judged.to_pandas().equals(result.judged.to_pandas())
-
-
 def test_people_alone_count_only_the_queries_that_they_graded(tables, result):
     predictions, labels = tables
-    part = labels.withColumn("human", F.expr("CASE WHEN item = 'i0' AND user = 7 THEN NULL ELSE human END"))
-    partly = evaluate(predictions["model 0"], part, "rr", score="score", relevance=BOTH)
-    assert partly.judged.rows[0].estimate.n_graded == result.judged.rows[0].estimate.n_graded - 1
-    assert partly.data_quality.n_partly_graded == result.qualities["model 0"].n_partly_graded + 1
-    assert f"{partly.data_quality.n_partly_graded} graded by people in part, which count as not graded" in str(partly)
-    declared = Judged(human="human", judge="llm", graded="is_graded")
-    whole = evaluate(predictions["model 0"], part, "rr", score="score", relevance=declared)
-    assert whole.judged.rows[0].estimate.n_graded == result.judged.rows[0].estimate.n_graded
+    (first,) = labels.where("is_graded").selectExpr("min(user) AS user").collect()
+    part = labels.withColumn("human", F.expr(f"IF(item = 'i0' AND user = {first.user}, NULL, human)"))
+    partly, whole = (evaluated(predictions["model 0"], part, "rr", **more) for more in ({}, {"graded": "is_graded"}))
+    n_graded = row_of(result.judged.rows, model="model 0", metric="rr", slice="all").estimate.n_graded
+    assert [found.judged.rows[0].estimate.n_graded for found in (partly, whole)] == [n_graded - 1, n_graded]
+    assert (partly.data_quality.n_partly_graded, result.data_quality.n_partly_graded) == (1, 0)
+    assert "1 graded by people in part, which count as not graded" in str(partly)
 
 
-def test_a_query_is_graded_if_any_of_its_rows_says_so_in_any_spelling(tables, result):
-    predictions, labels = tables
-    declared = Judged(human="HUMAN", judge="Llm", graded="is_graded")
-    part = labels.withColumn("is_graded", F.expr("is_graded AND item = 'i3'"))
-    by_row = evaluate(predictions, part, METRICS, score="score", relevance=declared, by="country")
-    assert by_row.judged.to_pandas().equals(result.judged.to_pandas())
-    assert (by_row.judged.human, by_row.judged.judge) == ("human", "llm")
-
-
-def test_one_long_table_has_the_grades_of_both_judges(tables):
-    predictions, labels = tables
-    both = predictions["model 0"].join(labels, ["user", "item"]).drop("is_graded")
-    long = evaluate(both, None, METRICS, score="score", relevance=BOTH)
-    apart = evaluate(both.select("user", "item", "score"), both.drop("score"), METRICS, score="score", relevance=BOTH)
-    assert long.judged.to_pandas().equals(apart.judged.to_pandas())
-    assert long.to_trec().splitlines()[3:5] == [
-        f"{name.ljust(22)}\tall\t{long[name]:.4f}" for name in ("ndcg@5", "hit_rate@3")
-    ]
-
-
-def test_a_grade_in_a_row_of_its_own_counts_for_its_item(tables, result):
+def test_a_grade_or_a_word_of_who_is_graded_may_stand_in_any_row_and_names_in_any_spelling(tables, result):
     predictions, labels = tables
     none = F.lit(None).cast("double")
-    apart = labels.where("human IS NOT NULL").withColumn("llm", none).unionByName(labels.withColumn("human", none))
-    long = evaluate(predictions, apart, METRICS, score="score", relevance=BOTH, by="country", unit="query")
-    assert long.judged.to_pandas().equals(result.judged.to_pandas())
+    of_people = labels.where("human IS NOT NULL").withColumn("llm", none)
+    in_one_row = labels.withColumn("is_graded", F.expr("is_graded AND item = 'i3'"))
+    spelled = {"relevance": Judged(human="HUMAN", judge="Llm", graded="is_graded")}
+    for given, options in ((of_people.unionByName(labels.withColumn("human", none)), {}), (in_one_row, spelled)):
+        found = evaluated(predictions, given, **options)
+        assert found.judged.to_pandas().equals(result.judged.to_pandas())
+        assert (found.judged.human, found.judged.judge) == ("human", "llm")
+
+
+def test_one_long_table_has_the_grades_of_both_judges(tables, result):
+    predictions, labels = tables
+    both = predictions["model 0"].join(labels.drop("is_graded"), ["user", "item"])
+    long = evaluated(both, None)
+    rows = [row for row in result.judged.rows if row.model == "model 0"]
+    assert [row.estimate for row in long.judged.rows] == [row.estimate for row in rows]
+    trec = [f"{name.ljust(22)}\tall\t{long[name]:.4f}" for name in METRICS]
+    assert long.to_trec().splitlines()[3:5] == trec
 
 
 def test_queries_that_the_model_did_not_grade_are_in_no_estimate(tables, result):
     predictions, labels = tables
+    stranger = F.expr("user + 1000")
     more = {
-        name: table.unionByName(table.where("user < 150").withColumn("user", F.expr("user + 1000")))
+        name: table.unionByName(table.where("user < 150").withColumn("user", stranger))
         for name, table in predictions.items()
     }
-    people_alone = labels.where("user = 7").selectExpr("user + 1000 AS user", "item", "human", "NULL AS llm", "country")
-    wider = evaluate(
-        more, labels.drop("is_graded").unionByName(people_alone), METRICS, score="score", relevance=BOTH, unit="query"
-    )
+    (first,) = labels.where("is_graded").selectExpr("min(user) AS user").collect()
+    of_people = labels.where(F.col("user") == first.user).withColumns({"user": stranger, "llm": F.lit(None)})
+    wider = evaluated(more, labels.unionByName(of_people).drop("is_graded"))
     assert (wider.data_quality.n_only_people_graded, result.data_quality.n_only_people_graded) == (1, 0)
     assert "1 graded by people and not by the model, in no estimate" in str(wider)
-    everyone = result.judged.to_pandas().query("slice == 'all'").reset_index(drop=True)
-    assert wider.judged.to_pandas().equals(everyone)
-    assert summarise(wider.per_user).judged.to_pandas().equals(everyone)
-    wide, narrow = (
-        compare(each, baseline="model 0", metrics="ndcg@5").judged.to_pandas().query("slice == 'all'")
+    of_all = [
+        [row.estimate for row in found.judged.rows if row.slice == "all"]
         for each in (wider, result)
-    )
-    assert wide.equals(narrow)
-    both = next(row for row in wider.summary if row.key == "ndcg@5" and row.model == "model 0")
-    assert both.n_users + both.n_undefined == N
+        for found in (each, compare(each, "model 0", metrics="ndcg@5"))
+    ]
+    assert of_all[:2] == of_all[2:]
+    rows = [row_of(found.summary, model="model 0", key="ndcg@5", slice="all") for found in (wider, result)]
+    assert len({row.n_users + row.n_undefined for row in rows}) == 1
 
 
-def test_an_unequal_draw_weighs_queries_by_their_probability(tables):
+def test_parts_merge_by_groups_of_clusters(results):
+    for name, rel in (("in clusters", 0.15), ("with a probability in strata and clusters", 1e-7)):
+        whole = results[name]
+        days = [summarise(whole.per_user.where(F.col("user") % 2 == day), by="country") for day in range(2)]
+        merged = merge(days)
+        for row, of_all in zip(merged.judged.rows, whole.judged.rows, strict=True):
+            assert row.estimate.standard_error == pytest.approx(of_all.estimate.standard_error, rel=rel)
+            assert row.estimate.human.value == pytest.approx(of_all.estimate.human.value, rel=1e-12)
+            if rel < 0.1:
+                assert row.draw == of_all.draw or row.draw.p == pytest.approx(of_all.draw.p, rel=1e-6)
+        again = merge([merged.to_json()])
+        assert again.judged.to_pandas().equals(merged.judged.to_pandas())
+    lacking = [replace(day, summary=tuple(replace(row, cluster_sums="") for row in day.summary)) for day in days]
+    assert "nobody knows who is in several" in merge(lacking).summary[0].no_interval
+
+
+REFUSED = [
+    ({"ci": "bca"}, OptionError, "t intervals"),
+    ({"user_weight": "llm"}, OptionError, "user_weight and Judged"),
+    ({"metrics": "personalisation@5"}, MetricError, "which Judged needs"),
+    ({"relevance": None, "on_missing": "unjudged"}, OptionError, "name their column with relevance="),
+    ({"relevance": Judged(human="hand", judge="llm")}, InputError, "hand"),
+    ({"graded": "llm"}, InputError, "graded='llm' must be a boolean"),
+    ({"probability": "above"}, DataError, r"probability 'above' of the draw is missing.* session"),
+    ({"probability": "two"}, DataError, r"differ between rows of the same session: 1 \(for example user=7 has two"),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "words"), REFUSED)
+def test_what_two_judges_do_not_go_with_is_refused(tables, options, error, words):
     predictions, labels = tables
-    drawn = labels.withColumn("share", F.when(F.col("country") == "de", 0.25).otherwise(0.1))
-    judged = Judged(human="human", judge="llm", probability="share")
-    weighted = evaluate(predictions["model 1"], drawn, "ndcg@5", score="score", relevance=judged)
-    table = score_users(predictions["model 1"], drawn, "ndcg@5", score="score", relevance=judged).toPandas()
-    is_graded = table["grading_weight"] > 0
-    assert sorted(table["grading_weight"].unique()) == [0.0, 4.0, 10.0]
-    expected = judged_estimate(
-        JudgedMoments.from_values(table["ndcg_at_5_human"], table["ndcg_at_5_llm"], is_graded, table["grading_weight"]),
-        bounds=(0, 1),
-    )
-    assert weighted["ndcg@5"] == expected.value
-    assert expected.value != judged_estimate(
-        JudgedMoments.from_values(table["ndcg_at_5_human"], table["ndcg_at_5_llm"], is_graded), bounds=(0, 1)
-    ).value  # fmt: skip
-
-
-def test_each_stratum_counts_by_its_share_of_all_queries(tables):
-    predictions, labels = tables
-    drawn = labels.withColumn("part", F.expr("CASE WHEN user % 7 = 0 AND user < 210 THEN 'rare' ELSE 'common' END"))
-    judged = Judged(human="human", judge="llm", stratum="part")
-    in_strata = evaluate(predictions, drawn, "ndcg@5", score="score", relevance=judged, by="country")
-    table = in_strata.per_user.where("model = 'model 1'").toPandas()
-    moments = JudgedMoments.from_values(
-        table["ndcg_at_5_human"], table["ndcg_at_5_llm"], table["grading_weight"] > 0, strata=table["part"]
-    )
-    expected = judged_estimate(moments, bounds=(0, 1))
-    assert in_strata["model 1", "ndcg@5"] == expected.value
-    whole = JudgedMoments.from_values(table["ndcg_at_5_human"], table["ndcg_at_5_llm"], table["grading_weight"] > 0)
-    assert expected.value != judged_estimate(whole, bounds=(0, 1)).value
-    assert summarise(in_strata.per_user, by="country").judged.to_pandas().equals(in_strata.judged.to_pandas())
-    wide = in_strata.per_user.toPandas().pivot(index="user", columns="model")
-    human, judge = (
-        wide[f"ndcg_at_5_{each}", "model 1"] - wide[f"ndcg_at_5_{each}", "model 0"] for each in BOTH_COLUMNS
-    )
-    graded, strata = wide["grading_weight", "model 0"] > 0, wide["part", "model 0"]
-    difference = judged_estimate(JudgedMoments.from_values(human, judge, graded, strata=strata), bounds=(-1, 1))
-    assert compare(in_strata, "model 0")["ndcg@5"].difference == pytest.approx(difference.value, abs=1e-12)
-
-
-def test_a_probability_that_is_none_is_an_error(tables):
-    predictions, labels = tables
-    judged = Judged(human="human", judge="llm", probability="share")
-    wrong = labels.withColumn("share", F.when(F.col("user") == 7, 1.5).otherwise(0.5))
-    with pytest.raises(DataError, match=r"probability 'share' of the draw is missing.*1 user"):
-        evaluate(predictions["model 1"], wrong, "ndcg@5", score="score", relevance=judged)
-    differing = labels.withColumn("share", F.expr("CASE WHEN user = 7 AND item = 'i0' THEN 0.25D ELSE 0.5D END"))
-    with pytest.raises(DataError, match=r"differ between rows of the same user: 1 \(for example user=7 has share"):
-        evaluate(predictions["model 1"], differing, "ndcg@5", score="score", relevance=judged)
-
-
-@pytest.mark.parametrize(
-    ("options", "metrics", "error", "words"),
-    [
-        ({"ci": "bca"}, "rr", OptionError, "t intervals"),
-        ({"user_weight": "llm"}, "rr", OptionError, "user_weight and Judged"),
-        ({}, "personalisation@5", MetricError, "which Judged needs"),
-        ({"relevance": None, "on_missing": "unjudged"}, "rr", OptionError, "name their column with relevance="),
-        ({"relevance": Judged(human="hand", judge="llm")}, "rr", InputError, "hand"),
-        (
-            {"relevance": Judged(human="human", judge="llm", graded="llm")},
-            "rr",
-            InputError,
-            "graded='llm' must be a boolean",
-        ),
-    ],
-)
-def test_what_two_judges_do_not_go_with_is_refused(tables, options, metrics, error, words):
-    predictions, labels = tables
+    odd = {"above": "IF(is_graded, 1.5D, 0.5D)", "two": "IF(user = 7 AND item = 'i0', 0.25D, 0.5D)"}
+    labels = labels.withColumns({name: F.expr(column) for name, column in odd.items()})
     with pytest.raises(error, match=words):
-        evaluate(predictions["model 0"], labels, metrics, **{"score": "score", "relevance": BOTH} | options)
+        evaluated(predictions["model 0"], labels, **options)
+
+
+def test_two_judges_are_two_and_have_t_intervals(result):
     with pytest.raises(InputError, match="both are 'human'"):
         Judged(human="human", judge="human")
-
-
-@pytest.fixture(scope="module")
-def comparison(result):
-    return compare(result, "model 0", metrics=["ndcg@5", "rr"], by="country")
-
-
-def differences_by_definition(result, name, country=None):
-    """The estimate of the difference of both models, and the mean of the baseline, from the table of their users."""
-    wide = result.per_user.toPandas().pivot(index="user", columns="model")
-    wide = wide if country is None else wide[wide["country", "model 0"] == country]
-    human, judge = (wide[f"{name}_{each}", "model 1"] - wide[f"{name}_{each}", "model 0"] for each in ("human", "llm"))
-    graded = wide["grading_weight", "model 0"] > 0
-    baseline = (wide[f"{name}_{each}", "model 0"] for each in ("human", "llm"))
-    return (
-        judged_estimate(JudgedMoments.from_values(human, judge, graded), bounds=(-1, 1)),
-        judged_estimate(JudgedMoments.from_values(*baseline, graded), bounds=(0, 1)).value,
-    )
-
-
-def test_differences_are_those_of_the_definition(result, comparison):
-    for metric, name in (("ndcg@5", "ndcg_at_5"), ("rr", "rr")):
-        for slice_, country in (("all", None), ("country=at", "at")):
-            expected, baseline = differences_by_definition(result, name, country)
-            rows = comparison.rows if country is None else comparison.sliced
-            row = next(r for r in rows if (r.name, r.slice) == (metric, slice_))
-            assert row.difference == pytest.approx(expected.value, abs=1e-12)
-            assert (row.interval_low, row.interval_high) == pytest.approx(expected.interval[:2], abs=1e-12)
-            assert row.baseline_mean == pytest.approx(baseline, abs=1e-12)
-            assert row.mean == pytest.approx(baseline + expected.value, abs=1e-12)
-            assert (row.p_t < 0.05) == (expected.interval.low > 0 or expected.interval.high < 0)
-            assert row.interval_method == row.p_test == "prediction_powered"
-            alone = next(r for r in comparison.judged.rows if (r.metric, r.slice) == (metric, slice_)).estimate
-            assert alone.human.value == pytest.approx(expected.human.value, abs=1e-12)
-            assert alone.judge.value == pytest.approx(expected.judge.value, abs=1e-12)
-
-
-def test_wins_are_those_of_users_whom_people_graded(result, comparison):
-    by_people = compare(result, "model 0", metrics=["ndcg@5 [human]"], replicates=99)["ndcg@5 [human]"]
-    row = comparison["ndcg@5"]
-    assert (row.wins, row.ties, row.losses) == (by_people.wins, by_people.ties, by_people.losses)
-    assert by_people.n_users < row.n_users
-    with pytest.raises(InputError, match="relevance=Judged"):
-        _ = compare(result, "model 0", metrics="rr [llm]", replicates=99).judged
-    assert "estimated from both judges" in str(comparison)
-    first = comparison.to_dict()["judged"][0]
-    assert first["human"] == comparison.judged.rows[0].estimate.human.value
-
-
-def test_a_stored_table_of_users_gives_the_same_estimates(result):
-    again = summarise(result.per_user, by="country")
-    assert again.judged.to_pandas().equals(result.judged.to_pandas())
-    assert again.to_pandas().equals(result.to_pandas())
     with pytest.raises(OptionError, match="t intervals"):
         summarise(result.per_user, ci="bca")
+    assert "too few graded sessions differ in their human values, so people alone count" in str(result)
+
+
+def test_wins_are_those_of_users_whom_people_graded(result):
+    compared = compare(result, "model 0", metrics="ndcg@5")
+    by_people = compare(result, "model 0", metrics="ndcg@5 [human]", replicates=99)
+    row, alone = compared["ndcg@5"], by_people["ndcg@5 [human]"]
+    assert (row.wins, row.ties, row.losses) == (alone.wins, alone.ties, alone.losses)
+    assert alone.n_users < row.n_users
+    with pytest.raises(InputError, match="relevance=Judged"):
+        _ = by_people.judged
+    assert "estimated from both judges" in str(compared)
+    assert compared.to_dict()["judged"][0]["human"] == compared.judged.rows[0].estimate.human.value
 
 
 def test_models_that_the_judge_orders_in_the_wrong_way_are_a_warning(spark):
@@ -303,8 +285,87 @@ def test_models_that_the_judge_orders_in_the_wrong_way_are_a_warning(spark):
         name: labels.where(f"item = '{first}'").selectExpr("user", "item", "1.0 AS score")
         for name, first in (("old", "b"), ("new", "a"))
     }
-    reversed_ = evaluate(models, labels, "hit_rate@1", score="score", relevance=BOTH)
+    reversed_ = evaluate(models, labels, "hit_rate@1", score="score", relevance=Judged(human="human", judge="llm"))
     with pytest.warns(UserWarning, match=r"'llm' alone mislead on hit_rate@1 of new"):
         misled = compare(reversed_, "old")
     assert misled["hit_rate@1"].verdict == "better"
     assert misled.judged.contradictions
+
+
+# --- grades that some judges did not give
+
+OF_ANY_JUDGE = ["ndcg@5", "precision@3", "rr", "judged@3"]
+
+
+def grade_of(query, place, judge):
+    """A grade from 0 to 3, or None if the judge did not grade the item."""
+    draw = (query * 7 + place * 5 + judge * 3) % 11
+    return None if draw in (judge, 5 + judge) or (judge == 0 and query % 3) else float(draw % 4)
+
+
+@pytest.fixture(scope="module")
+def with_gaps(spark):
+    predictions = [(query, f"i{(query + rank) % 9}", 1.0 / (1 + rank)) for query in range(30) for rank in range(6)]
+    labels = [
+        (query, f"i{(query * 2 + place) % 9}", *(grade_of(query, place, judge) for judge in (0, 1)))
+        for query in range(28)
+        for place in range(6)
+    ]
+    return (
+        spark.createDataFrame(predictions, "user long, item string, score double"),
+        spark.createDataFrame(labels, "user long, item string, human double, llm double"),
+    )
+
+
+@pytest.fixture(scope="module")
+def of_each_judge(with_gaps):
+    """The figures of each judge, of the labels that this judge graded."""
+    predictions, labels = with_gaps
+    options = {"score": "score", "users": labels.select("user").distinct()}
+    return {
+        judge: evaluate(predictions, labels.where(f"{judge} IS NOT NULL"), OF_ANY_JUDGE, relevance=judge, **options)
+        for judge in GRADES
+    }
+
+
+@pytest.mark.parametrize("form", ["floats", "arrays", "pandas"])
+def test_each_judge_reads_the_labels_that_this_judge_graded(with_gaps, of_each_judge, form):
+    predictions, labels = with_gaps
+    given = {
+        "floats": lambda: labels.withColumn("human", F.col("human").cast("float")),
+        "arrays": lambda: labels.groupBy("user").agg(F.collect_list(F.struct("item", *GRADES)).alias("item")),
+        "pandas": labels.toPandas,
+    }[form]()
+    predictions = predictions.toPandas() if form == "pandas" else predictions
+    both = evaluate(predictions, given, OF_ANY_JUDGE, score="score", relevance=GRADES, on_missing="unjudged")
+    for judge, alone in of_each_judge.items():
+        columns = ["metric", "mean", "standard_error", "n_users", "n_undefined"]
+        of_judge = both.to_pandas().query(f"relevance == '{judge}'")[columns].reset_index(drop=True)
+        pd.testing.assert_frame_equal(of_judge, alone.to_pandas()[columns].reset_index(drop=True))
+    places = [(query, place, judge) for query in range(28) for place in range(6) for judge in (0, 1)]
+    n_missing = sum(grade_of(*place) is None for place in places)
+    assert both.data_quality.n_missing_grades == n_missing
+    assert f"{n_missing} missing grades" in str(both)
+
+
+def test_a_missing_grade_is_an_error_by_default(with_gaps):
+    predictions, labels = with_gaps
+    with pytest.raises(DataError, match=r"null relevance 'human'.*If a judge did not give .*on_missing='unjudged'"):
+        evaluate(predictions, labels, "ndcg@5", score="score", relevance=GRADES)
+    plain = evaluate(predictions, labels.dropna(), "ndcg@5", score="score", relevance=GRADES)
+    assert plain.data_quality.n_missing_grades is None
+    assert "n_missing_grades" not in plain.data_quality.to_dict()
+
+
+def test_a_grade_that_is_wrong_is_still_an_error(spark, with_gaps):
+    predictions, _ = with_gaps
+    schema = "user long, item string, human double, llm double"
+    wrong = spark.createDataFrame([(1, "i1", None, -1.0), (1, "i2", math.nan, 2.0), (2, "i3", None, math.inf)], schema)
+    options = {"score": "score", "relevance": GRADES, "on_missing": "unjudged"}
+    with pytest.raises(DataError, match="labels that cannot be used: 2 "):
+        evaluate(predictions, wrong, "ndcg@5", **options)
+    reasons = quarantine(predictions, wrong, "ndcg@5", **options).toPandas()["reason"]
+    assert sorted(reason.partition(" above")[0] for reason in reasons) == [
+        "negative relevance 'llm'",
+        "relevance 'llm'",
+    ]

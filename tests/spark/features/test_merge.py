@@ -52,40 +52,35 @@ def whole(logs):
     return evaluate(*logs, METRICS, **OPTIONS)
 
 
-def test_days_are_the_week_to_the_last_bit(days, whole):
-    week = merge(days)
-    assert figures(week) == figures(whole)
-    assert [(row.slice, row.key) for row in week.summary] == [(row.slice, row.key) for row in whole.summary]
-    assert week.data_quality == whole.data_quality
-    assert week["ndcg_at_5"] == whole["ndcg@5"]
-
-
-def test_so_they_are_from_json_and_from_the_table_of_metrics(spark, days, whole):
-    assert figures(merge({"monday": days[0], "tuesday": days[1].to_json(), "more": days[2].to_dict()})) == figures(
-        whole
-    )
+@pytest.fixture(scope="module")
+def stored(spark, days):
+    """The days in a table of metrics; an earlier version wrote the first one."""
     tables = [
-        metrics_table(spark, day, datetime.now(UTC)).selectExpr("*", f"'r{n}' run_id") for n, day in enumerate(days)
+        metrics_table(spark, day, datetime(2026, 11, 16 + n, 12, tzinfo=UTC)).selectExpr("*", f"'day{n}' run_id")
+        for n, day in enumerate(days)
     ]
-    # An earlier version wrote the first day.
     tables[0] = tables[0].withColumnsRenamed(table_columns.METRICS.earlier)
-    stored = merge(tables[0].unionByName(tables[1].union(tables[2]), allowMissingColumns=True))
-    assert figures(stored) == figures(whole)
-    assert stored["ndcg_at_5"] == whole["ndcg@5"]
+    return tables[0].unionByName(tables[1].union(tables[2]), allowMissingColumns=True).cache()
+
+
+def test_so_they_are_from_json_and_from_the_table_of_metrics(days, whole, stored):
+    of_documents = merge({"monday": days[0], "tuesday": days[1].to_json(), "more": days[2].to_dict()})
+    week = merge(stored)
+    assert figures(of_documents) == figures(week) == figures(whole)
+    assert [*figures(week)] == [*figures(of_documents)] == [*figures(whole)]
+    assert of_documents.data_quality == whole.data_quality
+    assert week["ndcg_at_5"] == whole["ndcg@5"]
     with pytest.raises(InputError, match="does not describe its data"):
-        _ = stored.data_quality
+        _ = week.data_quality
     known = [{**row, "standard": ""} for row in merge(days).to_dict()["summary"]]
-    assert json.loads(stored.to_json())["summary"] == known
+    assert json.loads(week.to_json())["summary"] == known
 
 
 @pytest.mark.usefixtures("without_charts")
-def test_a_merged_result_shows_itself_and_has_no_users(spark, days, tmp_path):
+def test_a_merged_result_shows_itself_and_has_no_users(days, stored, tmp_path):
     week = merge(days)
-    tables = [
-        metrics_table(spark, day, datetime.now(UTC)).selectExpr("*", f"'r{n}' run_id") for n, day in enumerate(days)
-    ]
     assert week.report(tmp_path / "week.html").read_text().count("counts in each") == 1
-    for found in (week, merge(tables[0].union(tables[1]))):
+    for found in (week, merge(stored)):
         assert "ndcg@5" in repr(found)
         assert "counts in each" in found.explain()
         assert "medians and quantiles are NaN" in found.explain()
@@ -96,47 +91,26 @@ def test_a_merged_result_shows_itself_and_has_no_users(spark, days, tmp_path):
             found.write(tmp_path / "users")
 
 
-def test_models_merge_by_name(logs):
-    predictions, labels = logs
-    days = [
-        evaluate({name: predictions.where(part) for name in names}, labels.where(part), METRICS, score="score")
-        for names, part in ((("als", "pop"), "user < 20"), (("pop",), "user >= 20"))
-    ]
-    both = merge(days)
-    alone = evaluate({"pop": predictions}, labels, METRICS, score="score")
-    assert figures(both) == figures(alone) | {key: told for key, told in figures(days[0]).items() if key[0] == "als"}
-    assert both.models == ["als", "pop"]
-    assert both.qualities["pop"] == alone.data_quality
-
-
-@pytest.mark.parametrize(
-    ("given", "error", "said"),
-    [
+def test_what_is_no_result_is_refused(days, spark):
+    lone, several = days[0].to_dict(), "merge needs several results"
+    for given, error, words in (
         ([], MergeError, "there is nothing to merge"),
         (["{}"], InputError, "result 1: this is not a result"),
         (["[" * 100_000], InputError, "result 1: this is not a result"),
         (['{"summary": [{"mean": 1}]}'], InputError, "result 1: this is not a result"),
         ({"a": 5}, InputError, "a is not a result"),
-        ("monday.json", InputError, "merge needs several results"),
-        (5, InputError, "merge needs several results"),
-    ],
-)
-def test_what_is_no_result_is_refused(given, error, said):
-    with pytest.raises(error, match=said):
-        merge(given)
+        ("monday.json", InputError, several),
+        (5, InputError, several),
+        (days[0], InputError, several),
+        (lone, InputError, several),
+        ([lone, lone | {"summary": lone["summary"][:1]}], MergeError, "the metrics differ"),
+        (spark.range(1), InputError, r"the table has no model, .* pass a job's table of metrics"),
+    ):
+        with pytest.raises(error, match=words):
+            merge(given)
 
 
-def test_wrong_tables_and_lone_results_are_refused(days, spark):
-    with pytest.raises(InputError, match=r"the table has no model, .* pass a job's table of metrics"):
-        merge(spark.createDataFrame([(1,)], "user int"))
-    with pytest.raises(InputError, match="merge needs several results"):
-        merge(days[0])
-    with pytest.raises(InputError, match="merge needs several results"):
-        merge(days[0].to_dict())
-    with pytest.raises(MergeError, match="the metrics differ"):
-        merge([days[0], days[0].to_dict() | {"summary": days[0].to_dict()["summary"][:1]}])
-
-
+@pytest.mark.usefixtures("without_charts")
 def test_what_the_page_of_history_says_in_python_runs(spark, days, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for place, day in enumerate(days):
@@ -154,20 +128,14 @@ def test_what_the_page_of_history_says_in_python_runs(spark, days, tmp_path, mon
     assert (tmp_path / "report.html").is_file()
 
 
-@pytest.mark.parametrize("options", [{"cluster": "house"}, {"user_weight": "n_labels"}], ids=["clusters", "weights"])
-def test_a_dataframe_of_a_result_takes_degrees_of_freedom_of_many_clusters_and_of_weights(spark, options):
-    pairs = [(user, item) for user in range(60) for item in range(1 + user % 3)]
-    predictions = spark.createDataFrame(
-        [(*pair, -pair[1] - pair[0] % 2 / 3) for pair in pairs], "user int, item int, score double"
-    )
-    labels = predictions.selectExpr("user", "item + user % 2 as item", "user div 2 as house")
-    result = evaluate(predictions, labels, "rr", score="score", **options)
+def test_a_dataframe_of_a_result_takes_degrees_of_freedom_of_weights(logs):
+    result = evaluate(*logs, "rr", score="score", relevance="grade", user_weight="n_labels")
     table = result.to_spark()
     assert table.schema["df"].metadata == {"comment": "the degrees of freedom of the standard error"}
     (found,) = table.collect()
     assert found["df"] == result.summary[0].df > 10
     assert (found["cutoff"], found["asked"], found["quantiles"]) == (None, "rr", {0.5: result.summary[0].median})
-    assert math.isnan(found["design_effect"]) == ("cluster" not in options)
+    assert math.isnan(found["design_effect"])
 
 
 def test_a_table_of_metrics_is_read_in_the_order_of_time(spark):

@@ -1,27 +1,16 @@
 """Progress bars: on Spark Connect while somebody looks; nothing in a job's log, whatever the platform."""
 
 import io
-import os
-import re
-import subprocess
 import sys
-import time
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-from helpers.processes import without_startup
 from tqdm.auto import tqdm
 
 from spark_rankeval import progress
 from spark_rankeval.errors import InputError, MissingExtraError
 from spark_rankeval.spark import progress as progress_bars
-
-INTERVAL = "spark.connect.progress.reportInterval"
-
-
-def stages(*pairs):
-    return [SimpleNamespace(num_tasks=tasks, num_completed_tasks=finished) for tasks, finished in pairs]
 
 
 @pytest.fixture
@@ -55,41 +44,13 @@ def screen():
 @pytest.fixture
 def bars(screen):
     # Drawn at once and every time, so that the test need not wait.
-    return progress_bars._Bars(
-        lambda: tqdm(
-            total=1.0, desc="Spark", leave=False, mininterval=0, file=screen, bar_format=progress_bars._FORMAT, ncols=80
-        )
-    )
+    look = {"bar_format": progress_bars._FORMAT, "mininterval": 0, "leave": False, "ncols": 80}
+    return progress_bars._Bars(lambda: tqdm(total=1.0, desc="Spark", file=screen, **look))
 
 
-@pytest.mark.not_on_sail("progress")
-@pytest.mark.connect_alone("progress")
-def test_a_long_operation_has_a_bar_and_leaves_none(spark, looked_at, capsys, monkeypatch):
-    def slow(batches):
-        time.sleep(0.4)
-        yield from batches
-
-    spark.conf.set(INTERVAL, "100ms")
-    try:
-        with progress(spark):
-            assert len(spark._client._progress_handlers) == 1
-            rows = spark.range(0, 80, 1, 8).mapInPandas(slow, "id long").collect()
-            shown = capsys.readouterr().err
-        # On a busy machine nothing is over in half a second.
-        monkeypatch.setattr(progress_bars, "_DELAY", 60)
-        with progress(spark):
-            spark.range(1).collect()
-            short = capsys.readouterr().err
-    finally:
-        spark.conf.unset(INTERVAL)
-    assert len(rows) == 80
-    assert "of 8 tasks" in shown
-    assert any(0 < int(share) < 100 for share in re.findall(r"Spark: +(\d+)%", shown))
-    # The last thing written is blanks over the bar.
-    assert shown.rstrip(" \r").endswith("]")
-    assert shown.endswith(" \r")
-    assert short == ""
-    assert spark._client._progress_handlers == []
+def report(bars, stages, done=False, operation="a"):
+    told = stages and [SimpleNamespace(num_tasks=tasks, num_completed_tasks=finished) for tasks, finished in stages]
+    bars(stages=told, inflight_tasks=0 if done else 2, operation_id=operation, done=done)
 
 
 @pytest.mark.connect_alone("progress")
@@ -143,36 +104,19 @@ def test_a_terminal_is_looked_at_and_so_is_a_notebook(session_of_connect, monkey
     assert session_of_connect.handlers == []
 
 
-@pytest.mark.night  # It starts a JVM of its own.
-@pytest.mark.not_on_sail("progress")
-def test_a_log_of_a_batch_has_no_bar(spark, tmp_path):
-    """In a process of its own: what the JVM writes goes past Python's stderr."""
-    program = (
-        "import time\nfrom spark_rankeval import progress\nfrom spark_rankeval.jobs.session import job_session\n"
-        "def slow(batches):\n    time.sleep(1)\n    yield from batches\n"
-        "with job_session('batch') as spark, progress(spark):\n"
-        "    print(len(spark.range(0, 80, 1, 4).mapInPandas(slow, 'id long').collect()))\n"
-    )
-    assert spark is not None
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"},
-    )  # fmt: skip
-    assert (done.stdout, without_startup(done.stderr), done.returncode) == ("80\n", "", 0)
+def test_classic_spark_says_who_shows_its_bar_unless_it_does(looked_at, recwarn):
+    def session_of(settings):
+        return SimpleNamespace(conf=SimpleNamespace(get=lambda name, default=None: settings.get(name, default)))
 
-
-def test_classic_spark_says_who_shows_its_bar(looked_at):
-    session = SimpleNamespace(conf=SimpleNamespace(get=lambda name, default: default))
-    with pytest.warns(UserWarning, match="has its bar turned off.*showConsoleProgress") as warned, progress(session):
-        pass
-    assert warned[0].filename == __file__
-
-
-def test_classic_spark_that_shows_its_bar_needs_no_word(looked_at, recwarn):
-    session = SimpleNamespace(conf=SimpleNamespace(get={"spark.ui.showConsoleProgress": "true"}.get))
-    with progress(session):
+    with progress(session_of({"spark.ui.showConsoleProgress": "true"})):
         pass
     assert len(recwarn) == 0
+    with (
+        pytest.warns(UserWarning, match="has its bar turned off.*showConsoleProgress") as warned,
+        progress(session_of({})),
+    ):
+        pass
+    assert warned[0].filename == __file__
 
 
 def test_connect_that_reports_no_progress_says_so(session_of_connect, looked_at):
@@ -189,38 +133,36 @@ def test_without_tqdm_the_extra_is_named_before_any_work(session_of_connect, loo
 
 
 def test_a_bar_has_the_tasks_of_all_stages_and_goes(bars, screen):
-    bars(stages=stages((4, 1), (6, 0)), inflight_tasks=2, operation_id="a", done=False)
-    bars(stages=stages((4, 4), (1000, 498)), inflight_tasks=2, operation_id="a", done=False)
+    report(bars, [(4, 1), (6, 0)])
+    report(bars, [(4, 4), (1000, 498)])
     shown = screen.getvalue()
-    assert "Spark:  10%" in shown
-    assert "1 of 10 tasks, 2 running" in shown
-    assert "Spark:  50%" in shown
-    assert "502 of 1,004 tasks" in shown
-    bars(stages=stages((4, 4), (1000, 998)), inflight_tasks=0, operation_id="a", done=True)
+    for words in ("Spark:  10%", "1 of 10 tasks, 2 running", "Spark:  50%", "502 of 1,004 tasks"):
+        assert words in shown
+    report(bars, [(4, 4), (1000, 998)], done=True)
     assert screen.getvalue().endswith(" \r")
     assert bars._bars == {}
 
 
 def test_operations_at_once_have_a_bar_each_and_all_go(bars):
     for operation in ("a", "b"):
-        bars(stages=stages((4, 1)), inflight_tasks=2, operation_id=operation, done=False)
+        report(bars, [(4, 1)], operation=operation)
     assert len(bars._bars) == 2
     bars.close()
     assert bars._bars == {}
 
 
-@pytest.mark.parametrize("told", [None, [], stages((0, 0))], ids=["none", "empty", "no tasks"])
-def test_what_has_no_tasks_has_no_bar(bars, screen, told):
-    bars(stages=told, inflight_tasks=0, operation_id=None, done=False)
-    bars(stages=told, inflight_tasks=0, operation_id=None, done=True)
+@pytest.mark.parametrize("stages", [None, [], [(0, 0)]], ids=["none", "empty", "no tasks"])
+def test_what_has_no_tasks_has_no_bar(bars, screen, stages):
+    for done in (False, True):
+        report(bars, stages, done, operation=None)
     assert screen.getvalue() == ""
 
 
-def test_a_bar_that_cannot_be_drawn_ends_no_query(screen):
+def test_a_bar_that_cannot_be_drawn_ends_no_query():
     def broken():
         raise OSError("the terminal went away")
 
     bars = progress_bars._Bars(broken)
-    bars(stages=stages((4, 1)), inflight_tasks=2, operation_id="a", done=False)
-    bars(stages=stages((4, 4)), inflight_tasks=0, operation_id="a", done=True)
+    report(bars, [(4, 1)])
+    report(bars, [(4, 4)], done=True)
     bars.close()

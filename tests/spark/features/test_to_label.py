@@ -21,9 +21,8 @@ def tables(spark):
         for query in range(N)
         for doc in range(5)
     ]
-    ranked = {
-        name: [(query, f"d{doc}", draw.random()) for query in range(N) for doc in range(7)] for name in ("a", "b")
-    }
+    pairs = [(query, f"d{doc}") for query in range(N) for doc in range(7)]
+    ranked = {name: [(*pair, draw.random()) for pair in pairs] for name in ("a", "b")}
     # The models agree on the last third of the queries.
     ranked["b"] = [row for row in ranked["b"] if row[0] < 40] + [row for row in ranked["a"] if row[0] >= 40]
     schema = "query int, doc string, score double"
@@ -73,27 +72,19 @@ def test_whole_queries_are_drawn_with_the_probability_beside_them(tables, pairs)
 
 
 def test_the_seed_and_the_ids_alone_decide_who_is_drawn(tables, pairs):
+    """However wide ids are, and if one table has the rows of all models."""
     models, labels, *_ = tables
+    columns = ["doc", "score", "CAST(query AS BIGINT) query"]
+    a, b = (models[name].selectExpr(*columns, f"'{name}' AS which") for name in ("a", "b"))
 
     def drawn(**options):
-        again = {
-            name: table.selectExpr("doc", "score", "CAST(query AS BIGINT) query") for name, table in models.items()
-        }
-        rows = to_label(again, labels.repartition(3, "doc"), f"ndcg@{K}", 100, **NAMES, **options).toPandas()
-        return sorted(zip(rows["query"], rows["doc"], strict=True))
+        call = {**NAMES, "model": "which", "show_judge": True, **options}
+        rows = to_label(b.union(a), labels.repartition(3, "doc"), f"ndcg@{K}", 100, **call).toPandas()
+        return rows.sort_values(["query", "doc"]).reset_index(drop=True)[sorted(pairs.columns)]
 
-    first = sorted(zip(pairs["query"], pairs["doc"], strict=True))
-    assert drawn() == first != drawn(seed=1)
-
-
-def test_one_table_has_the_rows_of_all_models(tables, pairs):
-    models, labels, *_ = tables
-    table = models["b"].selectExpr("*", "'b' AS which").union(models["a"].selectExpr("*", "'a' AS which"))
-    rows = to_label(table, labels, f"ndcg@{K}", 100, model="which", show_judge=True, **NAMES).toPandas()
-    order = ["query", "doc"]
-    columns = sorted(pairs.columns)
-    ours, others = (each.sort_values(order).reset_index(drop=True)[columns] for each in (rows, pairs))
-    assert ours.equals(others)
+    first = pairs.sort_values(["query", "doc"]).reset_index(drop=True)[sorted(pairs.columns)]
+    assert drawn().astype({"query": "int32"}).equals(first.astype({"query": "int32"}))
+    assert not drawn(seed=1)["query"].equals(first["query"])
 
 
 def test_a_draw_after_a_draw_says_how_likely_each_query_was_in_either(tables, pairs):
@@ -108,15 +99,14 @@ def test_a_draw_after_a_draw_says_how_likely_each_query_was_in_either(tables, pa
     # Without a draw before, people chose the first 6 queries.
     assert (queries["probability"][:6] == 1).all()
     now = drawn.groupby("stratum")["probability"].first()
-    judges = Judged(human="human", judge="llm", probability="before")
-    again = to_label(*call, rows="queries", **NAMES | {"relevance": judges}).toPandas().set_index("query").sort_index()
+    drawn_before = NAMES | judges(probability="before")
+    again = to_label(*call, rows="queries", **drawn_before).toPandas().set_index("query").sort_index()
     expected = 1 - (1 - 0.1) * (1 - again["stratum"].map(now))
     assert list(again["probability"]) == pytest.approx(list(expected), abs=1e-15)
     assert again[["stratum", "is_drawn"]].equals(queries[["stratum", "is_drawn"]])
-    for wrong in ("0", "1.5", "CAST(NULL AS DOUBLE)", "CAST('NaN' AS DOUBLE)"):
-        odd = labels.selectExpr("*", f"IF(query = 3, {wrong}, 0.1D) AS before")
-        with pytest.raises(DataError, match="above 0: 1"):
-            to_label(models, odd, f"ndcg@{K}", 100, **NAMES | {"relevance": judges})
+    wrong = "CASE query WHEN 3 THEN 0D WHEN 4 THEN 1.5D WHEN 5 THEN NULL WHEN 6 THEN double('NaN') ELSE 0.1D END"
+    with pytest.raises(DataError, match="above 0: 4"):
+        to_label(models, labels.selectExpr("*", f"{wrong} AS before"), f"ndcg@{K}", 100, **drawn_before)
 
 
 def test_what_people_fill_in_makes_an_estimate(spark, tables, pairs):
@@ -125,12 +115,16 @@ def test_what_people_fill_in_makes_an_estimate(spark, tables, pairs):
     filled = spark.createDataFrame(rows, "query long, doc string, probability double, human double")
     graded = labels.unionByName(filled.select("query", "doc", "human"), allowMissingColumns=True)
     graded = graded.join(filled.select("query", "probability").distinct(), "query", "left").fillna(1.0, "probability")
-    judges = Judged(human="human", judge="llm", probability="probability")
-    users = score_users(models["a"], graded, f"ndcg@{K}", **NAMES | {"relevance": judges}).toPandas().set_index("query")
+    scored = score_users(models["a"], graded, f"ndcg@{K}", **NAMES | judges(probability="probability"))
+    users = scored.toPandas().set_index("query")
     weights = 1 / pairs.groupby("query")["probability"].first()
     expected = {query: 1.0 if query < 6 else weights.get(query, 0.0) for query in range(N)}
     assert users["grading_weight"].to_dict() == expected
     assert (users.loc[weights.index, f"ndcg_at_{K}_human"] == 1).all()
+
+
+def judges(**options):
+    return {"relevance": Judged(human="human", judge="llm", **options)}
 
 
 @pytest.mark.parametrize(
@@ -138,12 +132,8 @@ def test_what_people_fill_in_makes_an_estimate(spark, tables, pairs):
     [
         ({"relevance": "llm"}, InputError, r"relevance must be Judged"),
         ({"budget": 0}, OptionError, "budget must be"),
-        ({"relevance": Judged(human="human", judge="llm", stratum="llm")}, OptionError, "name probability="),
-        (
-            {"relevance": Judged(human="human", judge="llm", probability="p")},
-            InputError,
-            r"no column 'p' \(probability=\)",
-        ),
+        (judges(stratum="llm"), OptionError, "name probability="),
+        (judges(probability="p"), InputError, r"no column 'p' \(probability=\)"),
         ({"rows": "users"}, OptionError, "rows must be"),
         ({"n_strata": 99}, OptionError, "n_strata must be"),
         ({"seed": 2**64}, OptionError, "at most 64 bits"),
