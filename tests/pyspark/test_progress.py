@@ -1,13 +1,9 @@
-"""Progress bars of Spark's servers: of Spark Connect while somebody looks; none in a job's log."""
+"""The progress bar of a server of Spark Connect that reports its progress, while somebody looks."""
 
-import os
 import re
-import subprocess
-import sys
 import time
 
 import pytest
-from helpers.processes import without_startup
 
 from spark_rankeval import progress
 from spark_rankeval.spark import progress as progress_bars
@@ -44,21 +40,3 @@ def test_a_long_operation_has_a_bar_and_leaves_none(spark, capsys, monkeypatch):
     assert shown.endswith(" \r")
     assert short == ""
     assert spark._client._progress_handlers == []
-
-
-@pytest.mark.night  # It starts a JVM of its own.
-@pytest.mark.not_on_sail("progress")
-def test_a_log_of_a_batch_has_no_bar(spark, tmp_path):
-    """In a process of its own: what the JVM writes goes past Python's stderr."""
-    program = (
-        "import time\nfrom spark_rankeval import progress\nfrom spark_rankeval.jobs.session import job_session\n"
-        "def slow(batches):\n    time.sleep(1)\n    yield from batches\n"
-        "with job_session('batch') as spark, progress(spark):\n"
-        "    print(len(spark.range(0, 80, 1, 4).mapInPandas(slow, 'id long').collect()))\n"
-    )
-    assert spark is not None
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"},
-    )  # fmt: skip
-    assert (done.stdout, without_startup(done.stderr), done.returncode) == ("80\n", "", 0)

@@ -90,17 +90,15 @@ def narrow(table):
     return table.withColumn("user", F.col("user").cast("int"))
 
 
-def with_nobody(tables):
-    predictions, labels = tables
-    return predictions.union(predictions.sparkSession.createDataFrame([(None, 1, 0.5)], predictions.schema)), labels
+def with_nobody(table):
+    return table.union(table.sparkSession.createDataFrame([(None, 1, 0.5)], table.schema))
 
 
 # The same users in other forms, the options that these need, and how many of the metrics.
 ARRAYS = {"item": ("items", "liked"), "relevance": "grade"}
 FORMS = {
-    "narrow ids": (lambda tables: (narrow(tables[0]), narrow(tables[1])), GRADED, 4),
     "narrow ids of predictions": (lambda tables: (narrow(tables[0]), tables[1]), GRADED, 4),
-    "rows of nobody": (with_nobody, {**GRADED, "on_invalid": "drop"}, 4),
+    "rows of nobody": (lambda tables: (with_nobody(tables[0]), tables[1]), {**GRADED, "on_invalid": "drop"}, 4),
     "arrays": (as_arrays, ARRAYS, 2),
     "one table of arrays": (as_one_table, ARRAYS, 2),
 }
@@ -145,25 +143,17 @@ def test_a_slice_has_the_interval_of_its_users(tables):
 # --- where there is none
 
 
-def few(tables, n):
-    """The first n users for whom something is relevant."""
-    users = tables[1].where("grade > 0").select("user").distinct().orderBy("user").limit(n)
-    return tuple(table.join(users, "user") for table in tables)
-
-
 @pytest.mark.filterwarnings("ignore:there are no labels", "ignore:none of the 1 labelled items")
 @pytest.mark.parametrize(("n", "reason", "ci"), [(0, "no user", "t"), (1, "one user has no spread", "bca")])
 def test_no_user_and_one_user_have_no_interval_and_it_says_so(tables, n, reason, ci):
-    result = evaluate(*few(tables, n), METRICS[:2], **GRADED, ci=ci)
+    users = tables[1].where("grade > 0").select("user").distinct().orderBy("user").limit(n)
+    result = evaluate(*(table.join(users, "user") for table in tables), METRICS[:2], **GRADED, ci=ci)
     for row in result.summary:
         assert (row.n_users, row.no_interval, row.interval_method) == (n, reason, ci)
-        assert math.isnan(row.interval_low)
-        assert math.isnan(row.interval_high)
-        assert math.isnan(row.median) == (n == 0)
+        assert [math.isnan(each) for each in (row.interval_low, row.interval_high, row.median)] == [True, True, n == 0]
     assert f"no interval for any mean: {reason}" in repr(result)
-    document = json.loads(result.to_json(), parse_constant=pytest.fail)
-    assert document["summary"][0]["interval_low"] is None
-    assert document["summary"][0]["no_interval"] == reason
+    row = json.loads(result.to_json(), parse_constant=pytest.fail)["summary"][0]
+    assert (row["interval_low"], row["no_interval"]) == (None, reason)
 
 
 def test_nothing_beyond_the_moments_when_nothing_is_asked_for(tables):

@@ -58,25 +58,26 @@ def expected(logs, label, users):
     return np.array(found).T
 
 
+@pytest.fixture(scope="module")
 def known(logs):
-    return [u for u in range(N) if logs.predictions[u] or logs.labels[u]]
+    return [user for user in range(N) if logs.predictions[user] or logs.labels[user]]
 
 
-def test_means_and_errors_are_those_of_a_naive_computation(result, logs):
+def test_means_and_errors_are_those_of_a_naive_computation(result, logs, known):
     for row in (row for row in result.summary if "naive" not in row.key):
-        values, weights = expected(logs, row.key, known(logs))
+        values, weights = expected(logs, row.key, known)
         used = ~np.isnan(values) & (weights > 0)
         values, weights, n = values[used], weights[used], np.count_nonzero(used)
         mean = np.average(values, weights=weights)
         residuals = weights * (values - mean)
         error = math.sqrt(n / (n - 1) * (residuals**2).sum()) / weights.sum()
-        assert (row.n_users, row.n_users + row.n_undefined) == (n, len(known(logs)))
+        assert (row.n_users, row.n_users + row.n_undefined) == (n, len(known))
         assert (row.mean, row.standard_error) == pytest.approx((mean, error), rel=1e-12)
         assert row.effective_n_users == pytest.approx(weights.sum() ** 2 / (weights**2).sum(), rel=1e-12)
         assert row.interval_low < row.mean < row.interval_high
         assert row.user_weight == ("self-normalised" if row.key in NORMALISED else "")
         # Who has no relevant label in the log counts where a sum is estimated.
-        assert (n == len(known(logs))) == (row.key in ("dcg@5", "dcg(weight_limit=3)@5", "precision@5"))
+        assert (n == len(known)) == (row.key in ("dcg@5", "dcg(weight_limit=3)@5", "precision@5"))
     row = next(row for row in result.summary if row.key == NORMALISED[0])
     std = detectable_difference(result, NORMALISED[0]).iloc[0]["std"]
     assert std == pytest.approx(row.standard_error * math.sqrt(row.n_users), rel=1e-12)
@@ -118,20 +119,20 @@ def test_a_table_that_lost_its_normalisers_or_metadata_is_refused(tables, tmp_pa
         summarise(read)
 
 
-def test_slices_models_relevances_and_user_weights(tables, logs):
+def test_slices_models_relevances_and_user_weights(tables, logs, known):
     predictions, labels = tables
     labels = labels.withColumn("bought", F.greatest(F.col("grade") - 1, F.lit(0.0)))
     users = labels.select("user").union(predictions.select("user")).distinct()
     about = users.selectExpr("user", "if(user % 3 = 0, 'FR', 'DE') country", "user % 4 / 1D spend")
     models = {"a": predictions, "b": predictions.withColumn("score", -F.col("score"))}
-    snips, everyone = METRICS[1], known(logs)
+    snips = METRICS[1]
     options = {**OPTIONS, "relevance": ["grade", "bought"], "by": "country", "user_weight": "spend"}
     found = evaluate(models, labels, METRICS[:2], facts=Facts(attributes=about), **options)
     rows = {(row.slice, row.model, row.metric, row.relevance): row for row in found.summary}
     for slice_, users in (
-        ("country=FR", [user for user in everyone if user % 3 == 0]),
-        ("country=DE", [user for user in everyone if user % 3]),
-        ("all", everyone),
+        ("country=FR", [user for user in known if user % 3 == 0]),
+        ("country=DE", [user for user in known if user % 3]),
+        ("all", known),
     ):
         values, weights = expected(logs, snips, users)
         weights *= [user % 4 for user in users]
@@ -238,9 +239,8 @@ def test_a_weight_that_cannot_be_used_is_refused_or_left_out_counted_and_named(s
 
 def test_two_weights_of_a_label_are_a_conflict(spark):
     predictions, labels = good(spark, extra=[("a", "x", 1.0, 9.0), ("b", "x", 0.0, 3.0)])
-    with pytest.raises(
-        DataError, match=r"another grade or weight: 1 \(for example user='a', item='x' 2 times"
-    ) as caught:
+    words = r"another grade or weight: 1 \(for example user='a', item='x' 2 times"
+    with pytest.raises(DataError, match=words) as caught:
         evaluate(predictions, labels, "dcg@2", **OPTIONS)
     assert caught.value.counts == {"n_conflicting_labels": 1}
     found = evaluate(predictions, labels, "dcg@1", on_invalid="quarantine", **OPTIONS)
@@ -256,26 +256,24 @@ def test_arrays_of_unequal_length_are_an_error(spark):
         evaluate(predictions, short, "dcg@2", **OPTIONS)
 
 
-def test_wrong_calls_raise_before_any_job(spark):
-    predictions, labels = good(spark)
-    arrays = good(spark, form="arrays")
-    for tables, options, words in (
-        ((predictions, labels), {"weight": "p"}, r"labels has no column 'p' \(weight=\); it has: user string"),
-        ((predictions, labels), {"weight": 3}, "column names must be strings; got 3"),
-        ((predictions, labels), {"weight": "grade"}, "weight='grade' is also the name of a column of users"),
-        (
-            (predictions, labels.withColumn("w", F.lit("1"))),
-            {},
-            "labels: weight='w' must be a number; it is string. Cast it",
-        ),
-        ((predictions, labels.withColumn("w", F.lit(True))), {}, "weight='w' must be a number; it is boolean"),
-        (arrays, {"weight": "p"}, r"labels has no column 'p' \(weight=\)"),
-        ((arrays[0], arrays[1].withColumn("w", F.lit(1.0))), {}, "weight='w' must be an array like the array 'item'"),
-    ):
-        with pytest.raises(InputError, match=words):
-            evaluate(*tables, "dcg@2", **(OPTIONS | options))
-    with pytest.raises(MetricError, match=r"cannot estimate ndcg@2, rr, which depend on several items"):
-        evaluate(predictions, labels, ["dcg@2", "ndcg@2", "rr"], **OPTIONS)
+# The form of the labels, their weights, options and words.
+REFUSED = [
+    ("rows", "w", {"weight": "p"}, r"labels has no column 'p' \(weight=\); it has: user string"),
+    ("rows", "w", {"weight": 3}, "column names must be strings; got 3"),
+    ("rows", "w", {"weight": "grade"}, "weight='grade' is also the name of a column of users"),
+    ("rows", "'1'", {}, "labels: weight='w' must be a number; it is string. Cast it"),
+    ("rows", "true", {}, "weight='w' must be a number; it is boolean"),
+    ("rows", "w", {"metrics": ["dcg@2", "ndcg@2", "rr"]}, "cannot estimate ndcg@2, rr, which depend on several items"),
+    ("arrays", "w", {"weight": "p"}, r"labels has no column 'p' \(weight=\)"),
+    ("arrays", "1.0D", {}, "weight='w' must be an array like the array 'item'"),
+]
+
+
+@pytest.mark.parametrize(("form", "weights", "options", "words"), REFUSED)
+def test_wrong_calls_raise_before_any_job(spark, form, weights, options, words):
+    predictions, labels = good(spark, form)
+    with pytest.raises((InputError, MetricError), match=words):
+        evaluate(predictions, labels.withColumn("w", F.expr(weights)), **{"metrics": "dcg@2", **OPTIONS, **options})
 
 
 def test_models_are_compared_by_what_users_have(tables):

@@ -92,17 +92,15 @@ def test_a_merged_result_shows_itself_and_has_no_users(days, stored, tmp_path):
 
 
 def test_what_is_no_result_is_refused(days, spark):
-    lone, several = days[0].to_dict(), "merge needs several results"
+    lone = days[0].to_dict()
     for given, error, words in (
         ([], MergeError, "there is nothing to merge"),
-        (["{}"], InputError, "result 1: this is not a result"),
-        (["[" * 100_000], InputError, "result 1: this is not a result"),
-        (['{"summary": [{"mean": 1}]}'], InputError, "result 1: this is not a result"),
+        *(
+            (given, InputError, "result 1: this is not a result")
+            for given in (["{}"], ["[" * 100_000], ['{"summary": [{"mean": 1}]}'])
+        ),
         ({"a": 5}, InputError, "a is not a result"),
-        ("monday.json", InputError, several),
-        (5, InputError, several),
-        (days[0], InputError, several),
-        (lone, InputError, several),
+        *((given, InputError, "merge needs several results") for given in ("monday.json", 5, days[0], lone)),
         ([lone, lone | {"summary": lone["summary"][:1]}], MergeError, "the metrics differ"),
         (spark.range(1), InputError, r"the table has no model, .* pass a job's table of metrics"),
     ):

@@ -49,16 +49,13 @@ def test_whole_queries_are_drawn_with_the_probability_beside_them(tables, pairs)
     assert 80 < len(pairs) <= 110
     grades = {(query, doc): (human, llm) for query, doc, human, llm in label_rows}
     for query, rows in pairs.groupby("query"):
-        places = {name: first_places(ranked[name], query) for name in ("a", "b")}
-        docs = {doc for q, doc in grades if q == query} | set(places["a"]) | set(places["b"])
+        places = {f"rank_{name}": first_places(ranked[name], query) for name in ("a", "b")}
+        docs = {doc for q, doc in grades if q == query}.union(*places.values())
         assert sorted(rows["doc"]) == sorted(doc for doc in docs if grades.get((query, doc), (None, 0))[0] is None)
-        shown = {name: dict(zip(rows["doc"], rows[name], strict=True)) for name in ("rank_a", "rank_b", "llm")}
-        expected = {
-            "rank_a": places["a"], "rank_b": places["b"], "llm": {doc: llm for (q, doc), (_, llm) in grades.items() if q == query}
-        }  # fmt: skip
-        for name, values in shown.items():
-            wanted = {doc: expected[name][doc] for doc in values if doc in expected[name]}
-            assert {doc: value for doc, value in values.items() if value == value} == wanted  # noqa: PLR0124 # not NaN
+        expected = places | {"llm": {doc: llm for (q, doc), (_, llm) in grades.items() if q == query}}
+        for name, of_docs in expected.items():
+            shown = rows.set_index("doc")[name].dropna().to_dict()
+            assert shown == {doc: of_docs[doc] for doc in rows["doc"] if doc in of_docs}
         assert rows["probability"].nunique() == 1
     # Each query stands for one over its probability, and together they stand for all that nobody graded whole.
     weights = pairs.drop_duplicates("query").groupby("stratum")["probability"].agg(lambda each: (1 / each).sum())
@@ -74,17 +71,18 @@ def test_whole_queries_are_drawn_with_the_probability_beside_them(tables, pairs)
 def test_the_seed_and_the_ids_alone_decide_who_is_drawn(tables, pairs):
     """However wide ids are, and if one table has the rows of all models."""
     models, labels, *_ = tables
-    columns = ["doc", "score", "CAST(query AS BIGINT) query"]
+    columns, order = ["doc", "score", "CAST(query AS BIGINT) query"], sorted(pairs.columns)
     a, b = (models[name].selectExpr(*columns, f"'{name}' AS which") for name in ("a", "b"))
+
+    def sorted_(rows):
+        return rows[order].astype({"query": "int32"}).sort_values(["query", "doc"]).reset_index(drop=True)
 
     def drawn(**options):
         call = {**NAMES, "model": "which", "show_judge": True, **options}
-        rows = to_label(b.union(a), labels.repartition(3, "doc"), f"ndcg@{K}", 100, **call).toPandas()
-        return rows.sort_values(["query", "doc"]).reset_index(drop=True)[sorted(pairs.columns)]
+        return sorted_(to_label(b.union(a), labels.repartition(3, "doc"), f"ndcg@{K}", 100, **call).toPandas())
 
-    first = pairs.sort_values(["query", "doc"]).reset_index(drop=True)[sorted(pairs.columns)]
-    assert drawn().astype({"query": "int32"}).equals(first.astype({"query": "int32"}))
-    assert not drawn(seed=1)["query"].equals(first["query"])
+    assert drawn().equals(sorted_(pairs))
+    assert not drawn(seed=1)["query"].equals(sorted_(pairs)["query"])
 
 
 def test_a_draw_after_a_draw_says_how_likely_each_query_was_in_either(tables, pairs):

@@ -90,12 +90,11 @@ def test_an_evaluation_is_that_of_the_table_of_all_scores(world):
 
 def test_several_models_with_candidates_of_their_own_stand_side_by_side(world):
     own = [(user, f"i{item:02}") for user in range(N_USERS) for item in range(N_ITEMS) if (user + item) % 3]
-    candidates = {
-        "some": world.items.where("item < 'i10'").select("item"),
-        "own": world.spark.createDataFrame(own, "user int, item string"),
+    models = {
+        "some": Vectors(world.users, world.items, candidates=world.items.where("item < 'i10'").select("item")),
+        "own": Vectors(world.users, world.items, candidates=world.spark.createDataFrame(own, "user int, item string")),
+        "all": Vectors(world.users, world.items),
     }
-    models = {name: Vectors(world.users, world.items, candidates=table) for name, table in candidates.items()}
-    models["all"] = Vectors(world.users, world.items)
     tables = {
         "some": world.scores(only=lambda user, item: item < 10),
         "own": world.scores(only=lambda user, item: (user + item) % 3),
@@ -129,10 +128,8 @@ def test_top_items_are_the_first_of_the_table_of_all_scores(world):
     ours = top_items(Vectors(world.users, world.items, item_bias="bias"), 4, exclude=world.training)
     found = {row.user: [(entry.item, entry.score) for entry in row.recommendations] for row in ours.collect()}
     frame = world.scores(bias=True).join(world.training, ["user", "item"], "left_anti").toPandas()
-    best = frame.sort_values(["score", "item"], ascending=[False, True]).groupby("user").head(4)
-    assert found == {
-        user: [*zip(of_user["item"], of_user["score"], strict=True)] for user, of_user in best.groupby("user")
-    }
+    best = frame.sort_values(["score", "item"], ascending=[False, True]).groupby("user").head(4).groupby("user")
+    assert found == {user: [*zip(rows["item"], rows["score"], strict=True)] for user, rows in best}
 
 
 # --- bad input
@@ -228,76 +225,64 @@ def test_only_candidates_are_looked_at(world):
     assert top_items(vectors, 1).first().n_invalid_catalogue == 11
 
 
-def evaluated(vectors, metrics="rr", **options):
-    """A call that evaluates vectors of a world."""
-    return lambda w: evaluate(vectors(w), w.labels, metrics, **options)
+def of(w, **changed):
+    """The vectors of a world, but for some arguments."""
+    return Vectors(**{"users": w.users, "items": w.items} | changed)
 
 
+def facts(w, **options):
+    return {"facts": Facts(training=w.training, **options)}
+
+
+# Calls of a world and what they say: of predictions and further options, or of anything.
 REFUSED = [
-    (lambda w: evaluate(Vectors(w.users, w.items), None, "rr"), InputError, "labels=None is for one table of arrays"),
-    (evaluated(lambda w: Vectors(w.users, w.items), score="score"), InputError, "score='score' is for tables of lists"),
-    (
-        evaluated(lambda w: {"a": Vectors(w.users, w.items), "b": w.labels}),
-        InputError,
-        "predictions of model 'b' in rows need either score=",
-    ),
-    (evaluated(lambda w: Vectors(w.users, w.items, vector="bias")), InputError, "must be an array of numbers"),
-    (evaluated(lambda w: Vectors(w.users, w.items, item_bias="item")), InputError, "must be a number; it is string"),
-    (evaluated(lambda w: Vectors(w.users, w.labels)), InputError, "items of Vectors has no column 'vector'"),
-    (
-        evaluated(lambda w: Vectors(w.items, w.items, candidates=w.users)),
-        InputError,
-        "users of Vectors has no column 'user'",
-    ),
-    (
-        evaluated(lambda w: Vectors(w.users, w.items, candidates=w.items.drop("item"))),
-        InputError,
-        "candidates of Vectors has no column 'item'",
-    ),
-    (evaluated(lambda w: Vectors(w.users, w.items), dialect="torchmetrics"), DialectError, "from Vectors"),
-    (lambda w: asked(w, "repetition"), MetricError, "give a cutoff"),
-    (lambda w: asked(w, "novelty@3", lookup="join"), InputError, "lookup='join' joins facts of items to rows"),
-    (lambda w: Vectors(w.users, None), InputError, "items of Vectors must be a table"),
-    (lambda w: Vectors(w.users, w.items, parts=8), OptionError, "parts was removed, and each task holds the whole"),
+    (lambda w: (of(w), {"score": "score"}), InputError, "score='score' is for tables of lists"),
+    (lambda w: ({"a": of(w), "b": w.labels}, {}), InputError, "predictions of model 'b' in rows need either score="),
+    (lambda w: (of(w, vector="bias"), {}), InputError, "must be an array of numbers"),
+    (lambda w: (of(w, item_bias="item"), {}), InputError, "must be a number; it is string"),
+    (lambda w: (of(w, items=w.labels), {}), InputError, "items of Vectors has no column 'vector'"),
+    (lambda w: (of(w, users=w.items, candidates=w.users), {}), InputError, "users of Vectors has no column 'user'"),
+    (lambda w: (of(w, candidates=w.users), {}), InputError, "candidates of Vectors has no column 'item'"),
+    (lambda w: (of(w), {"dialect": "torchmetrics"}), DialectError, "from Vectors"),
+    (lambda w: (of(w), {"metrics": "repetition", **facts(w)}), MetricError, "give a cutoff"),
+    (lambda w: (of(w), {"metrics": "novelty@3", **facts(w, lookup="join")}), InputError, "lookup='join' joins facts of items"),
+    (lambda w: evaluate(of(w), None, "rr"), InputError, "labels=None is for one table of arrays"),
+    (lambda w: of(w, items=None), InputError, "items of Vectors must be a table"),
+    (lambda w: of(w, parts=8), OptionError, "parts was removed, and each task holds the whole"),
     (lambda w: Vectors.of(w.users), InputError, "must be a fitted ALSModel"),
     (lambda w: top_items(w.users, 3), InputError, "vectors must be Vectors"),
-    (
-        lambda w: top_items(Vectors(w.users, w.items.withColumnRenamed("item", "score")), 3, item="score"),
-        InputError,
-        "the item column 'score' has the name",
-    ),
-]
+    (lambda w: top_items(of(w, items=w.items.selectExpr("item score", "*")), 3, item="score"), InputError, "column 'score' has the name"),
+]  # fmt: skip
 
 
-def asked(world, metric, **facts):
-    facts = Facts(training=world.training, **facts)
-    return evaluate(Vectors(world.users, world.items), world.labels, metric, facts=facts)
+def evaluated(world, call):
+    predictions, options = call(world)
+    return evaluate(predictions, world.labels, **{"metrics": "rr", **options})
 
 
 @pytest.mark.parametrize(("call", "error", "words"), REFUSED)
 def test_a_wrong_call_says_what_is_wrong(world, call, error, words):
     with pytest.raises(error, match=re.escape(words)):
-        call(world)
+        evaluated(world, call)
 
 
 def test_candidates_that_are_no_items_are_named_and_user_ids_are_not_blamed(spark, world):
-    others = spark.createDataFrame(
-        [(user, f"{item}.0") for user in range(2) for item in range(2)], "user int, item string"
+    pairs = [(user, f"{item}.0") for user in range(2) for item in range(2)]
+    others = spark.createDataFrame(pairs, "user int, item string")
+    lacking = (
+        "none of the 2 items of candidates is among the 15 with a vector, for example '0.0' and 'i00', so all lists are empty. If "
+        "both mean the same items, use the same ids: cast or trim them, or map them by a join"
     )
-    given = {"users": world.users, "items": world.items, "vector": "vector"}
     for candidates in (others.select("item").distinct(), others.withColumn("user", F.col("user") + 2)):
         with pytest.warns(SparkRankEvalWarning) as said:
-            evaluate(Vectors(**given, candidates=candidates), world.labels, "rr")
-        words = [str(one.message) for one in said]
-        assert words[0].startswith("none of 20 users with labels has predictions; the lists of all users are empty. ")
-        assert words[1:] == [
-            "none of the 2 items of candidates is among the 15 with a vector, for example '0.0' and 'i00', so all lists are empty. If "
-            "both mean the same items, use the same ids: cast or trim them, or map them by a join"
-        ]
+            evaluate(of(world, candidates=candidates), world.labels, "rr")
+        first, *more = (str(one.message) for one in said)
+        assert first.startswith("none of 20 users with labels has predictions; the lists of all users are empty. ")
+        assert more == [lacking]
     ours = world.scores().select("user", "item")
-    models = {"ours": Vectors(**given, candidates=ours), "other": Vectors(**given, candidates=others)}
+    models = {"ours": of(world, candidates=ours), "other": of(world, candidates=others)}
     with pytest.warns(SparkRankEvalWarning) as said:
         evaluate(models, world.labels, "rr")
     assert "model 'other': none of the 2 items of candidates is among the 15 with a vector" in str(said[1].message)
     with pytest.warns(SparkRankEvalWarning, match="none of the 17 labelled items is among the 15 with a vector"):
-        evaluate(Vectors(**given), world.labels.withColumn("item", F.upper("item")), "rr")
+        evaluate(of(world), world.labels.withColumn("item", F.upper("item")), "rr")

@@ -14,7 +14,6 @@ from worlds.random_logs import random_logs
 from spark_rankeval import (
     BCa,
     Facts,
-    Result,
     all_pairs,
     compare,
     detectable_difference,
@@ -124,22 +123,20 @@ def test_figures_are_those_of_least_squares(results, name):
 
 
 def test_a_value_of_all_lists_together_and_several_models_know_labels_alone(tables):
-    predictions, labels, about = tables
-    both = run(({"a": predictions, "b": predictions}, labels, about), [*METRICS, "entropy@3"], user_weight="n_labels")
-    assert {row.metric for row in both.summary if not row.user_weight} == {"entropy@3"}
+    models = {"a": tables[0], "b": tables[0]}, *tables[1:]
+    both = run(models, ["rr", "entropy@3"], user_weight="n_labels", cluster="household")
+    known = {(row.metric, row.user_weight, row.cluster, row.n_clusters > 0) for row in both.summary}
+    assert known == {("rr", "n_labels", "household", True), ("entropy@3", "", "", False)}
     with pytest.raises(OptionError, match="user_weight='n_predictions' needs one model"):
-        run(({"a": predictions, "b": predictions}, labels, about), user_weight="n_predictions")
-    row = run(tables, "entropy@3", cluster="household").summary[0]
-    assert (row.cluster, row.n_clusters) == ("", 0)
+        run(models, user_weight="n_predictions")
 
 
 def test_a_weight_or_cluster_may_stand_in_any_table(tables, plain, by_person):
     predictions, labels, about = tables
     spent = about.selectExpr("person", "session", "cast(spend AS decimal(10, 2)) spend")
     labelled = predictions.join(labels.select("person", "session").distinct(), ["person", "session"])
-    weighted = run(
-        (labelled, labels.join(spent, ["person", "session"]), None), "rr", user_weight="spend", facts=Facts()
-    )
+    given = labelled, labels.join(spent, ["person", "session"]), None
+    weighted = run(given, "rr", user_weight="spend", facts=Facts())
     users = weighted.per_user.toPandas()
     used = users[users["rr"].notna() & (users["spend"] > 0)]
     assert (used["spend"] == used["session"] * 37 % 11 / 4).all()
@@ -151,25 +148,21 @@ def test_a_weight_or_cluster_may_stand_in_any_table(tables, plain, by_person):
 
 
 def test_bootstraps_draw_clusters(tables):
-    drawn, plain = (
-        run(tables, "rr", ci=BCa(replicates=200), **more).summary[0] for more in ({"cluster": "person"}, {})
-    )
+    drawn, plain = (run(tables, "rr", ci=BCa(replicates=200), cluster=each).summary[0] for each in ("person", ()))
     assert drawn.interval_low != plain.interval_low
     assert (drawn.interval_high - drawn.interval_low) / 2 == pytest.approx(1.96 * drawn.standard_error, rel=0.25)
 
 
 # An attribute of some users, what refuses it, its count, and what a result says that leaves them out.
-SPENT = (
-    "CASE session WHEN 4 THEN NULL WHEN 5 THEN double('NaN') WHEN 6 THEN -1D WHEN 7 THEN double('inf') ELSE spend END"
-)
 BAD = {
     "weights": (
-        {"user_weight": "spend"}, SPENT, "users whose weight is .*: 4", {"n_invalid_weights": 4}, "4 without a usable weight, left out",
+        {"user_weight": "spend"},
+        "CASE session WHEN 4 THEN NULL WHEN 5 THEN double('NaN') WHEN 6 THEN -1D WHEN 7 THEN double('inf') ELSE spend END",
+        "users whose weight is .*: 4", {"n_invalid_weights": 4}, "4 without a usable weight, left out",
     ),
     "clusters": (
-        {"cluster": "household"}, "IF(session % 40 = 7, NULL, household)",
-        r"users without a value in the columns of clusters: 6", {"n_missing_clusters": 6},
-        "6 without a cluster, each taken as one",
+        {"cluster": "household"}, "IF(session % 40 = 7, NULL, household)", "without a value in the columns of clusters: 6",
+        {"n_missing_clusters": 6}, "6 without a cluster, each taken as one",
     ),
 }  # fmt: skip
 
@@ -253,7 +246,7 @@ def test_few_clusters_are_warned_of_and_parts_of_a_person_are_noted(tables, plai
         assert [re.match(words, str(one.message))[1] for one in warned] == [f"{smallest:.1f}"]
 
 
-def test_detectable_differences_and_merged_days_know_clusters(by_person, plain, results):
+def test_detectable_differences_know_clusters(by_person, results):
     row, found = by_person.summary[1], detectable_difference(by_person, "rr").iloc[0]
     assert (found["std"], found["n_users"]) == (pytest.approx(row.standard_error * row.n_clusters**0.5), row.n_users)
     critical, shift = stats.t.ppf(0.975, row.df), found["detectable_difference"] / row.standard_error
@@ -261,13 +254,6 @@ def test_detectable_differences_and_merged_days_know_clusters(by_person, plain, 
     assert stats.nct.sf(critical, row.df, shift) + stats.nct.cdf(-critical, row.df, shift) == pytest.approx(0.8)
     of_weights, found = results["weights"].summary[1], detectable_difference(results["weights"], "rr").iloc[0]
     assert found["std"] == pytest.approx(of_weights.standard_error * of_weights.n_users**0.5, rel=1e-12)
-    # The same people on two days are no more certain than on one; a few persons share a group.
-    row, merged = by_person.summary[0], merge([by_person, by_person]).summary[0]
-    assert (merged.cluster, merged.interval_method, merged.n_users) == ("person", "t", 2 * row.n_users)
-    assert merged.standard_error == pytest.approx(row.standard_error, rel=0.15)
-    assert row.n_clusters - 15 <= merged.n_clusters <= row.n_clusters
-    assert merged.standard_error > 1.2 * merge([plain, plain]).summary[0].standard_error
-    assert merge([Result.from_json(by_person.to_json()), by_person]).summary[0] == merged
 
 
 # --- comparisons
