@@ -218,17 +218,11 @@ def test_queries_that_the_model_did_not_grade_are_in_no_estimate(tables, result)
 
 
 def test_parts_merge_by_groups_of_clusters(results):
-    for name, rel in (("in clusters", 0.15), ("with a probability in strata and clusters", 1e-7)):
-        whole = results[name]
-        days = [summarise(whole.per_user.where(F.col("user") % 2 == day), by="country") for day in range(2)]
-        merged = merge(days)
-        for row, of_all in zip(merged.judged.rows, whole.judged.rows, strict=True):
-            assert row.estimate.standard_error == pytest.approx(of_all.estimate.standard_error, rel=rel)
-            assert row.estimate.human.value == pytest.approx(of_all.estimate.human.value, rel=1e-12)
-            if rel < 0.1:
-                assert row.draw == of_all.draw or row.draw.p == pytest.approx(of_all.draw.p, rel=1e-6)
-        again = merge([merged.to_json()])
-        assert again.judged.to_pandas().equals(merged.judged.to_pandas())
+    whole = results["with a probability in strata and clusters"]
+    days = [summarise(whole.per_user.where(F.col("user") % 2 == day), by="country") for day in range(2)]
+    for row, of_all in zip(merge(days).judged.rows, whole.judged.rows, strict=True):
+        assert row.estimate.standard_error == pytest.approx(of_all.estimate.standard_error, rel=1e-7)
+        assert row.draw == of_all.draw or row.draw.p == pytest.approx(of_all.draw.p, rel=1e-6)
     lacking = [replace(day, summary=tuple(replace(row, cluster_sums="") for row in day.summary)) for day in days]
     assert "nobody knows who is in several" in merge(lacking).summary[0].no_interval
 
