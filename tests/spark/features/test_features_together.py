@@ -18,7 +18,10 @@ from spark_rankeval import compare, evaluate
 N_USERS = 42
 MODELS = {"old": 1, "new": -1}
 COUNTRIES = ("at", "de", "fr")
-NAMES = {"user": "query", "score": "score", "cost": "tokens", "no_answer": "unanswerable", "by": "country"}
+NAMES = {
+    "user": "query", "roll_up": "document", "score": "score", "relevance": "grade", "cost": "tokens", "no_answer": "unanswerable",
+    "by": "country",
+}  # fmt: skip
 # Chunks of a document that have the same score cost the same, so no order of equal scores changes what a document costs.
 COST = "chunk % 9 % 3 / 2 + 0.5D + abs(score) / 4"
 
@@ -31,43 +34,19 @@ class Entry(NamedTuple):
     cost: float
 
 
-def entry(item, score):
-    return Entry(item, score, item % 9 % 3 / 2 + 0.5 + abs(score) / 4)
-
-
 def has_no_answer(user):
     """Some of the users without labels, who are those of multiples of 7."""
     return user % 14 == 0
 
 
-def of_chunks(pairs, grades):
-    return [entry(chunk, score) for chunk, score in sorted(pairs, key=lambda pair: (-pair[1], pair[0]))]
+def of_documents(pairs):
+    """The list of documents of a list of chunks and scores."""
+    documents = rank(documents_of([(chunk % 9, score) for chunk, score in pairs]), "item_asc")
+    return [Entry(item, score, item % 3 / 2 + 0.5 + abs(score) / 4) for item, score in documents]
 
 
-def without_ids(pairs, grades):
-    """Of equal scores the unlabelled rows come first, and then the lowest grade; of equal grades the lowest cost."""
-    return sorted((entry(*pair) for pair in pairs), key=lambda one: (-one.score, grades.get(one.item, -1), one.cost))
-
-
-def of_documents(pairs, grades):
-    documents = documents_of([(chunk % 9, score) for chunk, score in pairs])
-    return [entry(document, score) for document, score in rank(documents, "item_asc")]
-
-
-class Form(NamedTuple):
-    """How lists come about of a form of the tables, its options, and whether it is one long table."""
-
-    entries: object
-    options: dict
-    is_long: bool = True
-
-
-FORMS = {
-    "documents": Form(of_documents, {"item": "chunk", "roll_up": "document"}, is_long=False),
-    "one long table": Form(of_chunks, {"item": "chunk"}),
-    "without ids": Form(without_ids, {"item": None}),
-    "documents without ids of chunks": Form(of_documents, {"item": None, "roll_up": "document"}),
-}
+# Two tables of several models, or a long table of each.
+FORMS = {"two tables": {"item": "chunk"}, "a long table without ids of chunks": {"item": None}}
 
 
 def whole(entries):
@@ -91,11 +70,9 @@ def metric(name, cut=whole, no_answer=lambda n: math.nan, **parameters):
 
     def of(entries, labels, nothing):
         kept = cut(entries)
-        return (
-            no_answer(len(kept))
-            if nothing
-            else value(name, User([(each.item, None) for each in kept], labels), **parameters)
-        )
+        if nothing:
+            return no_answer(len(kept))
+        return value(name, User([(each.item, None) for each in kept], labels), **parameters)
 
     return of
 
@@ -144,9 +121,9 @@ def tables(spark, logs):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_means_and_differences_are_naive_in_every_model_and_slice(tables, logs, name):
-    form, (models, labels, users) = FORMS[name], tables
-    call = {"metrics": [*METRICS], **NAMES, **form.options, "relevance": "grade", "users": users}
-    if form.is_long:
+    models, labels, users = tables
+    call = {"metrics": [*METRICS], **NAMES, **FORMS[name], "users": users}
+    if call["item"] is None:
         # Rows without ids must be evaluated one model at a time.
         models = {model: table.join(labels, ["query", "chunk", "document"], "full") for model, table in models.items()}
         results = {model: evaluate(table, None, **call) for model, table in models.items()}
@@ -163,19 +140,14 @@ def test_means_and_differences_are_naive_in_every_model_and_slice(tables, logs, 
         values = {model: np.full(N_USERS, math.nan) for model in MODELS}
         for model, sign in MODELS.items():
             for user in range(N_USERS):
-                grades = dict(logs.labels[user])
-                pairs = [(chunk, score * sign + (sign < 0)) for chunk, score in logs.predictions[user]]
-                of_user = [(item % 9, grade) for item, grade in grades.items()]
-                of_user = labels_of(of_user) if "roll_up" in form.options else [*grades.items()]
-                values[model][user] = of(form.entries(pairs, grades), of_user, has_no_answer(user))
+                chunks = [(chunk, score * sign + (sign < 0)) for chunk, score in logs.predictions[user]]
+                of_user = labels_of([(chunk % 9, grade) for chunk, grade in logs.labels[user]])
+                values[model][user] = of(of_documents(chunks), of_user, has_no_answer(user))
             for place, slice_ in enumerate(["all", *(f"country={country}" for country in COUNTRIES)]):
                 found = values[model] if slice_ == "all" else values[model][place - 1 :: 3]
                 found, row = found[~np.isnan(found)], rows[model, slice_, text]
                 mean = found.mean() if found.size else math.nan
-                assert (row.n_users, row.mean) == (found.size, pytest.approx(mean, abs=1e-12, nan_ok=True)), (
-                    model,
-                    text,
-                )
+                assert (row.n_users, row.mean) == (found.size, pytest.approx(mean, abs=1e-12, nan_ok=True)), text
         both = values["new"] - values["old"]
         n_users, mean = np.count_nonzero(~np.isnan(both)), np.nanmean(both)
         row = differences[text]
