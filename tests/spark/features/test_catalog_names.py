@@ -10,24 +10,22 @@ from spark_rankeval.spark.sql_text import literal
 EVIL = "x'; DROP TABLE users; --"
 
 
-@pytest.mark.parametrize("text", ["", "plain", EVIL, "a\\", "\\'", "'", "ä\n\t", "100 %"])
-def test_a_literal_is_the_text(spark, text):
-    (row,) = spark.sql(f"SELECT {literal(text)} AS text").collect()
-    assert row["text"] == text
+def test_a_literal_is_the_text(spark):
+    texts = ["", "plain", EVIL, "a\\", "\\'", "'", "ä\n\t", "100 %"]
+    columns = ", ".join(f"{literal(text)} AS text{number}" for number, text in enumerate(texts))
+    (row,) = spark.sql(f"SELECT {columns}").collect()
+    assert [*row] == texts
 
 
-@pytest.mark.parametrize(
-    ("name", "quoted"),
-    [
-        ("metrics", "`metrics`"),
-        ("main.evaluation.metrics", "`main`.`evaluation`.`metrics`"),
-        ("`my schema`.metrics", "`my schema`.`metrics`"),
-        ("`a``b`.`c.d`", "`a``b`.`c.d`"),
-        ("a;b.c", "`a;b`.`c`"),
-    ],
-)
-def test_each_part_of_a_name_is_quoted(spark, name, quoted):
-    assert CatalogTable(spark, name).quoted == quoted
+QUOTED = {
+    "metrics": "`metrics`", "main.evaluation.metrics": "`main`.`evaluation`.`metrics`", "`my schema`.metrics": "`my schema`.`metrics`",
+    "`a``b`.`c.d`": "`a``b`.`c.d`", "a;b.c": "`a;b`.`c`",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUOTED)
+def test_each_part_of_a_name_is_quoted(spark, name):
+    assert CatalogTable(spark, name).quoted == QUOTED[name]
 
 
 @pytest.mark.parametrize("name", ["", "a..b", "a b", "`a.b", "a.`b", EVIL, ".a", "a.", None, 7])
@@ -41,20 +39,13 @@ def test_a_table_that_is_not_there_is_named(spark):
         CatalogTable(spark, "nowhere", "per_user").rows()
 
 
-@pytest.mark.parametrize("run_id", ["", EVIL, "a/b", "x" * 101, ".hidden"])
-def test_what_is_no_name_of_a_run_is_refused(spark, run_id):
-    with pytest.raises(OptionError, match="run_id must be up to 100 letters"):
-        write_table(spark.createDataFrame([], "x double"), "nowhere", run_id=run_id)
-
-
-def test_what_has_no_rows_is_not_written():
-    with pytest.raises(
-        InputError, match="rows must be a result, a comparison, gaps, an audit, a history or a DataFrame; got"
-    ):
-        write_table("lab.metrics", "lab.other")
-
-
-def test_rows_that_name_their_runs_take_no_other_name(spark):
-    frame = spark.createDataFrame([], "run_id string")
+def test_what_cannot_be_written_is_refused(spark):
+    rows, of_runs = (spark.createDataFrame([], schema) for schema in ("x double", "run_id string"))
+    for run_id in ("", EVIL, "a/b", "x" * 101, ".hidden"):
+        with pytest.raises(OptionError, match="run_id must be up to 100 letters"):
+            write_table(rows, "nowhere", run_id=run_id)
     with pytest.raises(InputError, match="the rows have a column 'run_id' already"):
-        write_table(frame, "lab.metrics", run_id="today")
+        write_table(of_runs, "lab.metrics", run_id="today")
+    words = "rows must be a result, a comparison, gaps, an audit, a history or a DataFrame; got"
+    with pytest.raises(InputError, match=words):
+        write_table("lab.metrics", "lab.other")

@@ -77,23 +77,20 @@ def test_what_is_no_session_is_refused_wherever_it_runs():
         pytest.fail("the block ran")
 
 
-def test_nothing_is_registered_where_nobody_looks(session_of_connect, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with progress(session_of_connect):
-        assert session_of_connect.handlers == []
+def test_a_terminal_or_a_notebook_is_looked_at_and_nothing_else(session_of_connect, monkeypatch):
+    def registered():
+        with progress(session_of_connect):
+            return len(session_of_connect.handlers)
 
-
-def test_a_terminal_is_looked_at_and_so_is_a_notebook(session_of_connect, monkeypatch):
-    terminal = io.StringIO()
-    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with progress(session_of_connect):
-        assert len(session_of_connect.handlers) == 1
+    screen = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+    assert registered() == 0
+    monkeypatch.setattr(screen, "isatty", lambda: True, raising=False)
+    assert registered() == 1
     monkeypatch.setattr(sys, "stderr", None)
     kernel = SimpleNamespace(config={"IPKernelApp": {}})
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: kernel))
-    with progress(session_of_connect):
-        assert len(session_of_connect.handlers) == 1
+    assert registered() == 1
     assert session_of_connect.handlers == []
 
 
@@ -101,13 +98,10 @@ def test_classic_spark_says_who_shows_its_bar_unless_it_does(looked_at, recwarn)
     def session_of(settings):
         return SimpleNamespace(conf=SimpleNamespace(get=lambda name, default=None: settings.get(name, default)))
 
-    with progress(session_of({"spark.ui.showConsoleProgress": "true"})):
-        pass
-    assert len(recwarn) == 0
-    with (
-        pytest.warns(UserWarning, match="has its bar turned off.*showConsoleProgress") as warned,
-        progress(session_of({})),
-    ):
+    shown, hidden = session_of({"spark.ui.showConsoleProgress": "true"}), session_of({})
+    with progress(shown):
+        assert len(recwarn) == 0
+    with pytest.warns(UserWarning, match="has its bar turned off.*showConsoleProgress") as warned, progress(hidden):
         pass
     assert warned[0].filename == __file__
 
