@@ -97,6 +97,7 @@ def with_nobody(table):
 # The same users in other forms, the options that these need, and how many of the metrics.
 ARRAYS = {"item": ("items", "liked"), "relevance": "grade"}
 FORMS = {
+    "narrow ids": (lambda tables: (narrow(tables[0]), narrow(tables[1])), GRADED, 4),
     "narrow ids of predictions": (lambda tables: (narrow(tables[0]), tables[1]), GRADED, 4),
     "rows of nobody": (lambda tables: (with_nobody(tables[0]), tables[1]), {**GRADED, "on_invalid": "drop"}, 4),
     "arrays": (as_arrays, ARRAYS, 2),
