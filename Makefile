@@ -1,6 +1,6 @@
 # The project's commands. Each one installs what it needs. The machine needs only Python 3.11+, and most commands Java 17+.
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks demo test test-jobs test-pages test-browser test-cluster test-faults mutants parity fuzz platforms nightly lint format \
+.PHONY: help setup hooks demo test test-jobs test-pages test-browser test-cluster test-faults mutants mutants-pyspark parity fuzz platforms nightly lint format \
   test-sail conventions docs notebook test-notebook test-site test-database benchmark benchmark-quick benchmark-check figures test-speed dist package package-check test-orchestrators clean
 
 PYTHON ?= python3
@@ -128,10 +128,15 @@ CASES ?= 10000
 fuzz: java setup  ## compare random nasty cases with the oracle
 	@$(BIN)/python tests/fuzz.py --cases $(CASES) --seed $(SEED)
 
-# `python -m tests.mutants.run --help` has the options: MUTANTS="--since HEAD~5" tries mutants of what has changed.
+# `python -m tests.mutants.run --help` has the options: MUTANTS="--since HEAD~5" tries mutants of what has changed. What tests call is
+# stored in build/, and --fresh looks again.
 MUTANTS ?=
 mutants: setup .venv-platform-sail/.installed  ## change the package in many places, one at a time, and say which changes no test notices
 	@PYTHONPATH="$(CURDIR)/tests:$(CURDIR)" .venv-platform-sail/bin/python -m tests.mutants.run $(MUTANTS)
+
+# The faults that PySpark alone shows.
+mutants-pyspark: java setup $(VENV)/.classes
+	@PYTHONPATH="$(CURDIR)/tests:$(CURDIR)" $(BIN)/python -m tests.mutants.run --platform classic --number 0 --fresh tests/pyspark
 
 # The matrix of platforms: versions of Spark, classic or Connect, pandas 2 or 3. A Connect server runs in its own process.
 # Each platform is a target, such as test-spark-3.5 or test-connect-4.3. It runs the tests of Spark, or those named by TESTS.
@@ -195,7 +200,8 @@ nightly:  ## run everything (some hours)
 	@$(MAKE) parity
 	@$(MAKE) platforms
 	@$(MAKE) test-sail-newest
-	@$(MAKE) mutants
+	@$(MAKE) mutants MUTANTS="--fresh --number 400 --seed $$(date +%j)"
+	@$(MAKE) mutants-pyspark
 
 .PHONY: simulations
 simulations: setup .venv-platform-sail/.installed  ## simulate what intervals promise, and run all other tests of the length night
