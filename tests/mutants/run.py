@@ -129,6 +129,7 @@ class Run:
     def pytest_runtestloop(self, session):
         session.testsfailed = 0
         self.session, self.items = session, {item.nodeid: item for item in session.items}
+        session.items = list(self.items.values())
         self.functions = functions_in_memory()
         # Else a child copies all memory when it collects garbage.
         gc.collect()
@@ -320,8 +321,16 @@ def main():
         calls.watch()
     run = Run(mutants, options)
     others = ["--ignore=tests/pyspark", "-m", "not night"] if options.platform == "sail" else []
-    # Files that need a package of another environment are left out.
-    quiet = ["-q", "-s", "--no-summary", "--continue-on-collection-errors", "-p", "no:cacheprovider"]
+    # pytest leaves out tests/jobs as a part of tests, where it does not look into it. Files that need another environment are left out.
+    quiet = [
+        "-q",
+        "-s",
+        "--no-summary",
+        "--keep-duplicates",
+        "--continue-on-collection-errors",
+        "-p",
+        "no:cacheprovider",
+    ]
     pytest.main([*quiet, f"--platform={options.platform}", *others, *options.tests], plugins=[run])
     if any(mutant.name not in run.results for mutant in mutants):
         sys.exit("the tests could not be collected")
