@@ -132,11 +132,11 @@ def test_a_run_with_a_new_column_is_refused_before_the_work_and_the_advice_helps
 
 
 @pytest.mark.not_on_sail("foreign formats")
-def test_a_table_that_cannot_replace_one_run_is_refused(spark, lake):
-    _, schema, _ = lake
-    spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}_flat LOCATION '{lake[0]}/flat'").collect()
-    spark.createDataFrame([("flat",)], "run_id string").write.format("parquet").saveAsTable(f"{schema}_flat.metrics")
-    done = evaluated(lake, "flat", "--set", f"output.catalog={schema}_flat")
+def test_a_table_that_cannot_replace_one_run_is_refused(spark, runs):
+    folder, schema, _ = runs
+    spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}_flat LOCATION '{folder}/flat'").collect()
+    spark.table(f"{schema}.metrics").limit(0).write.format("parquet").saveAsTable(f"{schema}_flat.metrics")
+    done = evaluated(runs, "flat", "--set", f"output.catalog={schema}_flat")
     said = f"the table {schema}_flat.metrics is partitioned by nothing"
     assert (done.code, said in done.lines[-1]) == (2, True)
     spark.sql(f"DROP SCHEMA {schema}_flat CASCADE").collect()
