@@ -3,7 +3,6 @@
 import math
 
 import pytest
-from helpers.effort import FULL_LENGTH, part_of
 from worlds.random_logs import random_logs
 
 from spark_rankeval import Vectors, dialect_map, evaluate
@@ -30,22 +29,18 @@ def found(tables):
 
 def test_every_value_is_that_of_an_evaluation_in_the_dialect(tables, found):
     assert len(found.rows) == len(METRICS) * len(DIALECTS)
-    for dialect in part_of(DIALECTS, 7):
-        rows = {row.metric: row for row in found.rows if row.dialect == dialect.name}
-        there = [metric for metric in METRICS if not rows[metric].note]
-        lacking = {
-            metric
-            for metric in METRICS
-            if dialect.metrics and metric.split("@")[0].split("(")[0] not in dialect.metrics
-        }
-        assert lacking <= set(METRICS) - set(there)
-        assert there or dialect.system == "sklearn"
-        if not there:
-            continue
+    notes = {(row.dialect, row.metric): row.note for row in found.rows}
+    for dialect in DIALECTS:
+        named = {metric: metric.split("@")[0].split("(")[0] for metric in METRICS}
+        lacking = [metric for metric, name in named.items() if dialect.metrics and name not in dialect.metrics]
+        assert all(notes[dialect.name, metric] for metric in lacking)
+        assert dialect.system == "sklearn" or not all(notes[dialect.name, metric] for metric in METRICS)
+    for dialect in DIALECTS[::7]:
+        there = [metric for metric in METRICS if not notes[dialect.name, metric]]
         result = evaluate(*tables, there, score="score", relevance="grade", dialect=dialect)
-        for row in result.summary:
-            mapped = rows[row.metric]
-            assert (mapped.mean, mapped.n_users, mapped.definition) == (row.mean, row.n_users, row.definition)
+        mapped = [row for row in found.rows if row.dialect == dialect.name and not row.note]
+        ours, theirs = ({(row.mean, row.n_users, row.definition) for row in rows} for rows in (mapped, result.summary))
+        assert ours == theirs
 
 
 def test_the_effects_of_the_choices_add_up_to_the_difference(found):
@@ -59,10 +54,8 @@ def test_the_effects_of_the_choices_add_up_to_the_difference(found):
 
 
 def test_the_words_name_the_choice_that_makes_the_difference(spark):
-    predictions = spark.createDataFrame(
-        [("ann", "tea", 0.9), ("ann", "jam", 0.9), ("ann", "rye", 0.1), ("eve", "tea", 0.5)],
-        "user string, item string, score double",
-    )
+    rows = [("ann", "tea", 0.9), ("ann", "jam", 0.9), ("ann", "rye", 0.1), ("eve", "tea", 0.5)]
+    predictions = spark.createDataFrame(rows, "user string, item string, score double")
     labels = spark.createDataFrame([("ann", "tea"), ("ann", "ham"), ("bob", "rye")], "user string, item string")
     dialects = ["trec_eval", "lenskit", "lenskit-2025.8", "pytrec_eval"]
     table = dialect_map(predictions, labels, ["ap@2", "precision@2"], score="score", dialects=dialects)
@@ -90,42 +83,40 @@ def test_it_prints_in_a_terminal_and_in_a_notebook(found, monkeypatch):
     assert found.to_pandas()["dialect"].nunique() == len(DIALECTS)
 
 
-def test_graded_rows_have_no_order_for_mllib_and_the_map_says_so(tables):
-    table = dialect_map(*tables, "ndcg@5", score="score", relevance="grade", dialects=["mllib"])
-    row = table.rows[1]
+def test_graded_rows_have_no_order_for_mllib_and_a_threshold_says_which_labels_are_relevant(tables):
+    counted = [
+        dialect_map(*tables, "ndcg@5", score="score", relevance="grade", dialects=["mllib"], relevance_threshold=level)
+        for level in (None, 2)
+    ]
+    row = counted[0].rows[1]
     assert (row.dialect, row.n_users) == ("mllib-4.3", 0)
     assert "depends on the order of a user's labels" in row.because
     assert math.isnan(row.mean)
+    of_levels = [found.data_quality.n_relevant for found in counted]
+    assert of_levels == [tables[1].where(f"grade >= {level}").count() for level in ("1e-9D", "2")]
+    assert of_levels[1] < of_levels[0]
 
 
-def test_bad_calls_and_bad_rows_are_errors(spark, tables):
+WRONG = [
+    (DialectError, {"dialects": ["lens_kit"]}, "did you mean"),
+    (DialectError, {"dialects": "lens_kit"}, "'lens_kit'"),
+    (OptionError, {"on_invalid": "ignore"}, "on_invalid"),
+    (InputError, {"relevance": ["grade", "item"]}, "needs one relevance"),
+    (InputError, {"models": True}, "needs one model; got 2"),
+    (DataError, {"twice": True}, "predictions that repeat an item of their user: 3"),
+]
+
+
+@pytest.mark.parametrize(("kind", "options", "words"), WRONG)
+def test_bad_calls_and_bad_rows_are_errors(tables, kind, options, words):
     predictions, labels = tables
-    with pytest.raises(DialectError, match="did you mean"):
-        dialect_map(predictions, labels, "rr", score="score", dialects=["lens_kit"])
-    with pytest.raises(OptionError, match="on_invalid"):
-        dialect_map(predictions, labels, "rr", score="score", on_invalid="ignore")
-    with pytest.raises(InputError, match="needs one relevance"):
-        dialect_map(predictions, labels, "rr", score="score", relevance=["grade", "item"])
-    with pytest.raises(InputError, match="needs one model; got 2"):
-        dialect_map({"one": predictions, "other": predictions}, labels, "rr", score="score")
-    with pytest.raises(DialectError, match="'lens_kit'"):
-        dialect_map(predictions, labels, "rr", score="score", dialects="lens_kit")
-    twice = predictions.unionByName(predictions.limit(3))
-    with pytest.raises(DataError, match="predictions that repeat an item of their user: 3"):
-        dialect_map(twice, labels, "rr", score="score")
-    if FULL_LENGTH:
-        dropped = dialect_map(twice, labels, "rr", score="score", on_invalid="drop")
-        assert dropped.data_quality.n_duplicate_predictions == 3
-
-
-def test_relevant_labels_are_counted_by_the_threshold_of_the_call(tables):
-    options = {"score": "score", "relevance": "grade", "relevance_threshold": 2}
-    counted = dialect_map(*tables, "rr", dialects=["trec_eval"], **options).data_quality
-    assert counted.n_relevant == evaluate(*tables, "rr", **options).data_quality.n_relevant
-    assert (
-        counted.n_relevant
-        < dialect_map(*tables, "rr", dialects=["trec_eval"], score="score", relevance="grade").data_quality.n_relevant
-    )
+    options = dict(options)
+    if options.pop("models", False):
+        predictions = {"one": predictions, "other": predictions}
+    if options.pop("twice", False):
+        predictions = predictions.unionByName(predictions.limit(3))
+    with pytest.raises(kind, match=words):
+        dialect_map(predictions, labels, "rr", score="score", **options)
 
 
 def test_one_long_table_has_the_map_of_two_with_and_without_ids(spark):
@@ -141,14 +132,12 @@ def test_one_long_table_has_the_map_of_two_with_and_without_ids(spark):
     table = spark.createDataFrame(rows, "user int, item int, score double, grade double")
     predictions, labels = table.where("score is not null").drop("grade"), table.where("grade is not null").drop("score")
     columns = {"score": "score", "relevance": "grade", "dialects": ["trec_eval", "recbole", "torchmetrics"]}
-    of_two = dialect_map(predictions, labels, METRICS, **columns)
-    means = [(row.metric, row.dialect, f"{row.mean}", row.n_users) for row in of_two.rows]
-    for item in ("item", None):
-        of_one = dialect_map(table, None, METRICS, item=item, **columns)
-        assert [(row.metric, row.dialect, f"{row.mean}", row.n_users) for row in of_one.rows] == means
-        assert of_one.notes == (NOTE_OF_RETRIEVED_LABELS,)
-    assert (of_two.notes, of_one.data_quality.n_labels) == ((), 5)
-    assert NOTE_OF_RETRIEVED_LABELS in of_one.to_text()
+    maps = [dialect_map(predictions, labels, METRICS, **columns)]
+    maps += [dialect_map(table, None, METRICS, item=item, **columns) for item in ("item", None)]
+    of_two, *of_one = ([(row.metric, row.dialect, f"{row.mean}", row.n_users) for row in found.rows] for found in maps)
+    assert of_one == [of_two] * 2
+    assert [found.notes for found in maps] == [(), (NOTE_OF_RETRIEVED_LABELS,), (NOTE_OF_RETRIEVED_LABELS,)]
+    assert NOTE_OF_RETRIEVED_LABELS in maps[2].to_text()
     tied = spark.createDataFrame([(1, 0.5, 1.0), (1, 0.5, None)], "user int, score double, grade double")
     assert {row.mean for row in dialect_map(tied, None, "rr", item=None, **columns).rows} == {0.5}
 
@@ -163,11 +152,10 @@ def test_vectors_are_compared_by_dialects_that_can_rank_them(spark):
     ours = dialect_map(Vectors(users, items), labels, **asked)
     table = spark.createDataFrame(scores, "user int, item string, score double")
     other = dialect_map(table, labels, score="score", **asked)
-    pairs = list(zip(ours.rows, other.rows, strict=True))
-    assert [(one.metric, one.dialect, one.mean) for one, _ in pairs if not one.note] == [
-        (two.metric, two.dialect, two.mean) for one, two in pairs if not one.note
-    ]
-    assert {one.dialect.split("-")[0] for one, _ in pairs if not one.note} == {"default", "lenskit", "trec_eval"}
-    assert "torchmetrics compares scores as float32, which lists from Vectors cannot" in {one.note for one, _ in pairs}
+    there = [(one, two) for one, two in zip(ours.rows, other.rows, strict=True) if not one.note]
+    assert all((one.metric, one.dialect, one.mean) == (two.metric, two.dialect, two.mean) for one, two in there)
+    assert {one.dialect.split("-")[0] for one, _ in there} == {"default", "lenskit", "trec_eval"}
+    note = "torchmetrics compares scores as float32, which lists from Vectors cannot"
+    assert note in {row.note for row in ours.rows}
     with pytest.raises(DataError, match="rows of the items of Vectors without an item"):
         dialect_map(Vectors(users, items.unionByName(items.limit(1).selectExpr("null item", "vector"))), labels, "rr")

@@ -5,21 +5,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from helpers.effort import part_of
 
-from spark_rankeval import compare, differences, score_users, summarise
-from spark_rankeval.records.chart_rows import Bin, Grid, coarsened
+from spark_rankeval import compare, differences
+from spark_rankeval.records.chart_rows import Grid, coarsened
+from spark_rankeval.report.pictures import Picture
 from spark_rankeval.spark.per_user import binned
 
-
-@pytest.fixture(scope="module")
-def lists(two_models_tables):
-    return two_models_tables.models, two_models_tables.labels
-
-
-@pytest.fixture(scope="module")
-def result(two_models_result):
-    return two_models_result
+EMPTY = Picture("title", "", "words", "", "")
 
 
 def bars(chart):
@@ -30,11 +22,9 @@ def bars(chart):
 def test_bins_are_those_of_numpy_with_all_that_lies_beyond_in_the_outer_ones(spark):
     values = np.random.default_rng(3).normal(size=500)
     frame = spark.createDataFrame([(float(v),) for v in values] + [(math.nan,), (None,)], "value double")
-    grid = Grid(-1.0, 0.25, 8)
-    counts = binned(frame, "value", grid)
+    counts = binned(frame, "value", Grid(-1.0, 0.25, 8))[""]
     inside = np.clip(values, -1 + 1e-12, 1 - 1e-12)
-    expected, _ = np.histogram(inside, bins=8, range=(-1, 1))
-    assert [counts[""].get(index, 0) for index in range(8)] == expected.tolist()
+    assert [counts.get(index, 0) for index in range(8)] == np.histogram(inside, bins=8, range=(-1, 1))[0].tolist()
 
 
 def test_values_on_a_bound_are_in_the_bin_that_begins_there(spark):
@@ -53,7 +43,8 @@ def test_joined_bins_lose_nobody():
     assert joined["b"] == dict(zip(sorted(joined["b"]), (3, 4), strict=True))
 
 
-def test_a_result_draws_how_many_users_have_which_value(result):
+def test_a_result_draws_how_many_users_have_which_value(two_models_result, monkeypatch, tmp_path):
+    result = two_models_result
     rows, histograms = result.plot.count_users("precision@5", bins=20)
     users = result.per_user.toPandas()
     for one in histograms:
@@ -62,22 +53,20 @@ def test_a_result_draws_how_many_users_have_which_value(result):
         assert {round(bar.low * 20): bar.count for bar in one.bins} == dict(expected)
         assert one.n_users == len(mine) == next(row.n_users for row in rows if row.model == one.series)
     chart = result.plot.histogram("precision@5")
+    assert "Users by their precision@5" in str(chart.to_dict())
     assert sum(bar["share"] for bar in bars(chart)) == pytest.approx(2)
+    # A page asked for it has one chart more.
+    pages = {}
+    for asked in ((), ("precision@5",)):
+        drawn = pages[asked] = []
+        monkeypatch.setattr("spark_rankeval.report.page.picture", lambda draw, drawn=drawn: drawn.append(draw) or EMPTY)
+        result.report(tmp_path / "r.html", distributions=asked)
+    assert len(pages["precision@5",]) == len(pages[()]) + 1
 
 
-def test_a_stored_table_of_one_model_draws_as_well(lists, tmp_path):
-    predictions, labels = lists
-    result = summarise(score_users(predictions["als"], labels, ["ndcg@5"], score="score"))
-    (one,) = result.plot.count_users("ndcg@5")[1]
-    assert sum(bar.count for bar in one.bins) == result.summary[0].n_users
-    assert isinstance(one.bins[0], Bin)
-    path = result.report(tmp_path / "r.html", distributions="ndcg@5")
-    assert "Users by their ndcg@5" in path.read_text()
-
-
-def test_a_comparison_draws_differences_and_leaves_equal_users_out(result):
-    comparison = compare(result, "upside down", replicates=99)
-    values = differences(result, "upside down").toPandas()["ndcg_at_5"].dropna().to_numpy()
+def test_a_comparison_draws_differences_and_leaves_equal_users_out(two_models_result):
+    comparison = compare(two_models_result, "upside down", replicates=99)
+    values = differences(two_models_result, "upside down").toPandas()["ndcg_at_5"].dropna().to_numpy()
     found = comparison.plot.count_users("ndcg@5")
     (one,) = found.histograms
     row = comparison["ndcg@5"]
@@ -88,28 +77,23 @@ def test_a_comparison_draws_differences_and_leaves_equal_users_out(result):
         assert bar.count == ((values >= bar.low - 1e-9) & (values < bar.high - 1e-9) & (values != 0)).sum()
     assert not found.beyond
     assert len(bars(comparison.plot.histogram("ndcg@5"))) == len(one.bins)
-    assert comparison.to_dict().keys() == {
-        "rows", "level", "test", "replicates", "seed", "baseline", "correction", "headline", "slices", "notes", "unit",
-    }  # fmt: skip
+    # What a chart has counted is no part of the comparison.
+    assert not {"histograms", "plot"} & comparison.to_dict().keys()
 
 
-def test_two_equal_models_draw_nobody(lists):
-    predictions, labels = lists
-    table = score_users(predictions["als"], labels, ["ndcg@5"], score="score")
-    comparison = compare({"one": table, "other": table}, "one", replicates=99)
-    spec = comparison.plot.histogram().to_dict()
-    assert "no user has a difference" in str(spec["datasets"])
-
-
-@pytest.mark.parametrize("n_users", part_of([1, 3], 2))
-def test_differences_without_a_spread_are_drawn_where_they_are(spark, n_users):
+@pytest.mark.parametrize(("n_users", "other"), [(1, 42.0), (3, 42.0), (2, 2.0)])
+def test_differences_without_a_spread_are_drawn_where_they_are_and_equal_models_draw_nobody(spark, n_users, other):
+    kinds = "user int, gain double"
+    gains = {"one": 2.0, "other": other}
     tables = {
-        name: spark.createDataFrame([(user, value) for user in range(n_users)], "user int, gain double")
-        for name, value in (("one", 2.0), ("other", 42.0))
+        name: spark.createDataFrame([(user, gain) for user in range(n_users)], kinds) for name, gain in gains.items()
     }
     comparison = compare(tables, "one", user="user", replicates=99)
     found = comparison.plot.count_users("gain")
-    ((bar,),) = (one.bins for one in found.histograms)
-    assert bar.low <= 40 < bar.high
-    assert (bar.count, found.beyond) == (n_users, False)
-    assert "NaN" not in str(comparison.plot.histogram("gain").to_dict())
+    drawn = str(comparison.plot.histogram("gain").to_dict())
+    assert "NaN" not in drawn
+    assert ("no user has a difference" in drawn) == (other == 2.0)
+    if other != 2.0:
+        ((bar,),) = (one.bins for one in found.histograms)
+        assert bar.low <= 40 < bar.high
+        assert (bar.count, found.beyond) == (n_users, False)

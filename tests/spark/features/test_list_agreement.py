@@ -4,12 +4,13 @@ import itertools
 import random
 
 import pytest
-from helpers.effort import part_of
+from pyspark.sql import functions as F
 
 from spark_rankeval import agreement
 from spark_rankeval.errors import DataError, InputError
 
 METRICS = ["rbo", "rbo(p=0.5)", "kendall_distance(labels='best_k')@5", "precision@5"]
+NAN = float("nan")
 
 
 def rbo(one, other, p):
@@ -26,127 +27,98 @@ def kendall_distance(one, other, k):
     """Of the items in both top k's, the share of pairs in opposite order."""
     shared = [item for item in one[:k] if item in other[:k]]
     pairs = list(itertools.combinations(shared, 2))
-    return sum(other.index(a) > other.index(b) for a, b in pairs) / len(pairs) if pairs else None
+    return sum(other.index(a) > other.index(b) for a, b in pairs) / len(pairs) if pairs else NAN
 
 
 def naive(one, other):
-    return [
-        rbo(one, other, 0.9), rbo(one, other, 0.5), kendall_distance(one, other, 5),
-        len(set(one[:5]) & set(other)) / 5,
-    ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def lists():
-    """Two models' lists of unequal length, with many equal scores."""
-    random_ = random.Random(4)
-    models = []
-    for _ in range(2):
-        rows = {}
-        for user in range(40):
-            items = random_.sample(range(100, 116), random_.randint(1, 12))
-            rows[user] = [(item, random_.randint(0, 6) / 2) for item in items]
-        models.append(rows)
-    return models
+    hits = len(set(one[:5]) & set(other))
+    return [rbo(one, other, 0.9), rbo(one, other, 0.5), kendall_distance(one, other, 5), hits / 5]
 
 
 def ranked(rows):
     return [item for item, _ in sorted(rows, key=lambda row: (-row[1], row[0]))]
 
 
-def table(spark, rows, item="int"):
-    data = [(user, entry[0], entry[1]) for user, entries in rows.items() for entry in entries]
-    return spark.createDataFrame(data, "user int, item int, score double").selectExpr(
-        "user", f"cast(item as {item}) as item", "score"
-    )
+@pytest.fixture(scope="module")
+def lists():
+    """Two models' lists of unequal length, with many equal scores."""
+    draw = random.Random(4)
+    lengths = [[draw.randint(1, 12) for _ in range(40)] for _ in range(2)]
+    drawn = [[draw.sample(range(100, 116), n) for n in of_model] for of_model in lengths]
+    return [
+        {user: [(item, draw.randint(0, 6) / 2) for item in items] for user, items in enumerate(model)}
+        for model in drawn
+    ]
 
 
-def found(result):
-    names = [result.columns[key] for key in result]
-    return {row["user"]: [row[name] for name in names] for row in result.per_user.collect()}
+@pytest.fixture(scope="module")
+def expected(lists):
+    return {user: naive(*(ranked(model[user]) for model in lists)) for user in lists[0]}
 
 
-def agree(values, expected):
-    assert len(values) == len(expected)
+def table(spark, rows):
+    data = [(user, *entry) for user, entries in rows.items() for entry in entries]
+    return spark.createDataFrame(data, "user int, item int, score double")
+
+
+def agree(result, expected):
+    names = list(result.columns.values())
+    found = {row["user"]: [row[name] for name in names] for row in result.per_user.collect()}
+    assert found.keys() == expected.keys()
     for user, numbers in expected.items():
-        for value, number in zip(values[user], numbers, strict=True):
-            assert value == pytest.approx(float("nan") if number is None else number, abs=1e-12, nan_ok=True)
+        assert found[user] == pytest.approx(numbers[: len(names)], abs=1e-12, nan_ok=True)
 
 
-@pytest.mark.parametrize("item", part_of(["int", "string"], 2))
-def test_it_is_what_two_lists_say(spark, lists, item):
-    one, other = lists
-    result = agreement(table(spark, one, item), table(spark, other, item), METRICS, score="score", model="one, other")
-    expected = {user: naive(ranked(one[user]), ranked(other[user])) for user in one}
-    agree(found(result), expected)
+def test_it_is_what_two_lists_say(spark, lists, expected):
+    """Also the other way round, with ranks in the place of scores, and as arrays with and without scores."""
+    tables = [table(spark, rows) for rows in lists]
+    result = agreement(*tables, METRICS, score="score", model="one, other")
+    agree(result, expected)
     assert {row.model for row in result.summary} == {"one, other"}
-    if item == "int":
-        swapped = agreement(table(spark, other), table(spark, one), METRICS[:3], score="score")
-        agree(found(swapped), {user: values[:3] for user, values in expected.items()})
-
-
-def test_lists_may_come_with_ranks_or_as_arrays(spark, lists):
-    one, other = lists
-    expected = {user: naive(ranked(one[user]), ranked(other[user])) for user in one}
-    by_rank = [
-        table(spark, {user: [(item, float(place)) for place, item in enumerate(ranked(rows), 1)] for user, rows in model.items()})
-        for model in lists
-    ]  # fmt: skip
-    agree(found(agreement(*by_rank, METRICS, rank="score")), expected)
-    arrays = [
-        spark.createDataFrame([(user, ranked(rows)) for user, rows in model.items()], "user int, items array<int>")
-        for model in lists
-    ]
-    agree(found(agreement(*arrays, METRICS)), expected)
-    scored = [
-        spark.createDataFrame(
-            [(user, rows) for user, rows in model.items()], "user int, best array<struct<film: int, score: double>>"
-        )
-        for model in lists
-    ]
+    agree(agreement(*tables[::-1], METRICS[:3], score="score"), {user: each[:3] for user, each in expected.items()})
+    by_rank = [{user: [*zip(ranked(rows), itertools.count(1.0))] for user, rows in model.items()} for model in lists]
+    agree(agreement(*(table(spark, rows) for rows in by_rank), METRICS, rank="score"), expected)
+    ordered = [[(user, ranked(rows)) for user, rows in model.items()] for model in lists]
     agree(
-        found(agreement(*scored, METRICS[:1], score="score", item="best")),
-        {user: values[:1] for user, values in expected.items()},
+        agreement(*(spark.createDataFrame(rows, "user int, items array<int>") for rows in ordered), METRICS), expected
     )
+    entries = F.collect_list(F.struct(F.col("item").alias("film"), "score")).alias("best")
+    scored = [each.groupBy("user").agg(entries) for each in tables]
+    agree(agreement(*scored, METRICS[:1], score="score", item="best"), expected)
 
 
-def test_a_user_without_one_of_the_lists_is_counted(spark, lists):
+def test_a_user_without_one_of_the_lists_is_counted(spark):
     one = {1: [(5, 1.0)], 2: [(5, 1.0)]}
     other = {2: [(5, 3.0)], 3: [(5, 1.0)]}
     result = agreement(table(spark, one), table(spark, other), score="score")
     assert result["rbo"] == 0.5
-    agree(found(result), {1: [None], 2: [1.0], 3: [0.0]})
+    agree(result, {1: [NAN], 2: [1.0], 3: [0.0]})
     quality = result.data_quality
     assert (quality.n_users, quality.n_without_predictions, quality.n_without_relevant) == (3, 1, 1)
 
 
 def test_bad_rows_of_the_second_model_are_an_error(spark):
-    rows = {1: [(5, 1.0), (5, 0.5)], 2: [(5, None)], 3: [(5, float("nan"))], 4: [(None, 1.0)]}
+    rows = {1: [(5, 1.0), (5, 0.5)], 2: [(5, None)], 3: [(5, NAN)], 4: [(None, 1.0)]}
     with pytest.raises(DataError, match="the second model's list serves as the labels, ") as caught:
         agreement(table(spark, {1: [(5, 1.0)]}), table(spark, rows), score="score")
-    for words in (
-        "labels that repeat an item of their user with another grade: 1",
-        "null relevance: 2",
-        "null label item: 1",
-    ):
+    repeated = "labels that repeat an item of their user with another grade: 1"
+    for words in (repeated, "null relevance: 2", "null label item: 1"):
         assert words in str(caught.value)
 
 
 def test_a_null_array_is_a_bad_row_and_an_empty_one_is_a_list(spark):
-    schema = "user int, items array<int>"
-    one = spark.createDataFrame([(1, [5, 6]), (2, [5])], schema)
-    assert (
-        agreement(one, spark.createDataFrame([(1, [6, 5]), (2, [])], schema), "precision@2").data_quality.n_users == 2
-    )
+    tables = [[(1, [5, 6]), (2, [5])], [(1, [6, 5]), (2, [])], [(1, None)]]
+    one, empty, null = (spark.createDataFrame(rows, "user int, items array<int>") for rows in tables)
+    assert agreement(one, empty, "precision@2").data_quality.n_users == 2
     with pytest.raises(DataError, match="null label item: 1"):
-        agreement(one, spark.createDataFrame([(1, None)], schema))
+        agreement(one, null)
 
 
 def test_a_wrong_call_says_which_table_lacks_what(spark):
-    one, other = table(spark, {1: [(5, 1.0)]}), table(spark, {1: [(5, 1.0)]}).withColumnRenamed("score", "rating")
+    one = table(spark, {1: [(5, 1.0)]})
     with pytest.raises(InputError, match=r"^predictions_b: predictions has no column 'score'"):
-        agreement(one, other, score="score")
+        agreement(one, one.withColumnRenamed("score", "rating"), score="score")
     with pytest.raises(InputError, match=r"^predictions_a: .*need either score="):
         agreement(one, one)
     with pytest.raises(InputError, match="items have different types"):
-        agreement(one, table(spark, {1: [(5, 1.0)]}, "string"), score="score")
+        agreement(one, one.withColumn("item", one["item"].cast("string")), score="score")

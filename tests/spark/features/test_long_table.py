@@ -1,4 +1,7 @@
-"""One long table of users, candidates, scores and labels: the figures of two tables, with or without ids of items."""
+"""One table of users, items, scores and labels: the figures of two tables, with or without ids of items.
+
+It stands in the place of predictions and labels, whose rows may lack one side, or it is given as both, whose rows have both.
+"""
 
 import math
 import re
@@ -6,7 +9,6 @@ from itertools import groupby
 
 import pandas as pd
 import pytest
-from helpers.plans import plan_of
 from worlds.random_logs import random_logs
 
 from spark_rankeval import Facts, compare, evaluate, merge, quarantine, score_users, summarise
@@ -56,16 +58,15 @@ def means(result):
 
 
 def test_it_has_the_figures_of_two_tables_and_says_what_labels_are_known(table, of_two):
-    result = evaluate(table, None, METRICS, **COLUMNS)
-    assert totals(result) == totals(of_two)
-    assert result.summary[0].fingerprints.items() <= of_two.summary[0].fingerprints.items()
-    assert NOTE_OF_RETRIEVED_LABELS in result.notes
+    """Also of slices, which have the users of both sides."""
+    result = evaluate(table, None, METRICS, by="language", **COLUMNS)
+    assert means(result) == means(of_two)
+    once = evaluate(table, None, METRICS, **COLUMNS)
+    assert totals(once) == totals(of_two)
+    assert once.summary[0].fingerprints.items() <= of_two.summary[0].fingerprints.items()
+    assert NOTE_OF_RETRIEVED_LABELS in once.notes
     assert NOTE_OF_RETRIEVED_LABELS not in of_two.notes
-    assert NOTE_OF_RETRIEVED_LABELS in summarise(score_users(table, None, METRICS, **COLUMNS)).notes
-
-
-def test_slices_have_the_users_of_both_sides(table, of_two):
-    assert means(evaluate(table, None, METRICS, by="language", **COLUMNS)) == means(of_two)
+    assert NOTE_OF_RETRIEVED_LABELS in summarise(once.per_user).notes
 
 
 def test_several_models_share_their_labels(spark, rows, table, of_two):
@@ -75,9 +76,8 @@ def test_several_models_share_their_labels(spark, rows, table, of_two):
     result = evaluate({"a": table, "b": other}, None, METRICS, by="language", **COLUMNS)
     of_column = table.selectExpr("*", "'a' model").union(other.selectExpr("*", "'b' model"))
     assert evaluate(of_column, None, METRICS, by="language", model="model", **COLUMNS).summary == result.summary
-    assert {(row.slice, row.metric): row.mean for row in result.summary if row.model == "a"} == {
-        (row.slice, row.metric): row.mean for row in of_two.summary
-    }
+    ours = {(row.slice, row.metric): row.mean for row in result.summary if row.model == "a"}
+    assert ours == {(row.slice, row.metric): row.mean for row in of_two.summary}
     assert result.qualities["a"].n_labels == of_two.data_quality.n_labels
     assert result.qualities["a"].n_duplicate_labels == 0
     for notes in (result.models_table().notes, merge([result, result]).notes):
@@ -96,17 +96,23 @@ def test_comparisons_say_whose_labels_are_in_its_predictions(table):
 
 def test_columns_that_differ_between_models_are_named(table):
     strings = table.withColumns({name: table[name].cast("string") for name in ("query", "label")})
-    words = (
-        "the column 'query' is bigint in predictions of model 'a' and string in those of 'b'; cast one of them; the column 'label' is "
-        "double in predictions of model 'a' and string in those of 'b'; cast one of them"
-    )
-    with pytest.raises(InputError, match=re.escape(words)):
-        evaluate({"a": table, "b": strings}, None, METRICS, **COLUMNS)
-    numbered = table.withColumn("language", table.label)
-    with pytest.raises(InputError, match="the column 'language' is string in predictions of model 'a' and double"):
-        evaluate({"a": table, "b": numbered}, None, METRICS, by="language", **COLUMNS)
-    with pytest.raises(InputError, match="predictions of model 'b' has no column 'language'; add it"):
-        evaluate({"a": table, "b": table.drop("language")}, None, METRICS, facts=Facts(subtopic="language"), **COLUMNS)
+    differ = "the column '{}' is {} in predictions of model 'a' and string in those of 'b'; cast one of them"
+    cases = [
+        (strings, {}, f"{differ.format('query', 'bigint')}; {differ.format('label', 'double')}"),
+        (
+            table.withColumn("language", table.label),
+            {"by": "language"},
+            "the column 'language' is string in predictions",
+        ),
+        (
+            table.drop("language"),
+            {"facts": Facts(subtopic="language")},
+            "of model 'b' has no column 'language'; add it",
+        ),
+    ]
+    for other, options, words in cases:
+        with pytest.raises(InputError, match=re.escape(words)):
+            evaluate({"a": table, "b": other}, None, METRICS, **COLUMNS, **options)
 
 
 def test_ranks_may_stand_in_the_place_of_scores_and_nan_of_pandas_is_missing(rows, of_two):
@@ -151,10 +157,8 @@ def test_ties_can_be_averaged_without_ids(spark):
     table = spark.createDataFrame([("q", 0.5, 1), ("q", 0.5, 0)], "query string, score double, label int")
     columns = {**COLUMNS, "item": None}
     assert evaluate({"dense": table}, None, "rr", **columns)["rr"] == 0.5
-    assert evaluate(table, None, "rr", ties="item_desc", **columns)["rr"] == 1.0
-    assert evaluate(table, None, "rr", dialect="trec_eval", **columns)["rr"] == 0.5
-    result = evaluate(table, None, "rr", ties="average", **columns)
-    assert result["rr"] == 0.75
+    for options, value in (({"ties": "item_desc"}, 1.0), ({"dialect": "trec_eval"}, 0.5), ({"ties": "average"}, 0.75)):
+        assert evaluate(table, None, "rr", **columns, **options)["rr"] == value
 
 
 def test_a_row_without_score_and_label_is_not_lost(spark):
@@ -166,13 +170,6 @@ def test_a_row_without_score_and_label_is_not_lost(spark):
     assert refused.value.counts == {"n_invalid_predictions": 1, "n_invalid_labels": 1}
     reasons = {row.reason for row in quarantine(table, None, "rr", **COLUMNS).collect()}
     assert reasons == {"null score", "NaN relevance"}
-
-
-@pytest.mark.not_on_sail("plans")
-def test_it_is_shuffled_once(table):
-    assert plan_of(score_users(table, None, METRICS, **COLUMNS)).count("Exchange hashpartitioning") == 1
-    columns = {**COLUMNS, "item": None}
-    assert plan_of(score_users(table, None, METRICS, **columns)).count("Exchange hashpartitioning") == 1
 
 
 @pytest.mark.parametrize(
@@ -195,3 +192,61 @@ def test_a_wrong_call_says_what_to_write(table, changes, words):
     changes = {**changes, **({"facts": Facts(items=table)} if "facts" in changes else {})}
     with pytest.raises(InputError, match=re.escape(words)):
         evaluate(table, None, "rr", **{**COLUMNS, **changes})
+
+
+NAN, INF = math.nan, math.inf
+OF_BOTH = {"score": "score", "relevance": "rating", "relevance_threshold": 3.0}
+# Users, items, scores and ratings that are good, twice there, missing, or no numbers.
+ROWS_OF_BOTH = [
+    (1, 10, 0.9, 5.0), (1, 11, 0.8, 1.0), (1, 12, 0.7, 4.0), (1, 12, 0.6, 4.0), (1, 13, 0.7, 2.0),
+    (2, 10, None, 5.0), (2, 11, NAN, 3.0), (2, 12, 0.1, None), (2, None, 0.3, 4.0), (2, 13, 0.2, NAN),
+    (3, 10, INF, 4.0), (3, 11, 0.5, 3.0), (3, 12, 0.5, 5.0), (4, 10, 0.1, 1.0),
+    (None, 10, 0.9, 5.0), (None, None, None, None),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def both(spark):
+    frame = spark.createDataFrame(ROWS_OF_BOTH, "user int, item int, score double, rating double")
+    many = spark.range(200).selectExpr(
+        "cast(5 + id % 5 as int)", "cast(id as int)", "id * 7 % 40 / 40", "id % 6 * 1.0D"
+    )
+    return frame.union(many).repartition(3)
+
+
+BAD = {"invalid_predictions": "drop", "invalid_labels": "drop"}
+DUPLICATES = {**BAD, "duplicate_predictions": "drop", "infinite_scores": "drop"}
+CALLS = [
+    {"on_invalid": "drop"},
+    {"on_invalid": DUPLICATES},
+    {"on_invalid": BAD, "metrics": ["ap@3", "recall@2"], "ties": "average"},
+    {"on_invalid": BAD, "metrics": ["precision@2", "ap@3"], "dialect": "mllib", "ci": "bca"},
+    # What follows takes a grouping of its own.
+    {"on_invalid": "drop", "users": [0, 1, 99]},
+    {"on_invalid": BAD, "by": "country", "user_weight": "spend"},
+    {"on_invalid": BAD, "metrics": ["alpha_ndcg@3"], "intents": "category"},
+]
+
+
+def given(rows, options):
+    """Rows, metrics and options for them; nothing stands twice unless duplicates are dropped."""
+    asked = {**OF_BOTH, "metrics": ["ndcg@2", "ap@3", "recall@2", "hit_rate@1"], **options}
+    if asked["on_invalid"] not in ("drop", DUPLICATES):
+        rows = rows.where("score is null or score <> 0.6D")
+    if "users" in asked:
+        asked["users"] = rows.sparkSession.createDataFrame([(user,) for user in asked["users"]], "user int")
+    if "by" in asked:
+        rows = rows.selectExpr("*", "if(user < 3, 'DE', 'AT') country", "user * 2.0D spend").where("user is not null")
+    if asked.pop("intents", None):
+        items = rows.selectExpr("item", "cast(item % 2 as string) category").dropna().distinct()
+        asked["facts"] = Facts(items=items, category="category")
+    return rows, asked.pop("metrics"), asked
+
+
+@pytest.mark.parametrize("options", CALLS, ids=str)
+@pytest.mark.filterwarnings("ignore:.*have an infinite score")
+def test_a_table_given_twice_has_the_figures_of_two(both, options):
+    table, metrics, asked = given(both, options)
+    together, of_two = (evaluate(table, labels, metrics, **asked) for labels in (table, table.select("*")))
+    assert repr(together.summary) == repr(of_two.summary)
+    assert together.data_quality == of_two.data_quality

@@ -71,15 +71,22 @@ def options(**further):
     return {"score": "score", "relevance": "grade", **further}
 
 
-def test_by_name_and_as_an_object(tables):
+def test_by_name_and_as_an_object_and_in_a_comparison(tables):
     fading = define()
     asked = ["Fades@2", fading(k=3, base=0.25), "fading(relevance_threshold=1.5)@3", "ndcg@2"]
-    result = evaluate(*tables, asked, **options())
-    assert result["fading@2"] == result["fades@2"] == naive(0.5, 2)
-    assert result["fading(base=0.25)@3"] == naive(0.25, 3)
-    assert result["fading(relevance_threshold=1.5)@3"] == naive(0.5, 3, 1.5)
-    assert [type(parse_metric(row.definition)) is fading for row in result.summary] == [True] * 3 + [False]
-    assert all(0 <= row.interval_low <= row.interval_high <= 1 for row in result.summary[:3])
+    predictions, labels = tables
+    models = {"first": predictions, "reversed": predictions.withColumn("score", -predictions["score"])}
+    both = evaluate(models, labels, asked, **options())
+    values = {"fading@2": naive(0.5, 2), "fading(base=0.25)@3": naive(0.25, 3)}
+    values["fading(relevance_threshold=1.5)@3"] = naive(0.5, 3, 1.5)
+    for metric, value in values.items():
+        assert both["first", metric] == value
+    assert both["first", "fades@2"] == values["fading@2"]
+    rows = [row for row in both.summary if row.model == "first"]
+    assert [type(parse_metric(row.definition)) is fading for row in rows] == [True] * 3 + [False]
+    assert all(0 <= row.interval_low <= row.interval_high <= 1 for row in rows[:3])
+    difference = compare(both, baseline="first")["fading@2", "reversed"].difference
+    assert difference == pytest.approx((0.5 - 0.25) / 3)
 
 
 def test_of_two_definitions_the_newer_one_counts(tables):
@@ -90,16 +97,6 @@ def test_of_two_definitions_the_newer_one_counts(tables):
     assert evaluate(*tables, [old(k=3)], **options())["fading@3"] == naive(0.5, 3)
 
 
-def test_it_is_stored_and_compared_like_any_other(tables):
-    define()
-    predictions, labels = tables
-    reversed_lists = predictions.withColumn("score", -predictions["score"])
-    models = {"first": predictions, "reversed": reversed_lists}
-    per_user = score_users(models, labels, ["fading@2"], **options())
-    comparison = compare(per_user, baseline="first")
-    assert comparison["fading@2", "reversed"].difference == pytest.approx((0.5 - 0.25) / 3)
-
-
 def test_values_beyond_the_declared_range_are_reported(tables):
     define(7.0)
     with pytest.warns(
@@ -107,11 +104,11 @@ def test_values_beyond_the_declared_range_are_reported(tables):
     ):
         result = evaluate(*tables, ["fades@3"], **options())
     assert result["fading@3"] == naive(7.0, 3)
-    everybody = tables[0].where("user = 'bob'"), tables[1].where("user = 'bob'")
+    # Everybody has the same lists.
+    alike = [table.where("user = 'bob'") for table in tables]
+    alike = [table.union(table.replace("bob", "cat")) for table in alike]
     with pytest.warns(SparkRankEvalWarning, match="fading@1 has values from 7 to 7"):
-        (row,) = evaluate(
-            *(table.union(table.replace("bob", "cat")) for table in everybody), ["fading@1"], **options()
-        ).summary
+        (row,) = evaluate(*alike, ["fading@1"], **options()).summary
     assert row.no_interval == "all users have the same value, and it is outside of the metric's bounds"
 
 

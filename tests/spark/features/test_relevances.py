@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import functions as F
 from worlds.random_logs import random_logs
 
-from spark_rankeval import dialect_map, evaluate, score_users, summarise
+from spark_rankeval import dialect_map, evaluate, score_users
 from spark_rankeval.errors import DataError, InputError, MetricError, OptionError, UnknownMetricError
 
 METRICS = ["ndcg@5", "recall@3", "ap", "rr"]
@@ -29,12 +29,10 @@ def figures(rows):
 
 
 def test_each_relevance_has_the_figures_that_it_has_alone(tables, both):
-    predictions, labels = tables
-    assert [(row.relevance, row.metric) for row in both.summary] == [
-        (relevance, row) for relevance in ("click", "purchase") for row in METRICS
-    ]
+    pairs = [(relevance, metric) for relevance in ("click", "purchase") for metric in METRICS]
+    assert [(row.relevance, row.metric) for row in both.summary] == pairs
     for relevance in ("click", "purchase"):
-        alone = evaluate(predictions, labels, METRICS, score="score", relevance=relevance)
+        alone = evaluate(*tables, METRICS, score="score", relevance=relevance)
         assert {row.relevance for row in alone.summary} == {""}
         assert figures(alone.summary) == figures(row for row in both.summary if row.relevance == relevance)
     assert both["ndcg@5 [click]"] != both["ndcg@5 [purchase]"]
@@ -42,15 +40,8 @@ def test_each_relevance_has_the_figures_that_it_has_alone(tables, both):
     with pytest.raises(UnknownMetricError, match=r"ambiguous: it matches 'ndcg@5 \[click\]', 'ndcg@5 \[purchase\]'"):
         both["ndcg@5"]
     assert "ndcg@5 [purchase]" in repr(both)
-
-
-def test_the_per_user_table_has_a_column_for_each_and_reads_back(tables, both, tmp_path):
-    predictions, labels = tables
-    per_user = score_users(predictions, labels, METRICS, score="score", relevance=["click", "purchase"])
-    assert per_user.columns[:5] == ["user", "ndcg_at_5_click", "recall_at_3_click", "ap_click", "rr_click"]
-    per_user.write.parquet(str(tmp_path / "table"))
-    stored = summarise(per_user.sparkSession.read.parquet(str(tmp_path / "table")))
-    assert stored.summary == both.summary
+    columns = both.per_user.columns
+    assert columns[:5] == ["user", "ndcg_at_5_click", "recall_at_3_click", "ap_click", "rr_click"]
 
 
 def test_labels_as_arrays_have_an_array_for_each(tables, both):
@@ -64,41 +55,38 @@ def test_labels_as_arrays_have_an_array_for_each(tables, both):
 
 
 def test_a_grade_that_cannot_be_used_is_named_with_its_column(spark, tables):
-    predictions, _ = tables
-    labels = spark.createDataFrame(
-        [(1, 1, 1.0, None), (1, 2, -1.0, 1.0)], "user long, item long, click double, purchase double"
-    )
+    schema = "user long, item long, click double, purchase double"
+    options = {"score": "score", "relevance": ["click", "purchase"]}
+    labels = spark.createDataFrame([(1, 1, 1.0, None), (1, 2, -1.0, 1.0)], schema)
     with pytest.raises(DataError, match="labels that cannot be used: 2") as caught:
-        evaluate(predictions, labels, METRICS, score="score", relevance=["click", "purchase"])
-    assert "null relevance 'purchase': 1" in str(caught.value)
-    assert "negative relevance 'click': 1" in str(caught.value)
-    repeated = spark.createDataFrame([(1, 1, 1.0, 0.0), (1, 1, 1.0, 1.0)], labels.schema)
+        evaluate(tables[0], labels, METRICS, **options)
+    for words in ("null relevance 'purchase': 1", "negative relevance 'click': 1"):
+        assert words in str(caught.value)
+    repeated = spark.createDataFrame([(1, 1, 1.0, 0.0), (1, 1, 1.0, 1.0)], schema)
     with pytest.raises(DataError, match=r"another grade: 1 \(for example user=1, item=1 2 times"):
-        evaluate(predictions, repeated, METRICS, score="score", relevance=["click", "purchase"])
-    with pytest.raises(InputError, match="relevance names a column twice"):
-        evaluate(predictions, labels, METRICS, score="score", relevance=["click", "click"])
-    with pytest.raises(InputError, match=r"labels has no column 'view' \(relevance=\)"):
-        evaluate(predictions, labels, METRICS, score="score", relevance=["click", "view"])
+        evaluate(tables[0], repeated, METRICS, **options)
 
 
-@pytest.mark.parametrize("arrays", [False, True])
-def test_one_column_named_twice_in_other_letters_is_an_error(tables, arrays):
+WRONG = [
+    (False, METRICS, ["click", "click"], "relevance names a column twice"),
+    (False, METRICS, ["click", "view"], r"labels has no column 'view' \(relevance=\)"),
+    (False, METRICS, ["click", "CLICK"], "labels: relevance names the column 'click' twice"),
+    (True, METRICS, ["click", "CLICK"], "labels: relevance names the column 'click' twice"),
+    (
+        False, {"x": "rr", "x click": "precision@1"}, ["click", "click click"],
+        r"'x' of relevance 'click click' .*'x click' of relevance 'click' has",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arrays", "metrics", "relevance", "words"), WRONG)
+def test_columns_that_are_not_told_apart_are_an_error(tables, arrays, metrics, relevance, words):
     predictions, labels = tables
+    labels = labels.withColumnRenamed("purchase", "click click")
     if arrays:
-        labels = labels.groupBy("user").agg(
-            F.collect_list("item").alias("item"), F.collect_list("click").alias("click")
-        )
-    with pytest.raises(InputError, match="labels: relevance names the column 'click' twice"):
-        evaluate(predictions, labels, METRICS, score="score", relevance=["click", "CLICK"])
-
-
-def test_values_that_would_share_a_column_are_an_error(tables):
-    predictions, labels = tables
-    metrics, relevance = {"x": "rr", "x click": "precision@1"}, ["click", "click click"]
-    with pytest.raises(MetricError, match=r"'x' of relevance 'click click' .*'x click' of relevance 'click' has"):
-        evaluate(
-            predictions, labels.withColumnRenamed("purchase", relevance[1]), metrics, score="score", relevance=relevance
-        )
+        labels = labels.groupBy("user").agg(*(F.collect_list(name).alias(name) for name in ("item", "click")))
+    with pytest.raises((InputError, MetricError), match=words):
+        evaluate(predictions, labels, metrics, score="score", relevance=relevance)
 
 
 def test_a_threshold_that_no_label_reaches_is_refused(tables):

@@ -1,5 +1,6 @@
-"""Chunks rolled up to documents: the figures of tables that were rolled up before, whatever form tables and labels have."""
+"""Chunks: rolled up to documents as tables that were rolled up before, in any form, and labelled by spans of documents."""
 
+import random
 import re
 import warnings
 
@@ -7,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 from worlds.random_logs import random_logs
 
-from spark_rankeval import Facts, Vectors, evaluate, quarantine, score_users, summarise
+from spark_rankeval import Facts, Vectors, evaluate, labels_of_spans, quarantine, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.records.notes import NOTE_OF_CHUNK_LABELS, NOTE_OF_SHARED_CHUNKS, NOTES_OF_ROLL_UP
 
@@ -17,20 +18,16 @@ DOCUMENT = "chunk % 9"
 
 
 @pytest.fixture(scope="module")
-def logs():
-    return random_logs(40, 5, seed=3)
-
-
-@pytest.fixture(scope="module")
-def predictions(spark, logs):
-    frame = spark.createDataFrame(logs.prediction_rows, "query long, chunk long, score double")
+def predictions(spark):
+    rows = random_logs(40, 5, seed=3).prediction_rows
+    frame = spark.createDataFrame(rows, "query long, chunk long, score double")
     return frame.selectExpr("*", f"{DOCUMENT} document").repartition(3)
 
 
 @pytest.fixture(scope="module")
-def labels(spark, logs):
+def labels(spark):
     """Labels of chunks, with the documents that these are of."""
-    frame = spark.createDataFrame(logs.label_rows, "query long, chunk long, grade double")
+    frame = spark.createDataFrame(random_logs(40, 5, seed=3).label_rows, "query long, chunk long, grade double")
     return frame.selectExpr("*", f"{DOCUMENT} document", "if(query % 3 = 0, 'at', 'de') language")
 
 
@@ -67,25 +64,21 @@ def test_it_has_the_figures_of_documents(rolled_up, documents):
     assert not any(note in documents.notes for note in NOTES_OF_ROLL_UP.values())
 
 
-def test_chunks_take_places(spark):
+@pytest.mark.parametrize(("k_counts", "values"), [("documents", [1 / 2, 1 / 2, 1.0]), ("chunks", [1 / 3, 0.0, 1 / 2])])
+def test_chunks_take_places(spark, k_counts, values):
     """Chunks a1 a2 b1 c1: document b stands at place 2 of documents and at place 3 of chunks."""
-    predictions = spark.createDataFrame(
-        [(1, "a", 0.9), (1, "a", 0.8), (1, "b", 0.7), (1, "c", 0.6)], "query int, document string, score double"
-    )
+    rows = [(1, "a", 0.9), (1, "a", 0.8), (1, "b", 0.7), (1, "c", 0.6)]
+    predictions = spark.createDataFrame(rows, "query int, document string, score double")
     labels = spark.createDataFrame([(1, "b"), (1, "b"), (1, "c")], "query int, document string")
-    columns = {"user": "query", "score": "score", "roll_up": "document"}
-    expected = {"documents": (1 / 2, 1 / 2, 1.0), "chunks": (1 / 3, 0.0, 1 / 2)}
-    for k_counts, values in expected.items():
-        result = evaluate(predictions, labels, ["rr", "precision@2", "recall@3"], k_counts=k_counts, **columns)
-        assert (result["rr"], result["precision@2"], result["recall@3"]) == values
-        assert NOTES_OF_ROLL_UP[k_counts] in result.notes
+    columns = {"user": "query", "score": "score", "roll_up": "document", "k_counts": k_counts}
+    result = evaluate(predictions, labels, ["rr", "precision@2", "recall@3"], **columns)
+    assert [row.mean for row in result.summary] == values
+    assert NOTES_OF_ROLL_UP[k_counts] in result.notes
 
 
-def test_labels_of_chunks_get_documents_from_items(predictions, labels, rolled_up):
+def test_labels_of_chunks_get_documents_from_items(spark, predictions, labels, rolled_up):
     """Also predictions do; and a chunk that no list has counts as its document."""
-    chunks = predictions.sparkSession.range(40).selectExpr(
-        "cast(id as int) chunk", f"cast({DOCUMENT.replace('chunk', 'id')} as int) document"
-    )
+    chunks = spark.range(40).selectExpr("cast(id as int) chunk", "cast(id % 9 as int) document")
     options = {**COLUMNS, "roll_up": "document", "by": "language", "facts": Facts(items=chunks)}
     result = evaluate(predictions.drop("document"), labels.drop("document"), METRICS, **options)
     assert means(result) == means(rolled_up)
@@ -150,22 +143,19 @@ def test_pruning_changes_no_value(spark, k_counts):
 
 def test_a_row_without_a_document_is_bad_data(predictions, labels):
     bad = predictions.withColumn("document", F.expr("if(chunk = 7, null, document)"))
-    n_bad = bad.where("document is null").count()
     options = {**COLUMNS, "roll_up": "document"}
-    with pytest.raises(DataError, match=rf"cannot be ranked: {n_bad} \(null prediction item"):
+    reasons = [row.reason for row in quarantine(bad, labels, "rr", **options).collect()]
+    assert set(reasons) == {"null prediction item"}
+    with pytest.raises(DataError, match=rf"cannot be ranked: {len(reasons)} \(null prediction item"):
         evaluate(bad, labels, "rr", **options)
-    rows = quarantine(bad, labels, "rr", **options).collect()
-    assert [row.reason for row in rows] == ["null prediction item"] * n_bad
 
 
 def test_a_chunk_of_two_documents_has_none(spark, labels):
     predictions = spark.createDataFrame([(1, 1, 0.5), (1, 2, 0.4)], "query long, chunk long, score double")
     chunks = spark.createDataFrame([(1, 7), (1, 8), (2, 9), (2, 9)], "chunk long, document long")
-    options = {**COLUMNS, "roll_up": "document", "facts": Facts(items=chunks)}
-    with pytest.raises(
-        DataError, match=r"1 \(null prediction item.*An item here is the document of a chunk.*several\. Otherwise"
-    ):
-        evaluate(predictions, labels, "rr", **options)
+    words = r"1 \(null prediction item.*An item here is the document of a chunk.*several\. Otherwise"
+    with pytest.raises(DataError, match=words):
+        evaluate(predictions, labels, "rr", roll_up="document", facts=Facts(items=chunks), **COLUMNS)
 
 
 def test_models_may_name_chunks_differently(spark):
@@ -189,36 +179,24 @@ def test_models_may_name_chunks_differently(spark):
         evaluate(models, labels, "rr", facts=Facts(items=items), **options)
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "words"),
-    [
-        (
-            {"roll_up": "documnt"},
-            InputError,
-            "predictions has no column 'documnt' (roll_up=); did you mean 'document'?",
-        ),
-        (
-            {"roll_up": ("document", "page")},
-            InputError,
-            "labels has no column 'page' (roll_up=); it has: query, chunk,",
-        ),
-        (
-            {"roll_up": ("document", "document", "document")},
-            InputError,
-            "roll_up must be one column of documents, or two",
-        ),
-        ({"roll_up": 3}, InputError, "roll_up must be one column of documents, or two"),
-        ({"roll_up": None, "k_counts": "chunks"}, OptionError, "name the column of documents with roll_up="),
-        ({"k_counts": "places"}, OptionError, "k_counts must be one of 'documents', 'chunks'; got 'places'"),
-        ({"k_counts": "chunks", "ties": "average"}, OptionError, "no mean over the orders of equal scores"),
-        ({"exclude": "chunk"}, InputError, "exclude has no column 'document' (roll_up=)"),
-        ({"items": "string"}, InputError, "are bigint, and those with documents are string. Cast one of them"),
-        ({"labels": "string"}, InputError, "items have different types: 'document' of predictions is bigint"),
-        ({"vectors": True}, InputError, "roll_up cannot be combined with Vectors"),
-        ({"arrays": True}, InputError, "needs two names, roll_up=(predictions, labels); got 'document'"),
-    ],
-)
-def test_a_wrong_call_says_what_to_write(predictions, labels, changes, error, words):
+WRONG = [
+    ({"roll_up": "documnt"}, "predictions has no column 'documnt' (roll_up=); did you mean 'document'?"),
+    ({"roll_up": ("document", "page")}, "labels has no column 'page' (roll_up=); it has: query, chunk,"),
+    ({"roll_up": ("document", "document", "document")}, "roll_up must be one column of documents, or two"),
+    ({"roll_up": 3}, "roll_up must be one column of documents, or two"),
+    ({"roll_up": None, "k_counts": "chunks"}, "name the column of documents with roll_up="),
+    ({"k_counts": "places"}, "k_counts must be one of 'documents', 'chunks'; got 'places'"),
+    ({"k_counts": "chunks", "ties": "average"}, "no mean over the orders of equal scores"),
+    ({"exclude": "chunk"}, "exclude has no column 'document' (roll_up=)"),
+    ({"items": "string"}, "are bigint, and those with documents are string. Cast one of them"),
+    ({"labels": "string"}, "items have different types: 'document' of predictions is bigint"),
+    ({"vectors": True}, "roll_up cannot be combined with Vectors"),
+    ({"arrays": True}, "needs two names, roll_up=(predictions, labels); got 'document'"),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), WRONG)
+def test_a_wrong_call_says_what_to_write(predictions, labels, changes, words):
     options = {**COLUMNS, "roll_up": "document", **changes}
     if "exclude" in changes:
         options["exclude"] = labels.select("query", "chunk")
@@ -231,5 +209,80 @@ def test_a_wrong_call_says_what_to_write(predictions, labels, changes, error, wo
         predictions = Vectors(predictions, predictions)
     if options.pop("arrays", False):
         labels, options = None, {"roll_up": "document"}
-    with pytest.raises(error, match=re.escape(words)):
+    of_options = "k_counts" in changes
+    with pytest.raises(OptionError if of_options else InputError, match=re.escape(words)):
         evaluate(predictions, labels, "rr", **options)
+
+
+SPAN = "query int, document string, start int, end int, grade int"
+CHUNK = "chunk int, document string, start int, end int"
+NAMES = {"user": "query", "item": "chunk"}
+
+
+def labels_by_loops(spans, chunks, overlap):
+    """The highest grade of each chunk of a query; of a span that no chunk overlaps, None is the chunk."""
+    labels = {}
+    for query, document, start, end, grade in spans:
+        overlapped = []
+        for chunk, of, first, last in chunks:
+            common = len(set(range(start, end)) & set(range(first, last)))
+            if of == document and common and common >= overlap * min(end - start, last - first):
+                overlapped.append(chunk)
+        for chunk in overlapped or [None]:
+            labels[query, chunk] = max(grade, labels.get((query, chunk), grade))
+    return labels
+
+
+@pytest.fixture(scope="module")
+def spans_and_chunks():
+    draw = random.Random(5)
+
+    def places():
+        start = draw.randrange(40)
+        return draw.choice("abc"), start, start + draw.randrange(1, 15)
+
+    spans = [(draw.randrange(12), *places(), draw.randrange(4)) for _ in range(60)]
+    return spans, [(chunk, *places()) for chunk in range(15)]
+
+
+@pytest.mark.parametrize("overlap", [0, 0.5, 1])
+def test_chunks_that_overlap_spans_are_labelled(spark, spans_and_chunks, overlap):
+    tables = [spark.createDataFrame(*table) for table in zip(spans_and_chunks, (SPAN, CHUNK), strict=True)]
+    labels = labels_of_spans(*tables, relevance="grade", overlap=overlap, **NAMES)
+    assert labels.columns == ["query", "chunk", "grade"]
+    expected = labels_by_loops(*spans_and_chunks, overlap)
+    assert {(row.query, row.chunk): row.grade for row in labels.collect()} == expected
+    assert any(chunk is None for _, chunk in expected)
+
+
+def test_a_span_without_a_chunk_and_a_grade_that_is_missing_are_not_hidden(spark):
+    chunks = spark.createDataFrame([(1, "a", 0, 10), (2, "a", 10, 20)], CHUNK)
+    spans = [(1, "a", 9, 11, 1), (1, "a", 20, 30, 1), (1, "a", 5, 5, 1), (2, "a", 0, 5, None), (2, "a", 5, 9, 2)]
+    spans = spark.createDataFrame(spans, SPAN)
+    predictions = spark.createDataFrame([(1, 2, 0.5)], "query int, chunk int, score double")
+    labels = labels_of_spans(spans, chunks, relevance="grade", **NAMES)
+    found = sorted((row.query, row.chunk or 0, row.grade) for row in labels.collect())
+    assert found == [(1, 0, 1), (1, 1, 1), (1, 2, 1), (2, 1, None)]
+    with pytest.raises(DataError, match="null label item: 1"):
+        evaluate(predictions, labels.fillna(0, "grade"), "rr", score="score", **NAMES)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"overlap": 1.5}, "overlap must be a number from 0 to 1; got 1.5"),
+        ({"document": "documnt"}, "chunks has no column 'documnt'; did you mean 'document'?"),
+        ({"start": None}, "start must be a column name; got None"),
+        ({"start": "document"}, "the column 'document' must have whole numbers; it is string"),
+        (
+            {"document": "start", "start": "end"},
+            "documents have different types: 'start' is int in spans and string in",
+        ),
+    ],
+)
+def test_a_wrong_call_of_spans_says_what_to_write(spark, changes, words):
+    spans, chunks = (spark.createDataFrame([], schema) for schema in (SPAN, CHUNK))
+    if changes.get("document") == "start":
+        chunks = chunks.selectExpr("chunk", "cast(start as string) start", "end")
+    with pytest.raises(OptionError if "overlap" in changes else InputError, match=re.escape(words)):
+        labels_of_spans(spans, chunks, **{**NAMES, **changes})

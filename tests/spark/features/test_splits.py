@@ -1,11 +1,12 @@
 """Splits of a log beside a naive version in plain Python: the same rows, labels and counts, whatever the partitions are."""
 
 import random
+import re
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from chispa import assert_df_equality
-from helpers.effort import FULL_LENGTH, part_of
+from helpers.shuffles import settings_of
 from oracles import splits as oracle
 from pyspark.sql import functions as F
 
@@ -120,63 +121,54 @@ def test_partitions_and_the_order_of_rows_do_not_matter(spark, parts):
     log = spark.createDataFrame([tuple(row.values()) for row in shuffled], COLUMNS).repartition(5)
     # Ids of another width are the same ids.
     narrow = log.withColumns({"user": F.col("user").cast("int"), "item": F.col("item").cast("smallint")})
-    # By time, by last events and by hash.
-    cases = [*part_of(CASES, 5), "users"] if not FULL_LENGTH else tuple(CASES)
-    assert parts_of(narrow, cases) == {(case, part): rows for (case, part), rows in parts.items() if case in cases}
+    assert parts_of(narrow) == parts
 
 
-@pytest.mark.parametrize("case", part_of(["horizon, grades", "last 3, all left out", "users"], 2))
-def test_counts_are_those_of_the_naive_version(log, case):
-    split_of, (training, held_out), grades, leave_out = CASES[case]
+def test_counts_are_those_of_the_naive_version(log):
+    split_of, (training, held_out), grades, leave_out = CASES["horizon, grades"]
     split = split_of(log)
     counts = split.counts()
     labels = oracle.labels(training, held_out, grades, leave_out)
     trained, labelled = {row["user"] for row in training}, {user for user, _ in labels}
-    needed = ("user", "item") if case == "users" else ("user", "item", "time")
+    needed = ("user", "item", "time")
     invalid = {f"null {name}": sum(row[name] is None for row in ROWS) for name in needed}
     n_invalid = sum(any(row[name] is None for name in needed) for row in ROWS)
     assert counts.invalid == invalid
     assert (counts.n_rows, counts.n_invalid) == (len(ROWS), n_invalid)
     assert (counts.n_training, counts.n_held_out) == (len(training), len(held_out))
     assert counts.n_after == len(ROWS) - n_invalid - len(training) - len(held_out)
-    assert counts.n_ungraded == (0 if grades is None else sum(row["event"] not in grades for row in held_out))
-    assert counts.n_labels == len(labels)
-    assert counts.n_users == len({row["user"] for row in training + held_out})
+    assert counts.n_ungraded == sum(row["event"] not in grades for row in held_out)
+    assert (counts.n_labels, counts.n_users) == (len(labels), len({row["user"] for row in training + held_out}))
     assert (counts.n_training_users, counts.n_labelled_users) == (len(trained), len(labelled))
     assert counts.n_cold_users == len(labelled - trained)
-    assert (counts.first_time, counts.last_time) == ((None, None) if case == "users" else ("0", "5"))
-    with pytest.raises(
-        DataError, match=rf"log: of {len(ROWS)} rows .* with a null item.* cannot be used; fix the data"
-    ) as error:
+    assert (counts.first_time, counts.last_time) == ("0", "5")
+    words = rf"log: of {len(ROWS)} rows .* with a null item.* cannot be used; fix the data"
+    with pytest.raises(DataError, match=words) as error:
         split.check()
     assert error.value.counts == {f"n_{reason.replace(' ', '_')}": n for reason, n in invalid.items()}
 
 
 def test_what_a_split_prints_says_what_it_is_without_a_job(spark, jobs_of):
     log = spark.createDataFrame([(1, 7, 3, 2.0)], "user int, item int, day int, grade double")
-    first_lines = {
+    last = "by each user's order of 'day': labels from the last"
+    splits = {
         "by 'day': training before 8, labels from 8 on": by_time(log, 8, time="day", relevance="grade"),
         "by 'day': training before 8, labels from 8 to before 15": by_time(log, 8, horizon=7, time="day"),
-        "by each user's order of 'day': labels from the last row, training from those before": last_n(log, time="day"),
-        "by each user's order of 'day': labels from the last 2 rows, training from those before": last_n(
-            log, 2, time="day"
-        ),
-        "by a hash: labels from 12.5% of the rows (seed 3), training from the others": by_hash(
-            log, 0.125, of="rows", seed=3
-        ),
-    }
+        f"{last} row, training from those before": last_n(log, time="day"),
+        f"{last} 2 rows, training from those before": last_n(log, 2, time="day"),
+        "by a hash: labels from 12.5% of the rows (seed 3), training from the others":
+            by_hash(log, 0.125, of="rows", seed=3),
+    }  # fmt: skip
     shown = {}
-    assert jobs_of(lambda: shown.update({line: str(split) for line, split in first_lines.items()})) == 0
+    assert jobs_of(lambda: shown.update({line: str(split) for line, split in splits.items()})) == 0
     for line, text in shown.items():
         assert text.startswith(f"split     {line}\ntraining  user, item, day, grade; split.held_out")
         assert "split.counts() counts" in text.splitlines()[3]
-    graded = next(iter(shown.values()))
-    assert graded.splitlines()[2] == "labels    user, item, day, relevance, grade"
+    assert next(iter(shown.values())).splitlines()[2] == "labels    user, item, day, relevance, grade"
 
 
-@pytest.mark.parametrize("seed", part_of([3, 4], 2))
-def test_the_k_core_is_that_of_the_naive_version(spark, seed):
-    draw = random.Random(seed)
+def test_the_k_core_is_that_of_the_naive_version(spark):
+    draw = random.Random(3)
     pairs = [(draw.randrange(60), min(int(draw.expovariate(0.09)), 40)) for _ in range(330)]
     rows = [(user, item, place) for place, (user, item) in enumerate([*pairs, *pairs[:40]])]
     log = spark.createDataFrame(rows, "user int, item int, row int")
@@ -184,11 +176,8 @@ def test_the_k_core_is_that_of_the_naive_version(spark, seed):
     expected = oracle.k_core(pairs, 4)
     assert 10 < len(expected) < len(set(pairs)) - 30
     assert core.rounds > 1
-    assert (core.n_pairs, core.n_users, core.n_items) == (
-        len(expected),
-        len({user for user, _ in expected}),
-        len({item for _, item in expected}),
-    )
+    of_each = [len(set(each)) for each in zip(*expected, strict=True)]
+    assert [core.n_pairs, core.n_users, core.n_items] == [len(expected), *of_each]
     assert core.log.columns == log.columns
     assert sorted(map(tuple, core.log.collect())) == sorted(row for row in rows if row[:2] in expected)
 
@@ -203,10 +192,10 @@ def test_the_k_core_of_bad_logs(spark):
         k_core(log, 3, on_invalid="drop")
 
 
-@pytest.mark.parametrize(("most", "step", "n_users", "rounds"), part_of([(4, 2, 10, 6), (16, 4, 38, 20)], 2))
-def test_more_rounds_than_a_plan_can_hold_need_a_folder(spark, tmp_path, monkeypatch, most, step, n_users, rounds):
+def test_more_rounds_than_a_plan_can_hold_need_a_folder(spark, tmp_path, monkeypatch):
+    most, n_users, rounds = 4, 10, 6
     monkeypatch.setattr("spark_rankeval.splits.splitting._MOST_ROUNDS", most)
-    monkeypatch.setattr("spark_rankeval.splits.splitting._STORED_ROUNDS", step)
+    monkeypatch.setattr("spark_rankeval.splits.splitting._STORED_ROUNDS", 2)
     # A circle of three, and a chain: each round takes one user and one item from each end of the chain.
     rows = [(place, (place + step) % 3) for place in range(3) for step in (0, 1)]
     rows += [(place, place + more) for place in range(100, 100 + n_users) for more in (0, 1)]
@@ -226,38 +215,30 @@ def test_times_compare_in_utc_whatever_the_zone_of_the_session(spark):
     log = spark.createDataFrame(rows, "user int, item int, timestamp timestamp")
     split = by_time(log, "2026-11-01", horizon="1d")
     days = by_time(log.withColumn("timestamp", F.to_date("timestamp")), date(2026, 11, 1), horizon="1d")
-    zone = spark.conf.get("spark.sql.session.timeZone")
-    try:
-        for other in ("UTC", "Asia/Tokyo"):
-            spark.conf.set("spark.sql.session.timeZone", other)
-            assert sorted(row.item for row in split.training.collect()) == [0, 1]
-            assert sorted(row.item for row in split.labels.collect()) == [2, 3]
-            counts = split.counts()
-            assert (counts.n_after, counts.first_time) == (1, "2026-10-31 12:00:00+00:00")
-            assert counts.last_time == "2026-11-02 00:00:00+00:00"
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", zone)
+    with settings_of(spark, {"spark.sql.session.timeZone": "Asia/Tokyo"}):
+        assert sorted(row.item for row in split.training.collect()) == [0, 1]
+        assert sorted(row.item for row in split.labels.collect()) == [2, 3]
+        counts = split.counts()
+    assert (counts.n_after, counts.first_time) == (1, "2026-10-31 12:00:00+00:00")
+    assert counts.last_time == "2026-11-02 00:00:00+00:00"
     assert days.counts().n_held_out == 2
 
 
-@pytest.mark.parametrize(
-    ("kind", "times", "cut", "horizon"),
-    [
-        # 0.7 as a float is below 0.7, and the row at 0.8 is at the end.
-        ("float", ["0.6", "0.7", "0.8"], 0.7, 0.1),
-        ("decimal(3,1)", ["0.6", "0.7", "0.9"], 0.7, 0.1),
-        # Doubles have only every second of these.
-        ("decimal(20,0)", [str(2**53), str(2**53 + 1), str(2**53 + 2)], 2**53 + 1, 1),
-    ],
-)
-def test_a_row_at_the_cut_is_held_out_whatever_type_the_times_have(spark, kind, times, cut, horizon):
-    log = spark.createDataFrame(
-        [(1, place, time) for place, time in enumerate(times)], "user int, item int, time string"
-    )
-    log = log.withColumn("time", F.col("time").cast(kind))
-    split = by_time(log, cut, horizon=horizon, time="time")
-    assert [row.item for row in split.training.collect()] == [0]
-    assert [row.item for row in split.labels.collect()] == [1]
+# 0.7 as a float is below 0.7, and the row at 0.8 is at the end. Doubles have only every second of the large decimals.
+AT_THE_CUT = {
+    "float": (["0.6", "0.7", "0.8"], 0.7, 0.1),
+    "decimal(3,1)": (["0.6", "0.7", "0.9"], 0.7, 0.1),
+    "decimal(20,0)": ([str(2**53), str(2**53 + 1), str(2**53 + 2)], 2**53 + 1, 1),
+}
+
+
+@pytest.mark.parametrize("kind", AT_THE_CUT)
+def test_a_row_at_the_cut_is_held_out_whatever_type_the_times_have(spark, kind):
+    times, cut, horizon = AT_THE_CUT[kind]
+    log = spark.createDataFrame([(1, *row) for row in enumerate(times)], "user int, item int, time string")
+    split = by_time(log.withColumn("time", F.col("time").cast(kind)), cut, horizon=horizon, time="time")
+    parts = split.training.selectExpr("'training' part", "item").union(split.labels.selectExpr("'labels'", "item"))
+    assert sorted(map(tuple, parts.collect())) == [("labels", 1), ("training", 0)]
 
 
 def test_odd_names_and_several_columns_of_a_user(spark):
@@ -285,105 +266,77 @@ def test_odd_names_and_several_columns_of_a_user(spark):
 
 
 LOG = "user int, item int, timestamp int, event string"
-NOBODY = {
-    "log: none of 0 rows can be used": ([], lambda log: by_time(log, 1)),
-    r"no row to train on: no usable row is before the cut 1; choose a later cut. The log runs from 3 to 4": (
-        [(1, 1, 3, "a"), (1, 2, 4, "a")],
-        lambda log: by_time(log, 1),
-    ),
-    "holds no row out: no usable row is at or after the cut 5 and before 7": (
-        [(1, 1, 3, "a"), (1, 2, 9, "a")],
-        lambda log: by_time(log, 5, horizon=2),
-    ),
-    "none of 1 rows that are held out gives a label; 1 of them have no grade. Check grades=": (
-        [(1, 1, 3, "a"), (1, 2, 9, "a")],
-        lambda log: by_time(log, 5, relevance="event", grades={"purchse": 1}),
-    ),
-    "none of 1 rows that are held out gives a label. Check": (
-        [(1, 2, 3, "a"), (1, 2, 9, "a")],
-        lambda log: last_n(log, leave_out="seen"),
-    ),
-    "no row to train on: no user has more than 2 usable rows; choose a smaller n": (
-        [(1, 2, 3, "a"), (2, 2, 9, "a")],
-        lambda log: last_n(log, 2),
-    ),
-    "the share 0.999999 draws everybody; choose a smaller one": ([(1, 2, 3, "a")], lambda log: by_hash(log, 0.999999)),
-}
+ONE, FAR, SAME = [(1, 1, 3, "a"), (1, 2, 4, "a")], [(1, 1, 3, "a"), (1, 2, 9, "a")], [(1, 2, 3, "a"), (1, 2, 9, "a")]
+NOBODY = [
+    ([], lambda log: by_time(log, 1), "log: none of 0 rows can be used"),
+    (ONE, lambda log: by_time(log, 1),
+     "no row to train on: no usable row is before the cut 1; choose a later cut. The log runs from 3 to 4"),
+    (FAR, lambda log: by_time(log, 5, horizon=2), "holds no row out: no usable row is at or after the cut 5 and before 7"),
+    (FAR, lambda log: by_time(log, 5, relevance="event", grades={"purchse": 1}),
+     "none of 1 rows that are held out gives a label; 1 of them have no grade. Check grades="),
+    (SAME, lambda log: last_n(log, leave_out="seen"), "none of 1 rows that are held out gives a label. Check"),
+    (FAR, lambda log: last_n(log, 2), "no row to train on: no user has more than 2 usable rows; choose a smaller n"),
+    (ONE, lambda log: by_hash(log, 0.999999), "the share 0.999999 draws everybody; choose a smaller one"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("words", part_of(NOBODY, 2))
-def test_a_split_that_leaves_nobody_is_refused(spark, words):
-    rows, split_of = NOBODY[words]
-    split = split_of(spark.createDataFrame(rows, LOG))
-    with pytest.raises(DataError, match=words.replace("(", r"\(")):
-        split.check()
+@pytest.mark.parametrize(("rows", "split_of", "words"), NOBODY)
+def test_a_split_that_leaves_nobody_is_refused(spark, rows, split_of, words):
+    with pytest.raises(DataError, match=re.escape(words)):
+        split_of(spark.createDataFrame(rows, LOG)).check()
 
 
-WRONG = {
-    r"log has no column 'timestamps' \(time=\); did you mean 'timestamp'\?": (
-        InputError,
-        lambda log: by_time(log, 1, time="timestamps"),
-    ),
-    r"log has no column 'who' \(user=\).*; log: the time column 'event' is string; .* cast it": (
-        InputError,
-        lambda log: last_n(log, user="who", time="event"),
-    ),
-    "user, item and time must be different columns": (InputError, lambda log: by_time(log, 1, user="item")),
-    "log must be a table": (InputError, lambda log: by_hash([1], 0.5)),
-    "relevance='event' must be a number; it is string. Cast it, or pass the grade of each": (
-        InputError,
-        lambda log: by_time(log, 1, relevance="event"),
-    ),
-    "grades: the column of events 'event' is string, so the event 1 cannot": (
-        InputError,
-        lambda log: by_time(log, 1, relevance="event", grades={1: 1}),
-    ),
-    "is named like the grades of labels, 'relevance'; rename it": (
-        InputError,
-        lambda log: by_hash(log.withColumnRenamed("item", "relevance"), 0.5, item="relevance", relevance="timestamp"),
-    ),
-    "grades needs the column of events": (OptionError, lambda log: by_time(log, 1, grades={"a": 1})),
-    "grades must be finite numbers; got '1'": (
-        OptionError,
-        lambda log: by_time(log, 1, relevance="event", grades={"a": "1"}),
-    ),
-    "grades must be a dict": (OptionError, lambda log: by_time(log, 1, relevance="event", grades={})),
-    "cut must be a number": (OptionError, lambda log: by_time(log, "2026-11-01")),
-    "leave_out: 'sen' is not among .*; did you mean 'seen'": (OptionError, lambda log: last_n(log, leave_out="sen")),
-    "leave_out must be a word or a list of words": (OptionError, lambda log: last_n(log, leave_out=None)),
-    "n must be a whole number, at least 1; got 0": (OptionError, lambda log: last_n(log, 0)),
-    "share must be a number between 0 and 1; got 1": (OptionError, lambda log: by_hash(log, 1)),
-    "seed must be a whole number from 0": (OptionError, lambda log: by_hash(log, 0.5, seed=-1)),
-    "of must be one of 'users', 'rows'; got 'items'": (OptionError, lambda log: by_hash(log, 0.5, of="items")),
-    "k must be a whole number, at least 1; got 0": (OptionError, lambda log: k_core(log, 0)),
-    "on_invalid must be one of": (OptionError, lambda log: by_time(log, 1).check(on_invalid="quarantine")),
-}
+def of_events(**options):
+    return lambda log: by_time(log, 1, relevance="event", **options)
 
 
-@pytest.mark.parametrize("words", WRONG)
-def test_a_wrong_call_is_refused_before_any_job(spark, words):
-    kind, call = WRONG[words]
+WRONG = [
+    (lambda log: by_time(log, 1, time="timestamps"), "log has no column 'timestamps' (time=); did you mean 'timestamp'?"),
+    (lambda log: last_n(log, user="who", time="event"), "log has no column 'who' (user=)"),
+    (lambda log: last_n(log, user="who", time="event"), "; log: the time column 'event' is string; "),
+    (lambda log: by_time(log, 1, user="item"), "user, item and time must be different columns"),
+    (lambda log: by_hash([1], 0.5), "log must be a table"),
+    (of_events(), "relevance='event' must be a number; it is string. Cast it, or pass the grade of each"),
+    (of_events(grades={1: 1}), "grades: the column of events 'event' is string, so the event 1 cannot"),
+    (lambda log: by_hash(log.withColumnRenamed("item", "relevance"), 0.5, item="relevance", relevance="timestamp"),
+     "is named like the grades of labels, 'relevance'; rename it"),
+]  # fmt: skip
+WRONG_OPTIONS = [
+    (lambda log: by_time(log, 1, grades={"a": 1}), "grades needs the column of events"),
+    (of_events(grades={"a": "1"}), "grades must be finite numbers; got '1'"),
+    (of_events(grades={}), "grades must be a dict"),
+    (lambda log: by_time(log, "2026-11-01"), "cut must be a number"),
+    (lambda log: last_n(log, leave_out="sen"), "leave_out: 'sen' is not among "),
+    (lambda log: last_n(log, leave_out="sen"), "; did you mean 'seen'"),
+    (lambda log: last_n(log, leave_out=None), "leave_out must be a word or a list of words"),
+    (lambda log: last_n(log, 0), "n must be a whole number, at least 1; got 0"),
+    (lambda log: by_hash(log, 1), "share must be a number between 0 and 1; got 1"),
+    (lambda log: by_hash(log, 0.5, seed=-1), "seed must be a whole number from 0"),
+    (lambda log: by_hash(log, 0.5, of="items"), "of must be one of 'users', 'rows'; got 'items'"),
+    (lambda log: k_core(log, 0), "k must be a whole number, at least 1; got 0"),
+    (lambda log: by_time(log, 1).check(on_invalid="quarantine"), "on_invalid must be one of"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "call", "words"),
+    [*((InputError, *case) for case in WRONG), *((OptionError, *case) for case in WRONG_OPTIONS)],
+)
+def test_a_wrong_call_is_refused_before_any_job(spark, kind, call, words):
     log = spark.createDataFrame([], LOG)
-    with pytest.raises(kind, match=words):
+    with pytest.raises(kind, match=re.escape(words)):
         call(log)
 
 
 def test_the_next_call_takes_the_name_of_the_column_of_grades(log):
     """Grades of a column keep its name, beside the name that labels have of any split; those of events have none."""
     given = {"time": "time", "user": "user", "item": "item"}
-    labels = last_n(
-        log.where("row is not null").withColumnRenamed("row", "Rating"), 2, relevance="rating", **given
-    ).labels
-    assert labels.columns == ["user", "item", "time", "relevance", "Rating"]
+    named = log.where("row is not null").withColumnRenamed("row", "Rating")
+    labels = last_n(named, 2, relevance="rating", **given).labels
+    columns = ["user", "item", "time", "relevance"]
+    assert labels.columns == [*columns, "Rating"]
     assert labels.where("not relevance <=> Rating").count() == 0
     predictions = labels.select("user", "item", "time")
-    values = [
-        evaluate(predictions, labels, "dcg", score="time", relevance=name)["dcg"] for name in ("rating", "relevance")
-    ]
-    assert values[0] == values[1] > 0
-    assert last_n(log, relevance="event", grades=GRADES, **given).labels.columns == [
-        "user",
-        "item",
-        "time",
-        "relevance",
-    ]
+    result = evaluate(predictions, labels, "dcg", score="time", relevance=["rating", "relevance"])
+    assert result["dcg [Rating]"] == result["dcg [relevance]"] > 0
+    assert last_n(log, relevance="event", grades=GRADES, **given).labels.columns == columns

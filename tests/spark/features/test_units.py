@@ -64,18 +64,13 @@ def test_plurals_are_english(unit, plural):
         assert unit_words("Users of a user") == f"{plural[0].upper()}{plural[1:]} of a {unit}"
 
 
-def test_charts_and_pages_speak_of_queries(result, tmp_path):
-    charts = [
-        result.plot(),
-        result.plot("rr"),
-        result.plot.slices("rr"),
-        result.plot.quantiles(),
-        result.plot.histogram("rr"),
-    ]
+def test_charts_and_pages_speak_of_queries(result, tmp_path, without_charts):
+    plot, comparison = result.plot, compare(result, baseline="a")
+    charts = [comparison.plot(), plot(), plot("rr"), plot.slices("rr"), plot.quantiles(), plot.histogram("rr")]
     texts = [json.dumps(chart.to_dict(), ensure_ascii=False) for chart in charts]
     found = [re.findall(r"[^\"]*\busers?\b[^\"]*", text) for text in texts]
     assert found == [[]] * len(charts)
-    page = result.report(tmp_path / "report.html", comparison=compare(result, baseline="a")).read_text()
+    page = result.report(tmp_path / "report.html", comparison=comparison).read_text()
     text = re.sub(r"<style.*?</style>|<[^>]*>", " ", page, flags=re.DOTALL)
     assert USERS.findall(text) == []
     assert "queries" in text
