@@ -71,18 +71,6 @@ def test_the_words_name_the_choice_that_makes_the_difference(spark):
     assert words["precision@2", "default"] == "the reference"
 
 
-def test_it_prints_in_a_terminal_and_in_a_notebook(found, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
-    lines = repr(found).splitlines()
-    assert lines[0].split() == ["metric", "dialect", "mean", "difference", "users", "because"]
-    assert max(map(len, lines)) <= 120
-    assert "sklearn has no precision" in repr(found)
-    html = found._repr_html_()
-    assert html.count("<tr>") == len(found.rows) + 1
-    assert "NaN" not in html
-    assert found.to_pandas()["dialect"].nunique() == len(DIALECTS)
-
-
 def test_graded_rows_have_no_order_for_mllib_and_a_threshold_says_which_labels_are_relevant(tables):
     counted = [
         dialect_map(*tables, "ndcg@5", score="score", relevance="grade", dialects=["mllib"], relevance_threshold=level)
@@ -98,37 +86,27 @@ def test_graded_rows_have_no_order_for_mllib_and_a_threshold_says_which_labels_a
 
 
 WRONG = [
-    (DialectError, {"dialects": ["lens_kit"]}, "did you mean"),
-    (DialectError, {"dialects": "lens_kit"}, "'lens_kit'"),
-    (OptionError, {"on_invalid": "ignore"}, "on_invalid"),
-    (InputError, {"relevance": ["grade", "item"]}, "needs one relevance"),
-    (InputError, {"models": True}, "needs one model; got 2"),
-    (DataError, {"twice": True}, "predictions that repeat an item of their user: 3"),
+    (DialectError, "rows", {"dialects": ["lens_kit"]}, "did you mean"),
+    (DialectError, "rows", {"dialects": "lens_kit"}, "'lens_kit'"),
+    (OptionError, "rows", {"on_invalid": "ignore"}, "on_invalid"),
+    (InputError, "rows", {"relevance": ["grade", "item"]}, "needs one relevance"),
+    (InputError, "models", {}, "needs one model; got 2"),
+    (DataError, "twice", {}, "predictions that repeat an item of their user: 3"),
 ]
 
 
-@pytest.mark.parametrize(("kind", "options", "words"), WRONG)
-def test_bad_calls_and_bad_rows_are_errors(tables, kind, options, words):
+@pytest.mark.parametrize(("kind", "form", "options", "words"), WRONG)
+def test_bad_calls_and_bad_rows_are_errors(tables, kind, form, options, words):
     predictions, labels = tables
-    options = dict(options)
-    if options.pop("models", False):
-        predictions = {"one": predictions, "other": predictions}
-    if options.pop("twice", False):
-        predictions = predictions.unionByName(predictions.limit(3))
+    given = {"models": {"one": predictions, "other": predictions}, "twice": predictions.union(predictions.limit(3))}
     with pytest.raises(kind, match=words):
-        dialect_map(predictions, labels, "rr", score="score", **options)
+        dialect_map(given.get(form, predictions), labels, "rr", score="score", **options)
 
 
 def test_one_long_table_has_the_map_of_two_with_and_without_ids(spark):
     """Four actions: two tables, one, the same without ids, and equal scores without ids, of which the unlabelled comes first."""
-    rows = [
-        (1, 1, 0.9, None),
-        (1, 2, 0.8, 2.0),
-        (1, 3, None, 1.0),
-        (2, 1, 0.7, 0.0),
-        (2, 4, 0.1, 1.0),
-        (3, 2, None, 3.0),
-    ]
+    rows = [(1, 1, 0.9, None), (1, 2, 0.8, 2.0), (1, 3, None, 1.0), (2, 1, 0.7, 0.0), (2, 4, 0.1, 1.0)]
+    rows += [(3, 2, None, 3.0)]
     table = spark.createDataFrame(rows, "user int, item int, score double, grade double")
     predictions, labels = table.where("score is not null").drop("grade"), table.where("grade is not null").drop("score")
     columns = {"score": "score", "relevance": "grade", "dialects": ["trec_eval", "recbole", "torchmetrics"]}

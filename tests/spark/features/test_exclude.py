@@ -4,11 +4,9 @@ import warnings
 
 import pytest
 from worlds.random_logs import random_logs
-from worlds.summary_rows import QUALITY
 
 from spark_rankeval import evaluate, summarise
 from spark_rankeval.errors import InputError, SparkRankEvalWarning
-from spark_rankeval.records.quality import DataQuality
 
 METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap") for k in (1, 3, 10)] + ["rr", "auc"]
 WORDS = "user string, item string"
@@ -77,11 +75,6 @@ def test_arrays_leave_items_out_as_rows_do(spark):
     assert [result["rr"], result["precision@1"], result.data_quality.n_excluded] == [1.0, 1.0, 2]
     # Those that move up are read where nothing else needs more than the first.
     assert evaluate(lists, labels, "precision@1", **options)["precision@1"] == 1.0
-
-
-def test_of_several_models_those_left_out_of_each_are_added_up():
-    models = [QUALITY.with_counts(n_excluded=n) for n in (2, 3)]
-    assert DataQuality.sum_of_models(models).n_excluded == 5
 
 
 def test_excluded_items_must_compare_with_predicted_ones(spark, tables):

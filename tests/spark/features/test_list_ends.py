@@ -102,8 +102,6 @@ def test_costs_that_are_none_are_invalid(spark):
 
 
 WRONG = [
-    (InputError, {"metrics": "recall(budget=9)"}, "such as that of their tokens, with cost="),
-    (InputError, {"cost": "tokens"}, "cost= has no effect without a metric with a budget"),
     (InputError, {"cost": "token", "metrics": "recall(budget=9)"}, "did you mean 'tokens'?"),
     (OptionError, {"min_score": "high"}, "min_score must be a number or None"),
     (InputError, {"min_score": 1, "score": None, "rank": "score"}, "min_score needs scores"),

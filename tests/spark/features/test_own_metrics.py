@@ -67,8 +67,7 @@ def naive(base, k, threshold=0.0):
     return np.mean(worths)
 
 
-def options(**further):
-    return {"score": "score", "relevance": "grade", **further}
+OPTIONS = {"score": "score", "relevance": "grade"}
 
 
 def test_by_name_and_as_an_object_and_in_a_comparison(tables):
@@ -76,7 +75,7 @@ def test_by_name_and_as_an_object_and_in_a_comparison(tables):
     asked = ["Fades@2", fading(k=3, base=0.25), "fading(relevance_threshold=1.5)@3", "ndcg@2"]
     predictions, labels = tables
     models = {"first": predictions, "reversed": predictions.withColumn("score", -predictions["score"])}
-    both = evaluate(models, labels, asked, **options())
+    both = evaluate(models, labels, asked, **OPTIONS)
     values = {"fading@2": naive(0.5, 2), "fading(base=0.25)@3": naive(0.25, 3)}
     values["fading(relevance_threshold=1.5)@3"] = naive(0.5, 3, 1.5)
     for metric, value in values.items():
@@ -91,24 +90,23 @@ def test_by_name_and_as_an_object_and_in_a_comparison(tables):
 
 def test_of_two_definitions_the_newer_one_counts(tables):
     old, new = define(0.5), define(0.25)
-    assert evaluate(*tables, ["fading@3"], **options())["fading@3"] == naive(0.25, 3)
-    assert evaluate(*tables, [new(k=3)], **options())["fading@3"] == naive(0.25, 3)
+    assert evaluate(*tables, ["fading@3"], **OPTIONS)["fading@3"] == naive(0.25, 3)
+    assert evaluate(*tables, [new(k=3)], **OPTIONS)["fading@3"] == naive(0.25, 3)
     # An object is of the class that it was made of, also where a worker has met the other.
-    assert evaluate(*tables, [old(k=3)], **options())["fading@3"] == naive(0.5, 3)
+    assert evaluate(*tables, [old(k=3)], **OPTIONS)["fading@3"] == naive(0.5, 3)
 
 
 def test_values_beyond_the_declared_range_are_reported(tables):
     define(7.0)
-    with pytest.warns(
-        SparkRankEvalWarning, match=r"fades@3 has values from 0 to 392, outside of the range 0 to 1 that its class"
-    ):
-        result = evaluate(*tables, ["fades@3"], **options())
+    words = "fades@3 has values from 0 to 392, outside of the range 0 to 1 that its class"
+    with pytest.warns(SparkRankEvalWarning, match=words):
+        result = evaluate(*tables, ["fades@3"], **OPTIONS)
     assert result["fading@3"] == naive(7.0, 3)
     # Everybody has the same lists.
     alike = [table.where("user = 'bob'") for table in tables]
     alike = [table.union(table.replace("bob", "cat")) for table in alike]
     with pytest.warns(SparkRankEvalWarning, match="fading@1 has values from 7 to 7"):
-        (row,) = evaluate(*alike, ["fading@1"], **options()).summary
+        (row,) = evaluate(*alike, ["fading@1"], **OPTIONS).summary
     assert row.no_interval == "all users have the same value, and it is outside of the metric's bounds"
 
 
@@ -127,9 +125,9 @@ def test_an_error_of_a_metric_says_where_it_is_without_the_stack_of_spark(tables
     exec(compile(FAILING, "cell 7", "exec"), {"__name__": "__main__"})
     raised = "AttributeError: 'RankingBatch' object has no attribute 'nonsense'"
     reason = f"the metric 'failing@2' raised {raised} (line 8 of cell 7, in _values)"
-    per_user = score_users(*tables, "failing@2", **options())
+    per_user = score_users(*tables, "failing@2", **OPTIONS)
     for call in (
-        lambda: evaluate(*tables, ["rr", "failing@2"], **options()),
+        lambda: evaluate(*tables, ["rr", "failing@2"], **OPTIONS),
         lambda: write_per_user(per_user, str(tmp_path / "per_user")),
     ):
         with pytest.raises(MetricError) as caught:
