@@ -90,7 +90,7 @@ def some(tables, *names):
     return {name: tables[name] for name in names}
 
 
-def test_each_model_has_the_figures_that_it_has_alone_in_every_slice(models, labels):
+def test_each_model_has_the_figures_that_it_has_alone(models, labels):
     together = check(models, labels, ["structs", "ordered", "other rows"], by=["half"])
     words = together.explain()
     assert "rows, other rows: " in words

@@ -52,7 +52,8 @@ def expected(spark, logs, tables):
     return {(row.model, row.metric): row.mean for row in result.summary}
 
 
-def test_rows_and_arrays_are_cut_in_one_pass_and_draw_curves(tables, expected):
+def test_rows_are_cut_in_one_pass_and_draw_curves(tables, expected):
+    """Arrays are, too."""
     predictions, labels = tables
     by_score = "sort_array(collect_list(struct(-score s, item, tokens)))"
     entries = F.expr(f"transform({by_score}, e -> struct(e.item, -e.s as score, e.tokens)) list")
