@@ -12,15 +12,22 @@ from importlib.util import find_spec
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from spark_rankeval.errors import EngineError, InputError, MissingExtraError, OptionError
+from spark_rankeval.errors import EngineError, InputError, MissingExtraError, OptionError, warn
 
 #: The environment variable that lets calls run on engines without tests.
 UNTESTED = "SPARK_RANKEVAL_UNTESTED_ENGINE"
 SPARK = "Spark"
 # Ranks are counted in 32 bits on the way through Spark.
 _LARGEST_CUTOFF = 2**31 - 1
-# The versions of Sail that the tests run on.
-_SAIL_VERSIONS = ("0.7.",)
+# The version of Sail that the tests run on.
+_SAIL_VERSION = "0.7.2"
+# What Spark's own server says of itself: its version without a vendor's suffix, and the revision of its source.
+_SPARK_SERVER = re.compile(r"(\d+\.\d+\.\d+)\S* [0-9a-f]{40}")
+# The rows of a short trial of an engine: five users, a NaN, lists and hashes.
+_TRIAL = """
+SELECT id % 5 AS user, IF(id = 3, double('NaN'), double(id)) AS score, array(id, id) AS items, xxhash64(id) AS hash FROM range(20)
+"""
+_HASH_OF_0 = -5252525462095825812
 # The tested engine behind each session, and its version.
 _engines: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
 
@@ -99,29 +106,66 @@ def tested_engine(session: Any) -> tuple[str, str]:
     """The name of the engine behind a session and its version; the first call asks the engine, and the others remember.
 
     Raises:
-        EngineError: no test has run on the engine, and `UNTESTED` does not say ``allow``.
+        EngineError: no test has run on the engine, a short trial fails, and `UNTESTED` does not say ``allow``.
     """
     if session not in _engines:
         name, version = _name_and_version(session)
-        if name != SPARK and not version.startswith(_SAIL_VERSIONS) and os.environ.get(UNTESTED) != "allow":
-            msg = (
-                f"the session runs on {name} {version}, on which no test of this package has run, so figures may be wrong without a word. "
-                f"Use PySpark or Sail {'x, '.join(_SAIL_VERSIONS)}x, or set the environment variable {UNTESTED}=allow to go on regardless"
-            )
-            raise EngineError(msg)
+        if (name, version) != ("Sail", _SAIL_VERSION) and name != SPARK and os.environ.get(UNTESTED) != "allow":
+            untested = f"the session runs on {name} {version}, on which no test of this package has run"
+            if problem := _problem_of_trial(session):
+                msg = (
+                    f"{untested}, and in a short trial {problem}. Use PySpark or Sail {_SAIL_VERSION}, or set the environment variable "
+                    f"{UNTESTED}=allow to go on regardless"
+                )
+                raise EngineError(msg)
+            warn(f"{untested}; a short trial of partitions, NaN, lists and hashes went well")
         _engines[session] = name, version
     return _engines[session]
 
 
 def _name_and_version(session: Any) -> tuple[str, str]:
-    """Ask a session for its engine. The version of Spark's own server has a revision behind it, which other engines lack."""
+    """Ask a session for its engine. Vendors add a suffix to the version of a session, as in ``3.5.6-amzn-1``."""
     if not is_connect(session):
         return SPARK, session.version
     (row,) = session.sql("SELECT version() AS version").collect()
     version = row["version"]
-    if version.startswith(f"{session.version} "):
+    server = _SPARK_SERVER.fullmatch(version)
+    if server and re.match(rf"{re.escape(server[1])}(?!\d)", session.version):
         return SPARK, session.version
     return ("Sail" if _is_sail(session) else "an unknown engine"), version
+
+
+def _problem_of_trial(session: Any) -> str | None:
+    """What goes wrong when an engine sends a few rows to Python, user by user; None if nothing does."""
+
+    # A function within a function travels as it is, so workers need not have this package.
+    def summaries(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa  # noqa: PLC0415 # of the worker
+
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        yield pa.RecordBatch.from_pydict(
+            {
+                "users": [sorted({row["user"] for row in rows})],
+                "n_nan": [sum(row["score"] != row["score"] for row in rows)],  # NaN alone differs from itself
+                "n_lists": [sum(len(set(row["items"])) == 1 and len(row["items"]) == 2 for row in rows)],
+                "hashes": [[row["hash"] for row in rows if row["items"][0] == 0]],
+            }
+        )
+
+    schema = "users array<bigint>, n_nan bigint, n_lists bigint, hashes array<bigint>"
+    try:
+        parts = session.sql(_TRIAL).repartition(3, "user").mapInArrow(summaries, schema).collect()
+    except Exception as error:  # each client has its own
+        return f"rows did not get to Python: {str(error).strip().partition(chr(10))[0]}"
+    if sorted(user for part in parts for user in part["users"]) != list(range(5)):
+        return "the rows of a user came in several partitions, or not at all"
+    if sum(part["n_nan"] for part in parts) != 1:
+        return "NaN came as another value"
+    if sum(part["n_lists"] for part in parts) != 20:
+        return "lists came as other values"
+    return (
+        None if [hash_ for part in parts for hash_ in part["hashes"]] == [_HASH_OF_0] else "hashes differ from Spark's"
+    )
 
 
 def _is_sail(session: Any) -> bool:

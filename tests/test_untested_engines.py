@@ -1,4 +1,4 @@
-"""An engine on which no test has run is refused by every front door, unless the caller goes on regardless."""
+"""An engine on which no test has run is refused by every front door if it fails a short trial, unless the caller goes on regardless."""
 
 import inspect
 import re
@@ -24,9 +24,14 @@ class Session:
         self.n_queries = 0
 
     def sql(self, query):
-        assert query == "SELECT version() AS version"
         self.n_queries += 1
-        return SimpleNamespace(collect=lambda: [{"version": self._answer}])
+        if query == "SELECT version() AS version":
+            return SimpleNamespace(collect=lambda: [{"version": self._answer}])
+        assert query == checks._TRIAL
+        rows = SimpleNamespace(collect=lambda: self.parts)
+        return SimpleNamespace(repartition=lambda *_: SimpleNamespace(mapInArrow=lambda *_: rows))
+
+    parts = ()
 
 
 Session.__module__ = "pyspark.sql.connect.session"
@@ -81,7 +86,9 @@ DOORS = {
 
 @pytest.mark.parametrize("door", DOORS)
 def test_every_front_door_refuses_an_untested_engine(door):
-    with pytest.raises(EngineError, match=r"runs on Sail 0\.8\.1, on which no test of this package has run"):
+    with pytest.raises(
+        EngineError, match=r"runs on Sail 0\.8\.1, on which no test of this package has run, and in a short trial"
+    ):
         DOORS[door](DataFrame(Session("0.8.1")))
 
 
@@ -109,17 +116,25 @@ def test_these_are_all_front_doors():
     assert len(doors) > 15
 
 
+REVISION = " 0123456789abcdef0123456789abcdef01234567"
+
+
 @pytest.mark.parametrize(
     ("session", "engine"),
     [
         (Session("0.7.2"), ("Sail", "0.7.2")),
-        (Session("0.7.31"), ("Sail", "0.7.31")),
-        (Session("4.2.0 0123abc", catalogue="spark_catalog"), ("Spark", "4.2.0")),
-        (Session("0.70.0"), None),
+        (Session(f"4.2.0{REVISION}", catalogue="spark_catalog"), ("Spark", "4.2.0")),
+        *(
+            (Session(f"3.5.6{REVISION}", version, "spark_catalog"), ("Spark", version))
+            for version in ("3.5.6-amzn-1", "3.5.6-cloudera", "3.5.6-SNAPSHOT", "3.5.6-preview1", "3.5.6.1")
+        ),
+        (Session(f"3.5.6{REVISION}", "3.5.60"), None),
+        (Session("4.2.0 0123abc"), None),
+        (Session("0.7.31"), None),
         (Session("4.2.0"), None),
         (Session("7.1", catalogue="other"), None),
     ],
-    ids=lambda value: getattr(value, "_answer", None),
+    ids=lambda value: f"{value.version} {value._answer[:8]}" if isinstance(value, Session) else None,
 )
 def test_engines_are_known_by_what_they_say(session, engine):
     if engine is None:
@@ -128,6 +143,29 @@ def test_engines_are_known_by_what_they_say(session, engine):
         return
     assert [checks.tested_engine(session), checks.tested_engine(session)] == [engine] * 2
     assert session.n_queries == 1
+
+
+WELL = {"users": [0, 1, 2, 3, 4], "n_nan": 1, "n_lists": 20, "hashes": [checks._HASH_OF_0]}
+TRIALS = {
+    "the rows of a user came in several partitions": [
+        WELL,
+        {**WELL, "users": [4], "n_nan": 0, "n_lists": 0, "hashes": []},
+    ],
+    "NaN came as another value": [{**WELL, "n_nan": 0}],
+    "lists came as other values": [{**WELL, "n_lists": 19}],
+    "hashes differ from Spark's": [{**WELL, "hashes": [7]}],
+}
+
+
+@pytest.mark.parametrize("problem", TRIALS)
+def test_an_engine_that_fails_a_trial_is_refused_and_one_that_passes_is_warned_of(problem):
+    session = Session("9.1", catalogue="other")
+    session.parts = TRIALS[problem]
+    with pytest.raises(EngineError, match=f"an unknown engine 9.1, .* short trial {problem}.*{checks.UNTESTED}=allow"):
+        checks.tested_engine(session)
+    session.parts = [WELL]
+    with pytest.warns(SparkRankEvalWarning, match=r"^the session runs on an unknown engine 9\.1, .* went well$"):
+        assert checks.tested_engine(session) == ("an unknown engine", "9.1")
 
 
 class Table:
@@ -163,8 +201,6 @@ def test_an_engine_whose_nan_cannot_be_tried_is_warned_of(rows, outcome, monkeyp
 
 def test_the_caller_may_go_on_regardless(monkeypatch):
     session = Session("9.1", catalogue="other")
-    with pytest.raises(EngineError, match=f"an unknown engine 9.1.*variable {checks.UNTESTED}=allow"):
-        checks.tested_engine(session)
     monkeypatch.setenv(checks.UNTESTED, "yes")
     with pytest.raises(SparkRankEvalError):
         checks.tested_engine(session)
