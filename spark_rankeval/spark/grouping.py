@@ -44,6 +44,7 @@ from spark_rankeval.spark.table_rows import (
     names_of,
     with_whole_hashes,
 )
+from spark_rankeval.spark.tasks import without_file_metadata
 from spark_rankeval.worker import grouped_row
 from spark_rankeval.worker.grouped_row import cluster_column
 
@@ -268,7 +269,8 @@ class Grouping:
         n_rows, more = call("count", 1), self._marks if self._marked_by_labels else []
         if others is not None:
             # They are rows without a label: a third table in a join would cost a shuffle more.
-            rows = union(with_columns(rows, {_ROW: number(1), _EVALUATED: number(1)}), others)
+            rows = with_columns(rows, {_ROW: number(1), _EVALUATED: number(1)})
+            rows = union(without_file_metadata(rows), without_file_metadata(others))
             n_rows, more = call("sum", named(_ROW)), [is_evaluated, *attributes, *self._counts_of_users]
         return aggregate_lists(rows, self.user_columns, *self._label_lists(n_rows), *more)
 

@@ -33,6 +33,11 @@ def run_on_workers(frame: DataFrame, run: Run, schema: T.StructType | str) -> Da
         return frame.mapInArrow(errors_raised(run), schema)
 
 
+def without_file_metadata(frame: DataFrame) -> DataFrame:
+    """Rows that can be united with those of other files and then grouped; see `Engine.unites_files`."""
+    return frame if engine_of(frame.sparkSession).unites_files else run_on_workers(frame, iter, frame.schema)
+
+
 def pandas_function(run: Callable[..., object], schema: T.StructType) -> Callable[..., Column]:
     """A pandas UDF of a function with type hints that say what it takes, without PySpark's remarks on pandas."""
     session = SparkSession.getActiveSession()
