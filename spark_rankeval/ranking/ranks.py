@@ -235,6 +235,8 @@ def rank_lists(
     """
     if policy.score_precision == "float32":
         lists = _with_scores_of_32_bits(lists)
+    if policy.budget is not None:
+        lists = _with_cheapest_first(lists)
     labels = distinct_labels(lists, policy.conflicting_labels)
     # All repeats of an item are judged, or none is, and the best of them is the last to be cut. So duplicates come first.
     lists, n_repeats = _apply_duplicates_rule(lists, policy.duplicates)
@@ -347,6 +349,19 @@ def _within_budget(lists: RawLists, policy: RankingPolicy) -> tuple[RawLists, In
             is_equal = lists.scores.values[order[other]] == lists.scores.values[order[last]]
             decides[user[is_equal & (other != last)]] = 1
     return _shortened(lists, is_kept), decides
+
+
+def _with_cheapest_first(lists: RawLists) -> RawLists:
+    """The lists with the lowest cost first among rows of an item that have one score, as rows of a table have no order."""
+    items, scores, costs = lists.items, lists.scores, lists.costs
+    if scores is None or costs is None:
+        return lists
+    repeated = repeated_items(items) if lists.repeated is None else lists.repeated
+    entry = np.flatnonzero((repeated.lengths > 0)[items.user])
+    same = scores.values[entry], items.values[entry], items.user[entry]
+    cheapest_first = costs.copy()
+    cheapest_first[entry[np.lexsort((entry, *same))]] = costs[entry[np.lexsort((costs[entry], *same))]]
+    return replace(lists, costs=cheapest_first)
 
 
 def _apply_duplicates_rule(lists: RawLists, rule: Duplicates) -> tuple[RawLists, IntArray]:
