@@ -211,7 +211,8 @@ def funnel(
         labels: as in `evaluate`, a table of its own.
         k: how many first items of each stage count, in the order of the stages; no number is above the one before.
         metric: what the stages are to reach, such as ``ndcg``, ``recall``, ``rr`` or ``precision``. Without a cutoff it is at the last
-            k, as all stages serve what is shown. It has to be a metric with a ``ceiling``, whose best order is that of the grades.
+            k, as all stages serve what is shown. Another cutoff is at most the last k. It has to be a metric with a ``ceiling``, whose
+            best order is that of the grades.
         user: as in `evaluate`.
         item: as in `evaluate`.
         score: as in `evaluate`; the same column in all stages.
@@ -340,6 +341,13 @@ def _checked_metric(metric: str | Metric, last: int, dialect: Dialect) -> TieAwa
         raise OptionError(msg)
     if goal.k is None and goal.takes_cutoff:
         goal = replace(goal, k=last)
+    if goal.k is None or goal.k > last:
+        looks = "as many places as a user has relevant items" if goal.k is None else f"{goal.k} places"
+        msg = (
+            f"metric={str(metric)!r} looks at {looks}, and the last stage passes on {last}, so its value could be above its ceiling; use "
+            f"'ndcg@{last}', or another k"
+        )
+        raise OptionError(msg)
     if parameter := judges_retrieved(goal.resolve(dialect)):
         better = f"{goal.name}({parameter}='labels')@{last}"
         msg = (
