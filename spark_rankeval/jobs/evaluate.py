@@ -11,7 +11,7 @@ from operator import or_
 from typing import Any, Literal
 
 from spark_rankeval.dialects import find_dialect
-from spark_rankeval.errors import MetricError, OptionError
+from spark_rankeval.errors import DialectError, MetricError, OptionError
 from spark_rankeval.jobs.command import Command, run_as_task
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in, refusal
 from spark_rankeval.jobs.evaluate_sections import (
@@ -385,10 +385,13 @@ class EvaluateConfig(JobConfig):
         return problems
 
     def _problems_of_metrics(self, metrics: NamedMetrics) -> list[str]:
-        call = EstimatorOption(self.columns.weight is not None)
-        problems = self.refused(
-            "evaluation", lambda: call.check({label: metric.resolve(call) for label, metric in metrics.items()})
-        )
+        problems, call = [], EstimatorOption(self.columns.weight is not None)
+        # `wrong_names` reports a wrong dialect.
+        with suppress(DialectError):
+            dialect = find_dialect(self.evaluation.dialect)
+            problems += self.refused(
+                "evaluation", lambda: call.check({label: one.resolve(call, dialect) for label, one in metrics.items()})
+            )
         problems += refusal(self.gate_rules)
         if all(metric.corpus_level or isinstance(metric, GroupShare) for metric in metrics.values()):
             # A run writes a table of users, for which such metrics have no values.

@@ -348,7 +348,7 @@ def evaluate_runs(
     if "subtopic" in qrels.columns and isinstance(facts, Facts) and facts.subtopic is None:
         options["facts"] = replace(facts, subtopic="subtopic")
     chosen = parse_metrics(metrics)
-    if all("intents" in metric.resolve().reads.facts for metric in chosen.values()):
+    if all("intents" in metric.reads.facts for metric in chosen.values()):
         usual["dialect"] = "ndeval"
     level = options.get("relevance_threshold")
     if level is not None:
