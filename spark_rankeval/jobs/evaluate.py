@@ -388,7 +388,7 @@ class EvaluateConfig(JobConfig):
         problems, call = [], EstimatorOption(self.columns.weight is not None)
         # `wrong_names` reports a wrong dialect.
         with suppress(DialectError):
-            dialect = find_dialect(self.evaluation.dialect)
+            dialect = find_dialect(self.evaluation.dialect or "default")
             problems += self.refused(
                 "evaluation", lambda: call.check({label: one.resolve(call, dialect) for label, one in metrics.items()})
             )
