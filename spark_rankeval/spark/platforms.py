@@ -72,7 +72,9 @@ class Engine:
     reads_null_partitions: bool  # whether the names of folders that stand for null are read as null
     infers_from_all_rows: bool  # whether the types of CSV and JSON fit all rows, and not only the first ones
     reads_metadata: bool  # whether tables from Parquet have the metadata of their columns, whatever the settings
-    unites_files: bool  # whether rows of a union are grouped if the metadata of the files' schemas differ, as in files of pandas
+    unites_files: (
+        bool  # whether rows of a union are grouped if the metadata of the files' schemas differ, as in files of pandas
+    )
     names_files: bool  # whether rows that are read from files have the name of their file
 
 

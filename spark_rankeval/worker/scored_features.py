@@ -81,8 +81,8 @@ class BatchFeature:
         """The lists as a view needs them."""
         return lists
 
-    def included(self, view: View, users: BoolArray) -> BoolArray:
-        """Which of these users a view is about."""
+    def included(self, view: View, batch: RankingBatch, users: BoolArray) -> BoolArray:
+        """Which users a view is about, if it would be about these without the feature."""
         return users
 
     def add(self, ranked: RankedView) -> RankingBatch:

@@ -206,7 +206,7 @@ def _score_model(
         batch, findings = _rank(view, view_lists, parts) if ranker is None else ranker.rank(view, view_lists)
         included = view.population.includes(batch.labels.lengths, batch.n_predictions + findings.unjudged)
         for feature in inputs.features:
-            included = feature.included(view, included)
+            included = feature.included(view, batch, included)
         for feature in inputs.features:
             batch = feature.add(RankedView(index, view, batch, included, predictions, inputs.items[model], facts))
         ranked.append((batch, findings))
@@ -220,6 +220,8 @@ def _score_model(
         counts["n_subtopic_labels"] = inputs.labels.merged - n_repeats
     for feature in inputs.features:
         counts |= feature.counts(inputs.label_items)
+    if "has_no_answer" in counts:
+        counts["left_out"] &= 1 - counts["has_no_answer"]
     if ranker is not None:
         counts |= ranker.counts()
     counts["n_excluded_labels"] = _n_labelled(inputs.excluded, inputs.label_items)

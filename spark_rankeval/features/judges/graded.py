@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.matching import match, repeated_items
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, Ragged
 from spark_rankeval.request.counts import GRADING_WEIGHT, PARTLY_GRADED, PEOPLE_ALONE
@@ -130,7 +131,7 @@ class GradedOfBatch(BatchFeature):
         n_open, n_graded = (np.bincount(labels.user[each], minlength=n_users) for each in (is_open, by_people))
         self.is_graded = (n_graded > 0) & (n_open == 0)
 
-    def included(self, view: View, users: BoolArray) -> BoolArray:
+    def included(self, view: View, batch: RankingBatch, users: BoolArray) -> BoolArray:
         """Of the views of people the users whom they graded."""
         return users & self.is_graded if view.relevance == HUMAN else users
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import Array, BoolArray, Ragged
-from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker.grouped_row import INTEGER, column, hash_column
 from spark_rankeval.worker.reading import Side, whole_numbers
 from spark_rankeval.worker.scored_features import BatchFeature, PartitionFeature, RankedView, ScoringFeature
@@ -44,6 +44,10 @@ class NoAnswerOfBatch(BatchFeature):
     def __init__(self, is_declared: BoolArray) -> None:
         self._is_declared = is_declared
         self._has_relevant = np.zeros(len(is_declared), np.bool_)
+
+    def included(self, view: View, batch: RankingBatch, users: BoolArray) -> BoolArray:
+        """Users without an answer have no labels, and no predictions if a model is right. Every population counts them."""
+        return users | (self._is_declared & (batch.n_relevant(view.relevance_threshold) == 0))
 
     def add(self, ranked: RankedView) -> RankingBatch:
         """The rankings with the users who have no answer."""
