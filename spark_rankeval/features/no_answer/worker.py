@@ -47,7 +47,8 @@ class NoAnswerOfBatch(BatchFeature):
 
     def included(self, view: View, batch: RankingBatch, users: BoolArray) -> BoolArray:
         """Users without an answer have no labels, and no predictions if a model is right. Every population counts them."""
-        return users | (self._is_declared & (batch.n_relevant(view.relevance_threshold) == 0))
+        counted: BoolArray = users | (self._is_declared & (batch.n_relevant(view.relevance_threshold) == 0))
+        return counted
 
     def add(self, ranked: RankedView) -> RankingBatch:
         """The rankings with the users who have no answer."""
