@@ -9,7 +9,6 @@ import argparse
 import random
 import sys
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ try:
     from spark_rankeval.checks import SPARK
     from spark_rankeval.errors import ConfigurationError
     from spark_rankeval.jobs.config import Session
-    from spark_rankeval.jobs.session import job_session, run_job, why_spark_does_not_start
+    from spark_rankeval.jobs.session import engine_of_this_machine, job_session, run_job
     from spark_rankeval.spark.platforms import engine_of
 except ModuleNotFoundError as error:
     sys.stderr.write(f"quickstart: {error}. In a checkout: make demo, or pip install -e '.[spark]'\n")
@@ -101,9 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if file is not None and "://" not in file and not Path(file).exists():
             msg = f"--ratings: there is no file {file}"
             raise ConfigurationError(msg)
-        engine = options.engine
-        if engine is None and why_spark_does_not_start() and find_spec("pysail"):
-            engine = "sail"
+        engine = options.engine or engine_of_this_machine()
         say("starting Sail, which needs no Java" if engine == "sail" else "starting Spark")
         with job_session("spark_rankeval quickstart", Session(engine)) as spark:
             quickstart(spark, file, options.output.rstrip("/"), threshold)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.summary_table import summary_table as summary_table
     from spark_rankeval.experiments.compare_groups import compare_groups as compare_groups
     from spark_rankeval.experiments.group_comparison import GroupComparison as GroupComparison
+    from spark_rankeval.jobs.session import session as session
     from spark_rankeval.judging.judge_agreement import JudgeAgreement as JudgeAgreement
     from spark_rankeval.judging.judge_agreement import judge_agreement as judge_agreement
     from spark_rankeval.judging.labels_needed import labels_needed as labels_needed
@@ -97,6 +98,7 @@ _NAMES = {
     "evaluation.summary_table": ("summary_table",),
     "experiments.compare_groups": ("compare_groups",),
     "experiments.group_comparison": ("GroupComparison",),
+    "jobs.session": ("session",),
     "judging.judge_agreement": ("JudgeAgreement", "judge_agreement"),
     "judging.labels_needed": ("labels_needed",),
     "judging.model_order": ("ModelOrderAgreement", "model_order_agreement"),

@@ -53,7 +53,7 @@ def test_tables_of_other_packages_are_refused_by_their_name(words):
 def test_tables_in_memory_need_a_session(kind, monkeypatch):
     monkeypatch.setattr("spark_rankeval.local.active_session", lambda: None)
     table = LOCAL_TABLES[kind]
-    words = rf" is a {kind}, and no session runs .*getOrCreate\(\), or Sail, .* spark_rankeval\.local\.session\(\)$"
+    words = rf" is a {kind}, and no session runs .* spark_rankeval\.session\(\)$"
     with pytest.raises(InputError, match=f"^predictions{words}"):
         evaluate(table, None, "rr")
     with pytest.raises(InputError, match=f"^predictions of 'als'{words}"):

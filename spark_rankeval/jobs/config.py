@@ -181,7 +181,8 @@ class Session:
     """The engine that a job runs on.
 
     Attributes:
-        engine: spark, or sail, which runs in the job's process and needs no Java. Left out, the session of the place or Spark.
+        engine: spark, or sail, which runs in the job's process and needs no Java. Left out, the session of the place, or Spark, or
+            sail if Spark cannot start on this machine.
         cores: how many cores Sail uses; left out, all of the machine.
         memory: how much memory Sail uses at most, such as "4g"; left out, no limit.
     """

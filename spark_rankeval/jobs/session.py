@@ -1,4 +1,4 @@
-"""The Spark session of a job, on a laptop or a cluster, and the exit code."""
+"""The session that runs or that this machine can start; that of a job, on a laptop or a cluster; and the exit code."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from spark_rankeval import errors, local
 from spark_rankeval.checks import EXTRAS
@@ -57,9 +59,33 @@ _INSTALL_JAVA = (
     "install Java 17 or newer (apt install openjdk-17-jre-headless; brew install openjdk@17) or set JAVA_HOME"
 )
 _PACKAGES_OF_SAIL = " ".join(f"'{requirement}'" for requirement in EXTRAS["sail"].values())
-_WITHOUT_JAVA = (
-    f"pip install {_PACKAGES_OF_SAIL} in an environment without pyspark (the extra 'sail') and pass --engine sail"
-)
+_WITHOUT_JAVA = f"pip install {_PACKAGES_OF_SAIL} in an environment without pyspark (the extra 'sail')"
+
+
+def session() -> SparkSession:
+    """The session that runs; else a local one of PySpark; else Sail's, which needs no Java.
+
+    A local session of PySpark uses all cores. `local.session` starts Sail with a number of cores and a bound of memory.
+
+    Examples:
+        >>> from spark_rankeval import session
+        >>> spark = session()
+
+    Raises:
+        EngineError: no engine can start on this machine, or the session's engine is refused.
+    """
+    try:
+        chosen = Session(engine_of_this_machine())
+        return _running_session(chosen) or _started("spark_rankeval")
+    except ConfigurationError as error:
+        raise errors.EngineError(str(error)) from error
+
+
+def engine_of_this_machine() -> Literal["sail"] | None:
+    """Sail if it is installed, no session runs, and Spark cannot start here; None otherwise."""
+    if find_spec("pysail") is None or local.active_session() is not None:
+        return None
+    return "sail" if why_spark_does_not_start() else None
 
 
 def run_job(
@@ -98,20 +124,16 @@ def job_session(name: str, chosen: Session = _ANY) -> Iterator[SparkSession]:
             refused; or no session can start.
     """
     check_packages(chosen)
-    from pyspark.sql import SparkSession  # noqa: PLC0415 # a wrong config is reported without waiting for this import
-    from pyspark.sql.utils import is_remote  # noqa: PLC0415
-
+    if chosen.engine is None:
+        chosen = replace(chosen, engine=engine_of_this_machine())
     running = _running_session(chosen)
     if running is not None:
         _hide_secrets_of(running)
         yield running
         return
-    builder = SparkSession.builder.appName(name)
-    if not is_remote():
-        builder = builder.config(map=quiet_settings())
-    spark = builder.getOrCreate() if _has_place() else _start_locally(builder)
-    if not is_remote():
-        quiet_spark()
+    spark = _started(name)
+    from pyspark.sql.utils import is_remote  # noqa: PLC0415 # a wrong config is reported without waiting for this import
+
     try:
         engine = _checked_engine(spark, chosen)
         _hide_secrets_of(spark)
@@ -122,6 +144,20 @@ def job_session(name: str, chosen: Session = _ANY) -> Iterator[SparkSession]:
         yield spark
     finally:
         spark.stop()
+
+
+def _started(name: str) -> SparkSession:
+    """A new session: that of the place, or else a local one of PySpark."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+    from pyspark.sql.utils import is_remote  # noqa: PLC0415
+
+    builder = SparkSession.builder.appName(name)
+    if not is_remote():
+        builder = builder.config(map=quiet_settings())
+    spark = builder.getOrCreate() if _has_place() else _start_locally(builder)
+    if not is_remote():
+        quiet_spark()
+    return spark
 
 
 def check_packages(chosen: Session) -> None:

@@ -150,10 +150,7 @@ class _Tables:
     def _session(self, what: str) -> SparkSession:
         self.session = self.session or local.active_session()
         if self.session is None:
-            msg = (
-                f"{what}, and no session runs that could evaluate it. Start PySpark with "
-                "SparkSession.builder.getOrCreate(), or Sail, which needs no Java, with spark_rankeval.local.session()"
-            )
+            msg = f"{what}, and no session runs that could evaluate it. Start one with spark_rankeval.session()"
             raise InputError(msg)
         return self.session
 

@@ -67,10 +67,7 @@ def table_of(
         with suppress(InputError):
             session = session_of_tables()
     if session is None:
-        msg = (
-            "no session is active: pass one, as in to_spark(spark), or start PySpark with SparkSession.builder.getOrCreate(), or Sail, "
-            "which needs no Java, with spark_rankeval.local.session()"
-        )
+        msg = "no session is active: pass one, as in to_spark(spark), or start one with spark_rankeval.session()"
         raise InputError(msg)
     rows = [tuple(_value(record[name], kind) for name, kind, _ in columns.columns) for record in records]
     return session.createDataFrame(rows, schema_of(columns.columns))
