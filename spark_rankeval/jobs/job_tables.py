@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 
-_CSV_OPTIONS = {"header": True, "inferSchema": True}
+# A quote in a quoted text is doubled, as RFC 4180 has it and pandas writes it. Spark's own default is a backslash before it.
+_CSV_OPTIONS = {"header": True, "inferSchema": True, "escape": '"'}
 #: Formats whose columns and types Spark finds in the rows alone, which it reads once more for that.
 _INFERRED = ("csv", "json")
 # Formats whose tables have a type for every column, also for those that divide their files into folders.
