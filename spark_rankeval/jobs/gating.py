@@ -24,6 +24,7 @@ from spark_rankeval.records.table_columns import METRICS as METRIC_COLUMNS
 from spark_rankeval.records.table_columns import RUN_ID, TIME
 from spark_rankeval.run_history.gate_rules import ATTRIBUTES, GateRule
 from spark_rankeval.run_history.gates import GateOutcome, check_gates, lacking_rows, sequence_rows
+from spark_rankeval.run_history.history import date_of_run
 from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.spark.storage import read_while_others_write
 
@@ -52,7 +53,8 @@ def _look_back(
 ) -> list[tuple[str, SummaryRow]]:
     """The last row of each figure that a gate looks back at, of earlier runs that failed no gate, the newest run first.
 
-    Of a figure with a sequential gate it is the rows of all such runs.
+    Of a figure with a sequential gate it is the rows of all such runs. Runs come in the order of the dates in their ids, so that a night
+    that is evaluated later has its place among the others.
     """
     manifests = run_facts(run.spark, run.config.output, (RUN_ID, "started", "gates_failed"), missing_ok=missing_ok)
     good = {
@@ -60,7 +62,11 @@ def _look_back(
         for other in manifests
         if other[RUN_ID] not in (None, run.run_id) and other["started"] and other["gates_failed"] in (None, "0")
     }
-    ordered = sorted((name for name, time in good.items() if time < run.started), key=lambda name: good[name])[::-1]
+    places = {name: _place_of(name, time, run.run_id) for name, time in good.items()}
+    own_places = [_place_of(run.run_id, run.started, other) for other in (run.run_id, "")]
+    ordered = sorted(
+        (name for name, place in places.items() if place < own_places[not place[0]]), key=places.__getitem__
+    )[::-1]
     table = read_metrics(run.spark, run.config.output, missing_ok=missing_ok)
     sequences = sequence_rows(rules, summary)
     all_runs = {name: good[name] for name in ordered}
@@ -70,13 +76,19 @@ def _look_back(
         times = {name: good[name] for name in runs}
         for figure, rows in lacking_rows(rules, summary, earlier) if runs else ():
             earlier += _rows_of_runs(table, times, ATTRIBUTES[figure], rows)
-    return sorted(earlier, key=lambda row: good[row[0]], reverse=True)
+    return sorted(earlier, key=lambda row: places[row[0]], reverse=True)
+
+
+def _place_of(name: str, started: datetime, other: str) -> tuple[bool, datetime, datetime]:
+    """Where a run stands among others: by the dates in the ids if both have one, else after these and by when it began."""
+    date = date_of_run(name) if date_of_run(other) else None
+    return date is not None, date or started, started
 
 
 def _rows_of_runs(
     table: DataFrame, runs: Mapping[str, datetime], attribute: str, rows: Sequence[SummaryRow], *, newest: bool = True
 ) -> list[tuple[str, SummaryRow]]:
-    """The rows of the same figures as some rows in the table of metrics, with their runs; of each figure all, or the newest.
+    """The rows of the same figures as some rows in the table of metrics, with their runs; of each figure all, or the first run's.
 
     Only these runs count, if they began at these times. The attribute is the figure that must be finite.
     """
@@ -93,7 +105,8 @@ def _rows_of_runs(
     needed = [name for name in columns if name not in (*_SAME, "quantiles", TIME)]
     chosen = table.where(reduce(and_, conditions)).select(*_SAME, RUN_ID, TIME, *needed)
     if newest:
-        last = F.max_by(F.struct(RUN_ID, *needed), F.struct(TIME, RUN_ID)).alias("last")
+        place = F.array_position(F.array(*map(F.lit, runs)), F.col(RUN_ID))
+        last = F.min_by(F.struct(RUN_ID, *needed), place).alias("last")
         chosen = chosen.groupBy(*_SAME).agg(last).select(*_SAME, "last.*")
     return [(record[RUN_ID], row_of({**record.asDict(), "quantiles": None})) for record in chosen.drop(TIME).collect()]
 

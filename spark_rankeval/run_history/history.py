@@ -265,7 +265,7 @@ class HistoryPlots:
         figure_rows = [each for each in self.rows if (each.row.key, each.row.slice) == (key, slice)]
         drawn = _comparable_rows(figure_rows)
         left_out = len({run for run, _, _ in figure_rows} - {run for run, _, _ in drawn})
-        dates = _dates_of({run for run, _, _ in drawn})
+        dates = _dates_of({run: time for run, time, _ in drawn})
         if dates:
             drawn = sorted((each._replace(time=dates[each.run]) for each in drawn), key=attrgetter("time"))
         reading = [interval_reading([row for _, _, row in drawn[-1:]], "band", "separately for each run")]
@@ -309,14 +309,18 @@ def _comparable_rows(rows: Sequence[HistoryRow]) -> list[HistoryRow]:
     return [each for each in rows if aspects(each.row) == aspects(rows[-1].row)]
 
 
-def _dates_of(runs: Collection[str]) -> dict[str, datetime]:
-    """The dates that ids of runs have, such as ``daily-2026-11-16``. Empty unless each run has a date of its own."""
-    dates = {}
-    for run in runs:
-        for date in _DATE.findall(run)[:1]:
-            with suppress(ValueError):
-                dates[run] = datetime.fromisoformat(date).replace(tzinfo=UTC)
-    return dates if len(set(dates.values())) == len(runs) else {}
+def date_of_run(run: str) -> datetime | None:
+    """The date in the id of a run, such as ``daily-2026-11-16``; None if it has none."""
+    for date in _DATE.findall(run)[:1]:
+        with suppress(ValueError):
+            return datetime.fromisoformat(date).replace(tzinfo=UTC)
+    return None
+
+
+def _dates_of(started: Mapping[str, datetime]) -> dict[str, datetime]:
+    """The dates in the ids of runs, or when those without one began. Empty if no id has a date, or if two have the same."""
+    dates = {run: date_of_run(run) or time for run, time in started.items()}
+    return dates if dates != started and len(set(dates.values())) == len(dates) else {}
 
 
 def _limits_of(gates: Sequence[GateRule], key: str, slice_: str) -> list[tuple[str, float]]:
