@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 # A quote in a quoted text is doubled, as RFC 4180 has it and pandas writes it. Spark's own default is a backslash before it.
-_CSV_OPTIONS = {"header": True, "inferSchema": True, "escape": '"'}
+_CSV_OPTIONS: dict[str, bool | str] = {"header": True, "inferSchema": True, "escape": '"'}
 #: Formats whose columns and types Spark finds in the rows alone, which it reads once more for that.
 _INFERRED = ("csv", "json")
 # Formats whose tables have a type for every column, also for those that divide their files into folders.
