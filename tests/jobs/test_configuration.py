@@ -440,3 +440,17 @@ def test_workers_that_cannot_import_the_module_are_named(module, is_named):
     with pytest.raises(WorkerError if is_named else RuntimeError) as caught, workers_explained(module):
         raise RuntimeError(said)
     assert is_named == str(caught.value).startswith(f"Spark's Python workers lack {module}; install it where they run")
+
+
+def _of_metric(metric, dialect):
+    return parse_config(
+        {**SMALLEST, "labels": {"path": "l"}, "evaluation": {"metrics": [metric], "dialect": dialect}}, EvaluateConfig
+    )
+
+
+def test_the_metrics_are_read_under_the_dialect():
+    assert _of_metric("ndcg(ties='average')@5", "standard").evaluation.metrics == ("ndcg(ties='average')@5",)
+    with pytest.raises(ConfigurationError, match=r"evaluation: ndcg@5: ties='average' with ideal='retrieved'"):
+        _of_metric("ndcg(ties='average')@5", "default")
+    with pytest.raises(ConfigurationError, match=r"evaluation: dialect 'trec_eval-10.0': .* has no 'lost'"):
+        _of_metric("lost@5", "trec_eval")

@@ -1,6 +1,7 @@
 """Lists that end at a lowest score or a budget: as if nothing had stood below."""
 
 import math
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import InputError, MetricError
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.batch import Look
+from spark_rankeval.ranking.lists import RankingPolicy, RawLists
+from spark_rankeval.ranking.ragged import Ragged
+from spark_rankeval.ranking.ranks import rank_lists
 from spark_rankeval.request.availability import Lists
 from spark_rankeval.request.options import ScoringOptions
 from spark_rankeval.request.readings import read_request, resolve, views_of
@@ -191,3 +195,30 @@ def test_what_ends_no_list_is_refused(call, words):
 
 def test_costs_that_one_metric_reads_are_not_refused():
     request(["ndcg", "recall(budget=9)"], WITH_COSTS, cost="tokens")
+
+
+# Item, score, cost. Items 7 and 9 have labels.
+COSTLY_ROWS = [(7, 1.0, 5.0), (7, 1.0, 1.0), (8, 1.0, 2.0), (9, 0.5, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("duplicates", "crossing", "hits"),
+    [
+        # 1 + 2 + 1 is within the budget of 4.
+        ("keep_best", "out", [(1, 7), (3, 9)]),
+        ("distinct", "in", [(1, 7), (3, 9)]),
+        # 1 + 5 is above 4: the second row is out, or the last one in.
+        ("each", "out", [(1, 7)]),
+        ("each", "in", [(1, 7), (2, 7)]),
+        ("count", "in", [(1, 7), (2, 7)]),
+        ("once", "out", [(1, 7)]),
+        ("once", "in", [(1, 7)]),
+    ],
+)
+def test_the_lowest_cost_of_an_item_counts_in_every_order_of_the_rows(duplicates, crossing, hits):
+    labels = Ragged.from_lists([[7, 9]])
+    for rows in permutations(COSTLY_ROWS):
+        items, scores, costs = zip(*rows, strict=True)
+        lists = RawLists(Ragged.from_lists([items]), Ragged.from_lists([scores]), labels, costs=np.array(costs))
+        batch, _ = rank_lists(lists, RankingPolicy(duplicates=duplicates, budget=4.0, crossing=crossing))
+        assert list(zip(batch.rank.tolist(), labels.values[batch.label].tolist(), strict=True)) == hits
