@@ -346,7 +346,9 @@ class _Estimator:
         others_df, most_df = float(sample.size) - 1, math.inf
         if clusters is not None:
             graded, others, shared = clusters.variance(theta, weight)
-            others_df, most_df = clusters.others.df, max(clusters.human.df, clusters.others.df)
+            # Of too few clusters of other queries no degrees of freedom are known.
+            others_df = clusters.others.df if clusters.has_others else 0.0
+            most_df = max(clusters.human.df, others_df)
         base_df, kurtosis_df = self._graded_df(theta, weight), math.inf
         square = self._square_of_rare(theta) if weight else self._deviations[0].large_square
         least = _LEAST_DEVIATIONS * float(square * sample.weight_squares) / max(self._n - 1, 1)

@@ -142,7 +142,7 @@ LATER = {
     "two columns of grades": Feature(CUT, {"relevance": ["grade", "liked"], "by": "device"}),
     "two judges": Feature(CUT, {"relevance": Judged(human="human", judge="liked")}, holds=ALL - {"weights of 1"}),
     "two judges of strata and clusters": Feature(
-        CUT, {"relevance": Judged(human="human", judge="liked", stratum="device"), "cluster": "household"},
+        CUT, {"relevance": Judged(human="human", judge="liked", stratum="device"), "cluster": "household", "by": "country"},
         holds=ALL - {"weights of 1"}, merged_figures=MEANS,
     ),
     "logged feedback": Feature(["dcg@5", "recall(estimator='snips')@5"], {"weight": "weight"}),
