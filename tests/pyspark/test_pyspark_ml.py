@@ -8,11 +8,7 @@ from pyspark.ml.evaluation import RegressionEvaluator
 from pyspark.ml.feature import SQLTransformer
 from pyspark.ml.param import Param, Params
 from pyspark.ml.recommendation import ALS
-from pyspark.ml.tuning import (
-    CrossValidator,
-    CrossValidatorModel,
-    ParamGridBuilder,
-)
+from pyspark.ml.tuning import CrossValidator, CrossValidatorModel, ParamGridBuilder
 from pyspark.sql import functions as F
 
 from spark_rankeval import Vectors, evaluate

@@ -159,9 +159,7 @@ MEANS = [
 
 
 @pytest.mark.parametrize(
-    "means",
-    [(0.5, 0.00012), (0.5, 0.00005, 0.0), (0.5, 0.25), (0.5, 1e-12), (0.5, 2e12), (0.5, 2e6, NAN)],
-    ids=str,
+    "means", [(0.5, 0.00012), (0.5, 0.00005, 0.0), (0.5, 0.25), (0.5, 1e-12), (0.5, 2e12), (0.5, 2e6, NAN)], ids=str
 )
 def test_a_column_has_one_format(golden, means):
     rows = [row(f"ndcg@{k}", mean, interval_low=mean, interval_high=mean) for k, mean in enumerate(means, start=1)]

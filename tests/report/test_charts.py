@@ -64,14 +64,7 @@ def places(chart):
 
 
 SMALL = models_rows(cutoffs=(1, 10), recalls=False)
-AXES = {
-    "ndcg@10": 0.3,
-    "dcg@5": 1.5,
-    "gini@10": 0.98,
-    "average_popularity@10": 231.0,
-    "recall@10": 0.2,
-    "dcg@10": 4.0,
-}
+AXES = {"ndcg@10": 0.3, "dcg@5": 1.5, "gini@10": 0.98, "average_popularity@10": 231.0, "recall@10": 0.2, "dcg@10": 4.0}
 ON_AXES = plots([row(name, mean, model=model) for name, mean in AXES.items() for model in MODELS])
 GERMAN = [row("ndcg@10", 0.3), row("ndcg@10", 0.2, slice="country=DE", n_users=40), undefined(slice="country=FR")]
 OF_ITEMS = [

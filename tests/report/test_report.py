@@ -119,10 +119,7 @@ OF_GROUPS = [
     row(slice="item genre=x, country=DE"),
     *(row(slice=group.slice) for group in GROUPS),
 ]
-UNLIKE = {
-    "als": QUALITY.with_counts(n_in_both=None),
-    "strange": QUALITY.with_counts(n_in_both=12),
-}
+UNLIKE = {"als": QUALITY.with_counts(n_in_both=None), "strange": QUALITY.with_counts(n_in_both=12)}
 CURVE = [f"ndcg@{k}" for k in range(1, 13)]
 OTHER_DIALECTS = [
     SimpleNamespace(metric=name, name=name, dialect="mllib", mean=0.2, difference=0.1, n_users=9, because="gain")

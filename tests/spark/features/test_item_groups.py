@@ -75,10 +75,7 @@ def test_clusters_of_a_group_are_those_of_an_evaluation_of_its_labels_alone(tabl
         attributes=homes, items=films, item_by="genre", training=labels.where("item < 6"), popularity_groups=2
     )
     grouped = evaluate(predictions, labels, CUT, facts=facts, **options)
-    for name, condition in (
-        ("item genre=y", in_group("y")),
-        ("item popularity=(not in training)", F.col("item") >= 6),
-    ):
+    for name, condition in (("item genre=y", in_group("y")), ("item popularity=(not in training)", F.col("item") >= 6)):
         of_users = {"users": labels.select("user"), "facts": Facts(attributes=homes)}
         alone = evaluate(predictions, labels.where(condition), CUT, **of_users, **options)
         pairs = check_group(grouped, name, alone)
