@@ -242,6 +242,7 @@ lint: setup  ## check style, types, the direction of imports, prose and messages
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/lint-imports
 	@$(BIN)/python tools/prose.py
 	@$(BIN)/python tools/messages.py
+	@$(BIN)/python tools/security.py
 
 format: setup  ## format the code
 	@$(BIN)/ruff format .
