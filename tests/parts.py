@@ -23,10 +23,10 @@ PYSPARK, SAIL = (ROOT / name / "bin" / "python" for name in (".venv", ".venv-pla
 WITHOUT_SPARK = [f"--ignore=tests/{name}" for name in ("spark", "pyspark", "metrics")]
 # The options of pytest for each part, the longest first.
 PARTS = {
+    "others": (PYSPARK, "--platform=none", "tests", *WITHOUT_SPARK),
     "Sail": (SAIL, "--platform=sail", "tests/spark"),
     "PySpark": (PYSPARK, "--platform=classic", "tests/pyspark"),
     "metrics": (PYSPARK, "--platform=none", "tests/metrics"),
-    "others": (PYSPARK, "--platform=none", "tests", *WITHOUT_SPARK),
 }
 
 
