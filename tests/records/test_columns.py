@@ -177,7 +177,8 @@ def test_the_session_is_the_callers_the_active_one_or_that_of_the_users(monkeypa
     assert sessions == ["own", "active", "own"]
     for shown in (Result.from_dict(result.to_dict()), comparison_of([difference()])):
         with pytest.raises(
-            InputError, match=r"no session is active: pass one, as in to_spark\(spark\), or start one with spark_rankeval"
+            InputError,
+            match=r"no session is active: pass one, as in to_spark\(spark\), or start one with spark_rankeval",
         ):
             shown.to_spark()
 

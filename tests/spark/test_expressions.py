@@ -119,7 +119,8 @@ OF_ROWS = [
     "to_json(array(s, t))", "from_json('{\"x\": 1.5, \"y\": \"ä\", \"z\": 1}', 'x double, y string')",
     "to_json(array_sort(array_distinct(ss)))", "s IN ('a', '10')", "n IN (7, -7)",
     # Arrays
-    "size(ns)", "size(ds) = 0", "array_size(ns)", "array_position(array(n, m), n)", "size(array())", "array(n, m)", "array(s)", "array_distinct(ds)", "array_distinct(ns)",
+    "size(ns)", "size(ds) = 0", "array_size(ns)", "array_position(array(n, m), n)",
+    "size(array())", "array(n, m)", "array(s)", "array_distinct(ds)", "array_distinct(ns)",
     "array_distinct(ss)", "array_distinct(pairs)", "array_intersect(ns, ms)", "array_intersect(ds, array(0.0D, double('NaN'), 1.5D))",
     "array_compact(ns)", "array_compact(ss)", "array_min(ns)", "array_min(ds)", "array_min(ss)", "array_min(pairs)", "sort_array(ns)",
     "sort_array(ds)", "sort_array(ss)", "sort_array(pairs)", "array_sort(ns)", "array_sort(ds)", "array_sort(ss)", "array_sort(pairs)",
