@@ -76,7 +76,7 @@ endif
 BY_TWO := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 # tests/helpers/lengths.py says which tests `make test` runs, and which .ci/run and `make nightly`. Without Java `make test` leaves out the
-# tests on PySpark, says so, and fails in CI. PARTS="Sail metrics" runs some of the parts Sail, PySpark, metrics and others.
+# tests on PySpark, says so, and fails in CI. PARTS="Sail metrics" runs some of the parts that tests/parts.py names.
 PARTS ?=
 test: setup .venv-platform-sail/.installed $(if $(JAVA),$(VENV)/.classes)  ## run the front of the tests: without Spark, on Sail and on PySpark
 	@JAVA="$(JAVA)" $(BIN)/python tests/parts.py $(PARTS)

@@ -1,6 +1,6 @@
-"""Run the parts of `make test`, two at a time: tests on Sail, tests on PySpark, which needs Java, and two parts without Spark.
+"""Run the parts of `make test`, two at a time: tests on Sail, tests on PySpark, which needs Java, and three parts without Spark.
 
-    python tests/parts.py [--length LENGTH] [PySpark] [Sail] [metrics] [others]
+    python tests/parts.py [--length LENGTH] [Sail] [figures] [metrics] [others] [PySpark]
 
 Names choose some parts. `--length` is that of tests/helpers/lengths.py. Without Java the tests on PySpark are left out, which is an error
 in CI.
@@ -20,13 +20,18 @@ from side_by_side import say
 
 ROOT = Path(__file__).parents[1]
 PYSPARK, SAIL = (ROOT / name / "bin" / "python" for name in (".venv", ".venv-platform-sail"))
-WITHOUT_SPARK = [f"--ignore=tests/{name}" for name in ("spark", "pyspark", "metrics")]
-# The options of pytest for each part, the longest first.
+FIGURES = tuple(
+    f"tests/{name}"
+    for name in ("statistics", "records", "report", "comparison", "evaluation", "run_history", "judging")
+)
+ELSEWHERE = [f"--ignore={folder}" for folder in ("tests/spark", "tests/pyspark", "tests/metrics", *FIGURES)]
+# The options of pytest for each part. In this order two processes end at about the same time.
 PARTS = {
-    "others": (PYSPARK, "--platform=none", "tests", *WITHOUT_SPARK),
     "Sail": (SAIL, "--platform=sail", "tests/spark"),
-    "PySpark": (PYSPARK, "--platform=classic", "tests/pyspark"),
+    "figures": (PYSPARK, "--platform=none", *FIGURES),
     "metrics": (PYSPARK, "--platform=none", "tests/metrics"),
+    "others": (PYSPARK, "--platform=none", "tests", *ELSEWHERE),
+    "PySpark": (PYSPARK, "--platform=classic", "tests/pyspark"),
 }
 
 

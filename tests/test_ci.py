@@ -22,7 +22,7 @@ def run_ci(tmp_path):
         (tmp_path / folder).symlink_to(ROOT / folder)
     ci.parent.mkdir()
 
-    def run(failing="", most="2400"):
+    def run(failing="", most="2000"):
         made.unlink(missing_ok=True)
         ci.write_text(re.sub(r"(?m)^MOST_CPU_SECONDS=\d+$", f"MOST_CPU_SECONDS={most}", (ROOT / ".ci/run").read_text()))
         environment = os.environ | {
