@@ -172,6 +172,7 @@ def imported_modules(tree, modules):
             yield from imported_modules(node, modules)
 
 
+@pytest.mark.ci
 def test_no_module_imports_itself_by_way_of_others():
     trees = {f"spark_rankeval.{path[:-3].replace('/', '.')}": tree for path, tree in package_trees().items()}
     modules = {name for name in trees if not name.endswith("__init__")}

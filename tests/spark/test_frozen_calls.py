@@ -24,7 +24,7 @@ CALLS = {
 # Kinds whose calls may end in an error.
 REFUSED = ("bad_data", "wrong_calls")
 # Kinds that `make test` runs; .ci/run has all.
-FRONT = ("inputs", "facts", "comparisons")
+FRONT = ("inputs", "facts")
 
 
 @pytest.fixture(scope="module")
