@@ -1,6 +1,6 @@
 """Run the parts of `make test`, two at a time: tests on Sail, tests on PySpark, which needs Java, and three parts without Spark.
 
-    python tests/parts.py [--length LENGTH] [Sail] [figures] [metrics] [others] [PySpark]
+    python tests/parts.py [--length LENGTH] [Sail] [PySpark] [metrics] [figures] [others]
 
 Names choose some parts. `--length` is that of tests/helpers/lengths.py. Without Java the tests on PySpark are left out, which is an error
 in CI.
@@ -28,10 +28,10 @@ ELSEWHERE = [f"--ignore={folder}" for folder in ("tests/spark", "tests/pyspark",
 # The options of pytest for each part. In this order two processes end at about the same time.
 PARTS = {
     "Sail": (SAIL, "--platform=sail", "tests/spark"),
-    "figures": (PYSPARK, "--platform=none", *FIGURES),
-    "metrics": (PYSPARK, "--platform=none", "tests/metrics"),
-    "others": (PYSPARK, "--platform=none", "tests", *ELSEWHERE),
     "PySpark": (PYSPARK, "--platform=classic", "tests/pyspark"),
+    "metrics": (PYSPARK, "--platform=none", "tests/metrics"),
+    "figures": (PYSPARK, "--platform=none", *FIGURES),
+    "others": (PYSPARK, "--platform=none", "tests", *ELSEWHERE),
 }
 
 
