@@ -132,7 +132,7 @@ def job_session(name: str, chosen: Session = _ANY) -> Iterator[SparkSession]:
         yield running
         return
     spark = _started(name)
-    from pyspark.sql.utils import is_remote  # noqa: PLC0415 # a wrong config is reported without waiting for this import
+    from pyspark.sql.utils import is_remote  # noqa: PLC0415
 
     try:
         engine = _checked_engine(spark, chosen)
@@ -148,7 +148,7 @@ def job_session(name: str, chosen: Session = _ANY) -> Iterator[SparkSession]:
 
 def _started(name: str) -> SparkSession:
     """A new session: that of the place, or else a local one of PySpark."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415 # a wrong config is reported without waiting for this import
     from pyspark.sql.utils import is_remote  # noqa: PLC0415
 
     builder = SparkSession.builder.appName(name)
