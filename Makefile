@@ -141,9 +141,11 @@ mutants-pyspark: java setup $(VENV)/.classes
 # The matrix of platforms: versions of Spark, classic or Connect, pandas 2 or 3. A Connect server runs in its own process.
 # Each platform is a target, such as test-spark-3.5 or test-connect-4.3. It runs the tests of Spark, or those named by TESTS.
 # Only the tests' process has the package on its path. A Connect server's Python gets it as a zip.
-ROWS := test-sail test-spark-3.5 test-spark-4.0 test-spark-4.3 test-spark-4.3-pandas-2 test-connect-4.0 test-connect-4.3 test-connect-4.3-pandas-2
+# The whole suite runs on ROWS, which have each version with classic Spark or Connect, and each of them with pandas 2 and 3. The other
+# platforms run a smoke: what has most often differed is figures, SQL expressions, storage, and a job.
+ROWS := test-sail test-spark-3.5 test-spark-4.3 test-connect-4.0 test-connect-4.3-pandas-2
+SMOKE_ROWS := test-spark-4.0 test-spark-4.3-pandas-2 test-connect-3.5
 TESTS ?= tests tests/jobs tests/pages
-# What has most often differed between platforms: figures, SQL expressions, storage, and a job.
 SMOKE := tests/spark/test_same_everywhere.py tests/spark/test_expressions.py tests/spark/test_columns.py tests/pyspark/test_storage.py
 .PRECIOUS: .venv-platform-%/.installed .venv-benchmark-%/.installed
 
@@ -174,14 +176,17 @@ test-connect-3.5: .venv-platform-3.5-connect/.installed .venv-platform-4.0/.inst
 	@PYTHONPATH="$(CURDIR)" CONNECT_SERVER_PYTHON="$(CURDIR)/.venv-platform-4.0/bin/python" .venv-platform-3.5-connect/bin/python \
 	  -m pytest -q $(BY_TWO) --platform=connect -W ignore::pytest.PytestUnraisableExceptionWarning $(TESTS)
 
-.PHONY: smoke-connect smoke-oldest
+.PHONY: smoke-connect smoke-oldest smoke-platforms
 smoke-connect:  ## run a smoke of the newest Connect
 	@$(MAKE) test-connect-4.3 BY_TWO= TESTS="$(SMOKE) tests/jobs/test_evaluate_job.py"
 
 smoke-oldest:  ## run a smoke of the oldest Spark
 	@$(MAKE) test-spark-3.5 BY_TWO= TESTS="$(SMOKE)"
 
-platforms: $(ROWS)  ## run the whole suite on every platform (an hour or more)
+smoke-platforms:
+	@$(MAKE) $(SMOKE_ROWS) BY_TWO= TESTS="$(SMOKE)"
+
+platforms: $(ROWS) smoke-connect smoke-platforms  ## run the whole suite on five platforms, and a smoke on four (an hour or more)
 
 # PostgreSQL's programs and its driver for Java, where Debian puts them.
 POSTGRES_BIN ?= $(lastword $(sort $(wildcard /usr/lib/postgresql/*/bin)))
