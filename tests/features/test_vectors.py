@@ -348,7 +348,8 @@ def vectors_of(world):
         g.VECTOR: pa.array(list(world["user_vectors"]), pa.list_(pa.float64())), g.BIAS: pa.array(world["user_bias"]),
         # The first user has the packed catalogue.
         g.CATALOGUE: pa.array([packed[0].as_py()] + [None] * (n_users - 1), pa.binary()),
-        g.PREDICTION_ROWS: pa.array(np.ones(n_users, np.int64)),
+        # A user without a vector has no row.
+        g.PREDICTION_ROWS: pa.array([int(vector is not None) for vector in world["user_vectors"]]),
     }  # fmt: skip
     if world["candidates"] is not None:
         columns[g.CANDIDATES] = pa.array(world["candidates"], pa.list_(pa.string()))
@@ -491,13 +492,13 @@ def test_items_that_cannot_be_used_are_left_out_and_counted(items, vectors, bias
 
 @pytest.mark.parametrize("similarity", ["dot", "cosine"])
 def test_no_item_voids_a_user_and_no_user_another(similarity):
-    items, users = [[1.0, 2.0], [1e300, 1.0], [1.0, 1.0], [1.0, 0.0]], [[1.0, 1.0], [1e300, 1.0], [1.0, 1.0]]
-    bias = {"item_bias": np.array([0.0, 0.0, 1e300, 0.0]), "user_bias": np.array([0.0, 0.0, 1e300])}
+    items, users = [[1.0, 2.0], [1e300, 1.0], [1.0, 1.0], [1.0, 0.0]], [[1.0, 1.0], [1e300, 1.0], [1.0, 1.0], None]
+    bias = {"item_bias": np.array([0.0, 0.0, 1e300, 0.0]), "user_bias": np.array([0.0, 0.0, 1e300, 0.0])}
     world = world_of(items, users, similarity=similarity, **bias)
     counts = of_vectors(world, "item_asc").counts
-    assert counts["0.n_predictions"].tolist() == [2, 0, 0]
-    assert counts["0.n_invalid_predictions"].tolist() == [0, 1, 1]
-    assert counts["n_invalid_catalogue"].tolist() == [2, 2, 2]
+    assert counts["0.n_predictions"].tolist() == [2, 0, 0, 0]
+    assert counts["0.n_invalid_predictions"].tolist() == [0, 1, 1, 0]
+    assert counts["n_invalid_catalogue"].tolist() == [2, 2, 2, 2]
 
 
 def test_of_an_items_rows_the_greatest_vector_stays_in_any_order():

@@ -333,7 +333,8 @@ def test_two_judges_are_a_table_of_their_columns():
 def test_a_split_stands_in_the_place_of_labels_and_training():
     config = parsed(SPLIT, audit={})
     assert list(config.sources()) == ["predictions", "split.log"]
-    assert (config.keys()["cut"], config.keys()["exclude"]) == ("split.cut", "split.exclude_training")
+    keys = config.keys()
+    assert (keys["cut"], keys["exclude"], keys["time"]) == ("split.cut", "split.exclude_training", "audit.time")
     assert parsed(SPLIT, exclude={"path": "e"}).keys()["exclude"] == "[exclude]"
     vectors = {name: section for name, section in VECTORS.items() if name != "labels"}
     assert parsed(vectors, split=SPLIT["split"]).labels is None
