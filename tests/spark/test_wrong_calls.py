@@ -45,10 +45,9 @@ def world(spark):
     about = spark.createDataFrame([(1, "DE", "ios"), (2, None, "web")], "user int, country string, device string")
     films = spark.createDataFrame([(1, ["x"])], "item long, genre array<string>")
     text = mine.withColumn("score", F.col("score").cast("string"))
-    # No job over this table would ever end.
-    endless = spark.range(10**15).selectExpr("id as user", "id as item", "0.5 as score")
+    unread = spark.range(1).selectExpr("cast(raise_error('a job ran') as bigint) as user", "id as item", "0.5 as score")
     return {
-        "mine": mine, "labels": labels, "about": about, "films": films, "text scores": text, "endless": endless,
+        "mine": mine, "labels": labels, "about": about, "films": films, "text scores": text, "unread": unread,
         "several scores": mine.select("*", F.col("score").alias("SCORE")), "models": {"one": mine, "other": mine},
         "scored": score_users(mine, labels, ["rr", "ap"], score="score"),
     } | {f"{name} films": table for name, table in film_lists.tables_of(spark).items()}  # fmt: skip
@@ -125,7 +124,7 @@ EVALUATIONS = [
     # Types of ids
     (on(cast("item", "string")), InputError, "items have different types: .*string"),
     *[
-        (on(cast(column, mine, "endless"), cast(column, other, "endless")), InputError, f"{mine}.*{other}.*Cast one of them")
+        (on(cast(column, mine, "unread"), cast(column, other, "unread")), InputError, f"{mine}.*{other}.*Cast one of them")
         for column in ("user", "item")
         for mine, other in (("string", "bigint"), ("bigint", "double"), ("float", "int"), ("double", "string"))
     ],
