@@ -166,41 +166,30 @@ SMALL = World(
 )
 SECOND = 1 / math.log2(3)
 FIGURES = {
-    "attention_share(group=a)@1": 1.0,
-    "attention_share(group=a)@2": 1 / (1 + SECOND),
-    "attention_share(group=b)@2": SECOND / (1 + SECOND),
-    "attention_share@2": 1 / (1 + SECOND),
-    "attention_share(group=a,of=items)@2": 0.25,
-    "attention_share(group=a,of=relevance)@2": 1 / 3,
-    "attention_share(group=nowhere)@2": 0.0,
-    "attention_share(group=a,discount=geometric,p=0.5)@2": 2 / 3,
-    "exposure_to_merit(group=a)@2": 3 / (1 + SECOND),
-    "exposure_to_merit@2": SECOND / (1 + SECOND) / (2 / 3),
+    "attention_share(group=a)@1": 1.0, "attention_share(group=a)@2": 1 / (1 + SECOND),
+    "attention_share(group=b)@2": SECOND / (1 + SECOND), "attention_share@2": 1 / (1 + SECOND),
+    "attention_share(group=a,of=items)@2": 0.25, "attention_share(group=a,of=relevance)@2": 1 / 3,
+    "attention_share(group=nowhere)@2": 0.0, "attention_share(group=a,discount=geometric,p=0.5)@2": 2 / 3,
+    "exposure_to_merit(group=a)@2": 3 / (1 + SECOND), "exposure_to_merit@2": SECOND / (1 + SECOND) / (2 / 3),
     "disparate_treatment_ratio@2": SECOND / 2,
-    "amortised_awrf(distance=tv,target=equal)@2": 1 - (1 / (1 + SECOND) - 0.5),
-    "amortised_awrf(distance=tv)@1": 0.25,
+    "amortised_awrf(distance=tv,target=equal)@2": 1 - (1 / (1 + SECOND) - 0.5), "amortised_awrf(distance=tv)@1": 0.25,
     # User 1 is due the first place for b, user 2 both places half and half.
-    "ee_disparity@2": 1 + SECOND**2,
-    "ee_relevance@2": (1 + SECOND) / 4 + SECOND * (0.5 + (1 + SECOND) / 4),
+    "ee_disparity@2": 1 + SECOND**2, "ee_relevance@2": (1 + SECOND) / 4 + SECOND * (0.5 + (1 + SECOND) / 4),
     "ee_loss(counted=relevant)@2": (0.5 - (1 + SECOND) / 4) ** 2 + (SECOND / 2 - 0.5 - (1 + SECOND) / 4) ** 2,
     # Of users 1 and 2, 1 of 1 relevant a is found, and 1 of 2 relevant b.
     "reo@2": 0.25 / 0.75,
     # The lists hold 2 of 2 candidates of a, and 2 of 2 · 3 − 1 of b: user 2 has item 11.
     "rsp@2": 0.3 / 0.7,
     # Of the 7 pairs 10 has 3, 11 has 2, 12 and 13 have 1, below which are 5/7: all are in a head of 0.8, and 10 and 11 in one of 0.7.
-    "popreo@2": math.nan,
-    "popreo(head=0.7)@2": math.nan,
+    "popreo@2": math.nan, "popreo(head=0.7)@2": math.nan,
     # With 10 alone in the head it has 1 of 1 hits, and the tail 1 of 2.
     "popreo(head=0.3)@2": 0.25 / 0.75,
     # Candidates of the head are 10 and 11 for user 1, and 10 for user 2, and all 3 are listed. The tail has 4, of which 1 is listed.
-    "poprsp@2": math.nan,
-    "poprsp(head=0.7)@2": 0.375 / 0.625,
-    "poprsp(head=0.3)@2": (1 - 0.4) / (1 + 0.4),
+    "poprsp@2": math.nan, "poprsp(head=0.7)@2": 0.375 / 0.625, "poprsp(head=0.3)@2": (1 - 0.4) / (1 + 0.4),
     "poprsp(head=0.25,head_of=items)@2": (1 - 0.4) / (1 + 0.4),
     # At the first place both have 10: of the tail nothing is listed.
-    "poprsp(head=0.7)@1": 1.0,
-    "reo@1": 1.0,
-}
+    "poprsp(head=0.7)@1": 1.0, "reo@1": 1.0,
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -38,97 +38,41 @@ class Case(NamedTuple):
 
 
 TREC_EVAL = {
-    "map": "ap",
-    "map_cut_1": "ap@1",
-    "map_cut_5": "ap@5",
-    "map_cut_10": "ap@10",
-    "map_cut_30": "ap@30",
-    "ndcg": "ndcg",
-    "ndcg_cut_1": "ndcg@1",
-    "ndcg_cut_5": "ndcg@5",
-    "ndcg_cut_10": "ndcg@10",
-    "P_1": "precision@1",
-    "P_5": "precision@5",
-    "P_10": "precision@10",
-    "recall_5": "recall@5",
-    "recall_10": "recall@10",
-    "relative_P_5": "recall@5(denominator=min_k_labels)",
-    "recip_rank": "rr",
-    "Rprec": "r_precision",
-    "bpref": "bpref",
+    "map": "ap", "map_cut_1": "ap@1", "map_cut_5": "ap@5", "map_cut_10": "ap@10", "map_cut_30": "ap@30", "ndcg": "ndcg",
+    "ndcg_cut_1": "ndcg@1", "ndcg_cut_5": "ndcg@5", "ndcg_cut_10": "ndcg@10", "P_1": "precision@1",
+    "P_5": "precision@5", "P_10": "precision@10", "recall_5": "recall@5", "recall_10": "recall@10",
+    "relative_P_5": "recall@5(denominator=min_k_labels)", "recip_rank": "rr", "Rprec": "r_precision", "bpref": "bpref",
     **{f"iprec_at_recall_{tenth / 10:.2f}": f"iprec(recall={tenth / 10})" for tenth in range(11)},
-    "11pt_avg": "iprec_11pt",
-    "success_1": "hit_rate@1",
-    "success_5": "hit_rate@5",
-    "set_P": "precision",
-    "set_recall": "recall",
-    "set_F": "f1",
-    "map-l2": "ap(relevance_threshold=2)",
-    "ndcg_cut_5-l2": "ndcg@5(relevance_threshold=2)",
-    "P_5-l2": "precision@5(relevance_threshold=2)",
-    "recall_5-l2": "recall@5(relevance_threshold=2)",
-    "recip_rank-l2": "rr(relevance_threshold=2)",
-    "Rprec-l2": "r_precision(relevance_threshold=2)",
-    "bpref-l2": "bpref(relevance_threshold=2,judged_threshold=2)",
-    "map-J": "ap(judged_only=true)",
-    "ndcg_cut_5-J": "ndcg@5(judged_only=true)",
-    "P_5-J": "precision@5(judged_only=true)",
-    "recip_rank-J": "rr(judged_only=true)",
+    "11pt_avg": "iprec_11pt", "success_1": "hit_rate@1", "success_5": "hit_rate@5", "set_P": "precision",
+    "set_recall": "recall", "set_F": "f1", "map-l2": "ap(relevance_threshold=2)",
+    "ndcg_cut_5-l2": "ndcg@5(relevance_threshold=2)", "P_5-l2": "precision@5(relevance_threshold=2)",
+    "recall_5-l2": "recall@5(relevance_threshold=2)", "recip_rank-l2": "rr(relevance_threshold=2)",
+    "Rprec-l2": "r_precision(relevance_threshold=2)", "bpref-l2": "bpref(relevance_threshold=2,judged_threshold=2)",
+    "map-J": "ap(judged_only=true)", "ndcg_cut_5-J": "ndcg@5(judged_only=true)",
+    "P_5-J": "precision@5(judged_only=true)", "recip_rank-J": "rr(judged_only=true)",
     "recall_5-l2-J": "recall@5(relevance_threshold=2,judged_only=true)",
-}
+}  # fmt: skip
 
 # What `golden/trec_eval-10.json` holds: no package carries trec_eval 10.
 TREC_EVAL_10 = {
-    "map": "ap",
-    "map_cut_5": "ap@5",
-    "ndcg": "ndcg",
-    "ndcg_cut_5": "ndcg@5",
-    "P_5": "precision@5",
-    "recall_5": "recall@5",
-    "recip_rank": "rr",
-    "Rprec": "r_precision",
-    "bpref": "bpref",
-    "iprec_at_recall_0.10": "iprec(recall=0.1)",
-    "iprec_at_recall_0.50": "iprec(recall=0.5)",
-    "11pt_avg": "iprec_11pt",
-    "success_1": "hit_rate@1",
-    "set_F": "f1",
-    "rbp": "rbp",
-    "map-l2": "ap(relevance_threshold=2)",
-    "ndcg_cut_5-l2": "ndcg@5(relevance_threshold=2)",
-    "bpref-l2": "bpref(relevance_threshold=2,judged_threshold=2)",
-}
+    "map": "ap", "map_cut_5": "ap@5", "ndcg": "ndcg", "ndcg_cut_5": "ndcg@5", "P_5": "precision@5",
+    "recall_5": "recall@5", "recip_rank": "rr", "Rprec": "r_precision", "bpref": "bpref",
+    "iprec_at_recall_0.10": "iprec(recall=0.1)", "iprec_at_recall_0.50": "iprec(recall=0.5)", "11pt_avg": "iprec_11pt",
+    "success_1": "hit_rate@1", "set_F": "f1", "rbp": "rbp", "map-l2": "ap(relevance_threshold=2)",
+    "ndcg_cut_5-l2": "ndcg@5(relevance_threshold=2)", "bpref-l2": "bpref(relevance_threshold=2,judged_threshold=2)",
+}  # fmt: skip
 # Negative grades: `rbp` scales them, which is no gain of ours.
 TREC_EVAL_10_NEGATIVE = {measure: TREC_EVAL_10[measure] for measure in ("map", "ndcg_cut_5", "bpref", "bpref-l2")}
 
 IR_MEASURES = {
-    "AP": "ap",
-    "AP@5": "ap@5",
-    "AP(rel=2)": "ap(relevance_threshold=2)",
-    "nDCG": "ndcg",
-    "nDCG@5": "ndcg@5",
-    "nDCG@10": "ndcg@10",
-    "P@5": "precision@5",
-    "P(rel=2)@5": "precision@5(relevance_threshold=2)",
-    "R@5": "recall@5",
-    "RR": "rr",
-    "RR@5": "rr@5",
-    "RR(rel=2)@5": "rr@5(relevance_threshold=2)",
-    "Rprec": "r_precision",
-    "Bpref": "bpref",
-    "Success@1": "hit_rate@1",
-    "Success@5": "hit_rate@5",
-    "SetP": "precision",
-    "SetR": "recall",
-    "SetF": "f1",
+    "AP": "ap", "AP@5": "ap@5", "AP(rel=2)": "ap(relevance_threshold=2)", "nDCG": "ndcg", "nDCG@5": "ndcg@5",
+    "nDCG@10": "ndcg@10", "P@5": "precision@5", "P(rel=2)@5": "precision@5(relevance_threshold=2)", "R@5": "recall@5",
+    "RR": "rr", "RR@5": "rr@5", "RR(rel=2)@5": "rr@5(relevance_threshold=2)", "Rprec": "r_precision", "Bpref": "bpref",
+    "Success@1": "hit_rate@1", "Success@5": "hit_rate@5", "SetP": "precision", "SetR": "recall", "SetF": "f1",
     # The parameter is trec_eval's, which is β².
-    "SetF(beta=4.0)": "fbeta(beta=2)",
-    "IPrec@0.1": "iprec(recall=0.1)",
-    "IPrec@0.5": "iprec(recall=0.5)",
-    "RBP(rel=1)": "rbp",
-    "RBP(rel=1,p=0.5)": "rbp(p=0.5)",
-    "Judged@5": "judged@5",
-}
+    "SetF(beta=4.0)": "fbeta(beta=2)", "IPrec@0.1": "iprec(recall=0.1)", "IPrec@0.5": "iprec(recall=0.5)",
+    "RBP(rel=1)": "rbp", "RBP(rel=1,p=0.5)": "rbp(p=0.5)", "Judged@5": "judged@5",
+}  # fmt: skip
 GDEVAL = {
     "ERR@5": "err@5",
     "ERR@10": "err@10",
@@ -137,37 +81,16 @@ GDEVAL = {
 }
 
 RANX = {
-    "map": "ap",
-    "map@5": "ap@5",
-    "map@10": "ap@10",
-    "ndcg": "ndcg",
-    "ndcg@5": "ndcg@5",
-    "ndcg@10": "ndcg@10",
-    "ndcg_burges": "ndcg(gain=exponential)",
-    "ndcg_burges@5": "ndcg@5(gain=exponential)",
-    "dcg@5": "dcg@5",
-    "dcg_burges@5": "dcg@5(gain=exponential)",
-    "precision": "precision",
-    "precision@5": "precision@5",
-    "recall": "recall",
-    "recall@5": "recall@5",
-    "f1": "f1",
-    "f1@5": "f1@5",
-    "mrr": "rr",
-    "mrr@5": "rr@5",
-    "hit_rate@1": "hit_rate@1",
-    "hit_rate@5": "hit_rate@5",
-    "r-precision": "r_precision",
-    "rbp.80": "rbp(p=0.8)",
-    "rbp.95": "rbp(p=0.95)",
-    "map-l2": "ap(relevance_threshold=2)",
-    "ndcg@5-l2": "ndcg@5(relevance_threshold=2)",
-    "precision@5-l2": "precision@5(relevance_threshold=2)",
-    "recall@5-l2": "recall@5(relevance_threshold=2)",
-    "mrr-l2": "rr(relevance_threshold=2)",
-    "r-precision-l2": "r_precision(relevance_threshold=2)",
+    "map": "ap", "map@5": "ap@5", "map@10": "ap@10", "ndcg": "ndcg", "ndcg@5": "ndcg@5", "ndcg@10": "ndcg@10",
+    "ndcg_burges": "ndcg(gain=exponential)", "ndcg_burges@5": "ndcg@5(gain=exponential)", "dcg@5": "dcg@5",
+    "dcg_burges@5": "dcg@5(gain=exponential)", "precision": "precision", "precision@5": "precision@5",
+    "recall": "recall", "recall@5": "recall@5", "f1": "f1", "f1@5": "f1@5", "mrr": "rr", "mrr@5": "rr@5",
+    "hit_rate@1": "hit_rate@1", "hit_rate@5": "hit_rate@5", "r-precision": "r_precision", "rbp.80": "rbp(p=0.8)",
+    "rbp.95": "rbp(p=0.95)", "map-l2": "ap(relevance_threshold=2)", "ndcg@5-l2": "ndcg@5(relevance_threshold=2)",
+    "precision@5-l2": "precision@5(relevance_threshold=2)", "recall@5-l2": "recall@5(relevance_threshold=2)",
+    "mrr-l2": "rr(relevance_threshold=2)", "r-precision-l2": "r_precision(relevance_threshold=2)",
     **{f"interpolated_precision_at_recall[{tenth}]": f"iprec(recall={tenth / 10})" for tenth in range(11)},
-}
+}  # fmt: skip
 RANX_BPREF = {"bpref": "bpref", "bpref-l2": "bpref(relevance_threshold=2,judged_threshold=2)"}
 
 # A list of one item is refused.
@@ -189,43 +112,21 @@ SKLEARN = {
 SCIPY = {"spearmanr": "spearman", "pearsonr": "pearson", "kendalltau": "kendall_tau"}
 
 LENSKIT = {
-    "Precision": "precision",
-    "Precision@5": "precision@5",
-    "Recall": "recall",
-    "Recall@5": "recall@5",
-    "RecipRank": "rr",
-    "RecipRank@5": "rr@5",
-    "Hit@1": "hit_rate@1",
-    "Hit@5": "hit_rate@5",
-    "NDCG": "ndcg",
-    "NDCG@5": "ndcg@5",
-    "NDCG@10": "ndcg@10",
-    "DCG": "dcg",
-    "DCG@5": "dcg@5",
-    "RBP": "rbp",
-    "RBP@5": "rbp@5",
-    "RBP(.8)": "rbp(p=0.8)",
-    "NDCG(rating)": "ndcg(gain=linear)",
-    "NDCG(rating)@5": "ndcg@5(gain=linear)",
-}
+    "Precision": "precision", "Precision@5": "precision@5", "Recall": "recall", "Recall@5": "recall@5",
+    "RecipRank": "rr", "RecipRank@5": "rr@5", "Hit@1": "hit_rate@1", "Hit@5": "hit_rate@5", "NDCG": "ndcg",
+    "NDCG@5": "ndcg@5", "NDCG@10": "ndcg@10", "DCG": "dcg", "DCG@5": "dcg@5", "RBP": "rbp", "RBP@5": "rbp@5",
+    "RBP(.8)": "rbp(p=0.8)", "NDCG(rating)": "ndcg(gain=linear)", "NDCG(rating)@5": "ndcg@5(gain=linear)",
+}  # fmt: skip
 LENSKIT_GRADED_DCG = {"DCG(rating)": "dcg(gain=linear)", "DCG(rating)@5": "dcg@5(gain=linear)"}
 # It fails on a user without labels; so does graded DCG of 2025.8.
 LENSKIT_AP = {"AveragePrecision": "ap", "AveragePrecision@5": "ap@5"}
 LENSKIT_LABELLED = LENSKIT_AP | LENSKIT_GRADED_DCG
 
 TORCHMETRICS = {
-    "average_precision": "ap",
-    "average_precision@5": "ap@5",
-    "reciprocal_rank": "rr",
-    "reciprocal_rank@5": "rr@5",
-    "precision": "precision",
-    "precision@5": "precision@5",
-    "recall": "recall",
-    "recall@5": "recall@5",
-    "hit_rate@1": "hit_rate@1",
-    "hit_rate@5": "hit_rate@5",
-    "r_precision": "r_precision",
-}
+    "average_precision": "ap", "average_precision@5": "ap@5", "reciprocal_rank": "rr", "reciprocal_rank@5": "rr@5",
+    "precision": "precision", "precision@5": "precision@5", "recall": "recall", "recall@5": "recall@5",
+    "hit_rate@1": "hit_rate@1", "hit_rate@5": "hit_rate@5", "r_precision": "r_precision",
+}  # fmt: skip
 TORCHMETRICS_TIES = {
     "auroc": "auc",
     "normalized_dcg": "ndcg",
@@ -234,35 +135,18 @@ TORCHMETRICS_TIES = {
 }
 
 RECTOOLS = {
-    "Precision@5": "precision@5",
-    "Precision@10": "precision@10",
+    "Precision@5": "precision@5", "Precision@10": "precision@10",
     # Not H_γ / γ, which it is where γ ≤ k.
-    "Precision(r_precision)@5": "recall@5(denominator=min_k_labels)",
-    "Recall@5": "recall@5",
-    "F1Beta@5": "f1@5",
-    "F1Beta(2)@5": "fbeta@5(beta=2)",
-    "HitRate@1": "hit_rate@1",
-    "HitRate@5": "hit_rate@5",
-    "MAP@5": "ap@5",
-    "MAP@10": "ap@10",
-    "MAP(divide_by_k)@5": "ap@5(denominator=k)",
-    "MRR@5": "rr@5",
-    "NDCG@5": "ndcg@5",
-    "NDCG@10": "ndcg@10",
-    "NDCG(divide_by_achievable)@5": "ndcg@5(ideal=labels)",
-}
+    "Precision(r_precision)@5": "recall@5(denominator=min_k_labels)", "Recall@5": "recall@5", "F1Beta@5": "f1@5",
+    "F1Beta(2)@5": "fbeta@5(beta=2)", "HitRate@1": "hit_rate@1", "HitRate@5": "hit_rate@5", "MAP@5": "ap@5",
+    "MAP@10": "ap@10", "MAP(divide_by_k)@5": "ap@5(denominator=k)", "MRR@5": "rr@5", "NDCG@5": "ndcg@5",
+    "NDCG@10": "ndcg@10", "NDCG(divide_by_achievable)@5": "ndcg@5(ideal=labels)",
+}  # fmt: skip
 
 REPLAY = {
-    "Precision@5": "precision@5",
-    "Precision@10": "precision@10",
-    "Recall@5": "recall@5",
-    "HitRate@5": "hit_rate@5",
-    "MRR@5": "rr@5",
-    "MAP@5": "ap@5",
-    "MAP@10": "ap@10",
-    "NDCG@5": "ndcg@5",
-    "NDCG@10": "ndcg@10",
-}
+    "Precision@5": "precision@5", "Precision@10": "precision@10", "Recall@5": "recall@5", "HitRate@5": "hit_rate@5",
+    "MRR@5": "rr@5", "MAP@5": "ap@5", "MAP@10": "ap@10", "NDCG@5": "ndcg@5", "NDCG@10": "ndcg@10",
+}  # fmt: skip
 
 RECOMMENDERS = {
     "precision_at_k@5": "precision@5",
@@ -273,16 +157,9 @@ RECOMMENDERS = {
 }
 
 RECBOLE = {
-    "Precision@5": "precision@5",
-    "Precision@10": "precision@10",
-    "Recall@5": "recall@5",
-    "Hit@5": "hit_rate@5",
-    "MRR@5": "rr@5",
-    "MAP@5": "ap@5",
-    "MAP@10": "ap@10",
-    "NDCG@5": "ndcg@5",
-    "NDCG@10": "ndcg@10",
-}
+    "Precision@5": "precision@5", "Precision@10": "precision@10", "Recall@5": "recall@5", "Hit@5": "hit_rate@5",
+    "MRR@5": "rr@5", "MAP@5": "ap@5", "MAP@10": "ap@10", "NDCG@5": "ndcg@5", "NDCG@10": "ndcg@10",
+}  # fmt: skip
 
 BEIR = {
     **{f"NDCG@{k}": f"ndcg@{k}" for k in (1, 5, 10)},
@@ -308,14 +185,9 @@ MTEB = {
 }
 
 AZURE = {
-    "ndcg@3": "ndcg@3",
-    "xdcg@3": "xdcg@3",
-    "fidelity": "fidelity",
-    "top1_relevance": "max_relevance@1",
-    "top3_max_relevance": "max_relevance@3",
-    "holes": "holes",
-    "holes_ratio": "holes(denominator=predictions)",
-}
+    "ndcg@3": "ndcg@3", "xdcg@3": "xdcg@3", "fidelity": "fidelity", "top1_relevance": "max_relevance@1",
+    "top3_max_relevance": "max_relevance@3", "holes": "holes", "holes_ratio": "holes(denominator=predictions)",
+}  # fmt: skip
 
 MLFLOW = {f"{name}_at_k@{k}": f"{name}@{k}" for name in ("precision", "recall", "ndcg") for k in (1, 3, 5, 10, 100)}
 
@@ -332,13 +204,9 @@ def filled(metrics):
 
 
 RECTOOLS_DUPLICATES = {
-    "Precision@5": "precision@5",
-    "Precision@10": "precision@10",
-    "HitRate@5": "hit_rate@5",
-    "MAP(divide_by_k)@5": "ap@5(denominator=k)",
-    "MRR@5": "rr@5",
-    "NDCG@5": "ndcg@5",
-}
+    "Precision@5": "precision@5", "Precision@10": "precision@10", "HitRate@5": "hit_rate@5",
+    "MAP(divide_by_k)@5": "ap@5(denominator=k)", "MRR@5": "rr@5", "NDCG@5": "ndcg@5",
+}  # fmt: skip
 RECOMMENDERS_GRADED = {
     "ndcg_at_k(raw,log2)@5": "ndcg@5(gain=linear)",
     "ndcg_at_k(exp,log2)@5": "ndcg@5(gain=exponential)",

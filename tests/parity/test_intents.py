@@ -12,26 +12,14 @@ from spark_rankeval import Facts, evaluate
 SYSTEM = "ndeval"
 # Our metric by ndeval's name for it; `ndeval.py` of the systems says what the flags mean.
 MEASURES = {
-    "alpha-nDCG@1": "alpha_ndcg@1",
-    "alpha-nDCG@5": "alpha_ndcg@5",
-    "alpha-nDCG@20": "alpha_ndcg@20",
-    "alpha-nDCG@10 -a0": "alpha_ndcg(alpha=0.0)@10",
-    "alpha-nDCG@10 -a0.25": "alpha_ndcg(alpha=0.25)@10",
-    "alpha-nDCG@10 -a1": "alpha_ndcg(alpha=1.0)@10",
-    "alpha-nDCG@10 -l2": "alpha_ndcg(relevance_threshold=2.0)@10",
-    "alpha-DCG@10": "alpha_dcg@10",
-    "ERR-IA@5": "err_ia@5",
-    "ERR-IA@20": "err_ia@20",
-    "nERR-IA@10": "nerr_ia@10",
-    "NRBP": "nrbp",
-    "NRBP -a0.25 -b0.8": "nrbp(alpha=0.25, beta=0.8)",
-    "nNRBP": "nnrbp",
-    "nNRBP -a0.25 -b0.8": "nnrbp(alpha=0.25, beta=0.8)",
-    "P-IA@5": "precision_ia@5",
-    "strec@3": "s_recall@3",
-    "strec@10 -l2": "s_recall(relevance_threshold=2.0)@10",
-    "MAP-IA": "ap_ia",
-}
+    "alpha-nDCG@1": "alpha_ndcg@1", "alpha-nDCG@5": "alpha_ndcg@5", "alpha-nDCG@20": "alpha_ndcg@20",
+    "alpha-nDCG@10 -a0": "alpha_ndcg(alpha=0.0)@10", "alpha-nDCG@10 -a0.25": "alpha_ndcg(alpha=0.25)@10",
+    "alpha-nDCG@10 -a1": "alpha_ndcg(alpha=1.0)@10", "alpha-nDCG@10 -l2": "alpha_ndcg(relevance_threshold=2.0)@10",
+    "alpha-DCG@10": "alpha_dcg@10", "ERR-IA@5": "err_ia@5", "ERR-IA@20": "err_ia@20", "nERR-IA@10": "nerr_ia@10",
+    "NRBP": "nrbp", "NRBP -a0.25 -b0.8": "nrbp(alpha=0.25, beta=0.8)", "nNRBP": "nnrbp",
+    "nNRBP -a0.25 -b0.8": "nnrbp(alpha=0.25, beta=0.8)", "P-IA@5": "precision_ia@5", "strec@3": "s_recall@3",
+    "strec@10 -l2": "s_recall(relevance_threshold=2.0)@10", "MAP-IA": "ap_ia",
+}  # fmt: skip
 # Divided by another number at rank 1 than at all others; see docs/deviations.md.
 AT_ONE = {"ERR-IA@1": "err_ia@1", "alpha-DCG@1": "alpha_dcg@1"}
 ASKED = MEASURES | AT_ONE

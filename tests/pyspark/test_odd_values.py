@@ -31,16 +31,9 @@ from spark_rankeval.trec import evaluate_runs, write_run
 
 # Bytes, and how they are shown as the name of a slice or model: text that looks like bytes written out is written out, too.
 NAMES = {
-    b"DE": "DE",
-    "Österreich".encode(): "Österreich",
-    b"": "",
-    b"\xff": r"\xFF",
-    b"\xfe": r"\xFE",
-    b"caf\xe9": r"\x63\x61\x66\xE9",
-    b"\xed\xa0\xb4": r"\xED\xA0\xB4",
-    rb"\xFF": r"\x5C\x78\x46\x46",
-    rb"\xff": r"\xff",
-}
+    b"DE": "DE", "Österreich".encode(): "Österreich", b"": "", b"\xff": r"\xFF", b"\xfe": r"\xFE",
+    b"caf\xe9": r"\x63\x61\x66\xE9", b"\xed\xa0\xb4": r"\xED\xA0\xB4", rb"\xFF": r"\x5C\x78\x46\x46", rb"\xff": r"\xff",
+}  # fmt: skip
 
 
 def users(spark, column, *values):

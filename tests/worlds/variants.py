@@ -34,21 +34,11 @@ BEYOND = [
 CUTOFFS = (None, 1, 3, 10)
 # Of parameters that are no choice among a few: values that differ in kind. Any other has those of `OTHERWISE` that it takes.
 VALUES = {
-    "relevance_threshold": (None, -math.inf, 0.0, 2.0),
-    "decay": (1.0, 0.5),
-    "alpha": (0.5, 0.0, 0.7, 1.0),
-    "beta": (1.0, 0.0, 0.5, 2.0),
-    "p": (0.8, 0.5),
-    "max_grade": (None, 4.0),
-    "weights": (None, "1,0.5,0.25"),
-    "probabilities": (None, "0.5,0.3,0.2"),
-    "judged_threshold": (1.0, 2.0),
-    "head": (0.8, 0.2),
-    "smoothing": (0.01, 0.3),
-    "recall": (0.0, 0.1, 0.35, 0.5, 1.0),
-    "group": (None, "a"),
-    "before": (None, 1, "3,2"),
-}
+    "relevance_threshold": (None, -math.inf, 0.0, 2.0), "decay": (1.0, 0.5), "alpha": (0.5, 0.0, 0.7, 1.0),
+    "beta": (1.0, 0.0, 0.5, 2.0), "p": (0.8, 0.5), "max_grade": (None, 4.0), "weights": (None, "1,0.5,0.25"),
+    "probabilities": (None, "0.5,0.3,0.2"), "judged_threshold": (1.0, 2.0), "head": (0.8, 0.2),
+    "smoothing": (0.01, 0.3), "recall": (0.0, 0.1, 0.35, 0.5, 1.0), "group": (None, "a"), "before": (None, 1, "3,2"),
+}  # fmt: skip
 OTHERWISE = (0.3, 0.5, 1.0, 2.0, 4.0)
 # Without weights there is nothing to estimate: tests/metrics/test_logged_feedback.py has the estimators. Others change lists:
 # tests/request/test_views.py has it. `no_answer` is about users of whom a batch must know. tests/metrics/test_possible_values.py has

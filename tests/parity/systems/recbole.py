@@ -13,13 +13,9 @@ PACKAGES = ("recbole", "torch", "numpy")
 POPULATION = "users with labels (RecBole evaluates those who have test items)"
 
 MEASURES = {
-    "Precision": recbole.Precision,
-    "Recall": recbole.Recall,
-    "Hit": recbole.Hit,
-    "MRR": recbole.MRR,
-    "MAP": recbole.MAP,
-    "NDCG": recbole.NDCG,
-}
+    "Precision": recbole.Precision, "Recall": recbole.Recall, "Hit": recbole.Hit, "MRR": recbole.MRR,
+    "MAP": recbole.MAP, "NDCG": recbole.NDCG,
+}  # fmt: skip
 
 
 def run(users, measures):

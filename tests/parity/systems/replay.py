@@ -11,14 +11,9 @@ PACKAGES = ("replay-rec", "polars", "pandas", "numpy")
 POPULATION = "every user of the ground truth; one without predictions or without labels counts 0"
 
 MEASURES = {
-    "Precision": Precision,
-    "Recall": Recall,
-    "MAP": MAP,
-    "NDCG": NDCG,
-    "MRR": MRR,
-    "HitRate": HitRate,
+    "Precision": Precision, "Recall": Recall, "MAP": MAP, "NDCG": NDCG, "MRR": MRR, "HitRate": HitRate,
     "RocAuc": RocAuc,
-}
+}  # fmt: skip
 
 
 def run(users, measures):
