@@ -34,17 +34,10 @@ def session_on(cluster, orders):
         # A worker is to run the interpreter of the tests, not the first python of the PATH.
         os.environ["PYSPARK_PYTHON"] = sys.executable
         told = {
-            "spark.master": cluster.url,
-            "spark.app.name": "spark_rankeval faults",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.executor.memory": "512m",
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            **PLAN,
-            **orders.on_executors,
-            **settings,
-        }
+            "spark.master": cluster.url, "spark.app.name": "spark_rankeval faults", "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1", "spark.executor.memory": "512m", "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false", **PLAN, **orders.on_executors, **settings,
+        }  # fmt: skip
         builder = SparkSession.builder
         for key, value in told.items():
             builder = builder.config(key, value)

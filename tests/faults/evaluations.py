@@ -11,16 +11,8 @@ from spark_rankeval import BCa, Facts, all_pairs, compare, evaluate, score_users
 
 N_USERS, CUTOFF = 3000, 10
 METRICS = [
-    "precision@5",
-    "recall@10",
-    "ap@10",
-    "rr@10",
-    "ndcg@10",
-    "err(max_grade=3)@5",
-    "rbp@10",
-    "auc",
-    "kendall_tau",
-]
+    "precision@5", "recall@10", "ap@10", "rr@10", "ndcg@10", "err(max_grade=3)@5", "rbp@10", "auc", "kendall_tau",
+]  # fmt: skip
 #: Of all lists together.
 TOGETHER = ["catalogue_coverage(among='items')@10", "gini(among='recommended')@5", "entropy@10", "personalisation@10"]
 #: Four tasks a shuffle, none merged and no join by broadcast, so that a fault meets a part of the users in the middle of a

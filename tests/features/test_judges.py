@@ -73,13 +73,8 @@ def test_grading_weights_say_who_is_in_which_sample():
 
 def test_users_whom_people_graded_alone_or_in_part_are_counted():
     users = (
-        [(1, 1, 1)],
-        [(1, 1, NONE)],
-        [(1, NONE, 1), (2, NONE, NONE)],
-        [(1, NONE, NONE)],
-        [(1, 1, 1), (2, 1, NONE)],
-        [],
-    )
+        [(1, 1, 1)], [(1, 1, NONE)], [(1, NONE, 1), (2, NONE, NONE)], [(1, NONE, NONE)], [(1, 1, 1), (2, 1, NONE)], [],
+    )  # fmt: skip
     counts = graded(*users).counts(None)
     assert counts["only_people_graded"].tolist() == [0, 0, 1, 0, 0, 0]
     assert counts["partly_graded"].tolist() == [0, 0, 0, 0, 1, 0]

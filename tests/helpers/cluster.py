@@ -119,16 +119,11 @@ class Cluster:
 
     def _words(self, driver_python, executor_python, arguments):
         told = {
-            "spark.pyspark.python": executor_python,
-            "spark.pyspark.driver.python": driver_python,
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.memory": "512m",
-            "spark.executor.memory": "512m",
-            "spark.sql.shuffle.partitions": "4",
-            "spark.ui.enabled": "false",
+            "spark.pyspark.python": executor_python, "spark.pyspark.driver.python": driver_python,
+            "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.memory": "512m",
+            "spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "4", "spark.ui.enabled": "false",
             "spark.log.level": "ERROR",
-        }
+        }  # fmt: skip
         conf = [word for key, value in told.items() for word in ("--conf", f"{key}={value}")]
         return ["--master", self.url, *conf, *map(str, arguments)]
 

@@ -23,21 +23,13 @@ PLATFORMS = ("classic", "connect", "sail")
 # with Spark's.
 SETTINGS = {
     # Four attempts a task, as on a cluster; local[1] alone never retries.
-    "spark.master": "local[1,4]",
-    "spark.app.name": "spark_rankeval tests",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "2g",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.default.parallelism": "1",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.master": "local[1,4]", "spark.app.name": "spark_rankeval tests", "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1", "spark.driver.memory": "2g", "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "1", "spark.default.parallelism": "1", "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Spark's own check of its plans after every rule.
-    "spark.sql.lightweightPlanChangeValidation": "false",
-    "spark.ui.showConsoleProgress": "false",
-}
+    "spark.sql.lightweightPlanChangeValidation": "false", "spark.ui.showConsoleProgress": "false",
+}  # fmt: skip
 
 
 @contextmanager
@@ -114,14 +106,10 @@ def connect_server(folder, **settings):
     python = _server_python()
     port, page = free_port(), free_port()
     told = {
-        **SETTINGS,
-        "spark.connect.grpc.binding.port": str(port),
-        "spark.connect.grpc.binding.address": "127.0.0.1",
+        **SETTINGS, "spark.connect.grpc.binding.port": str(port), "spark.connect.grpc.binding.address": "127.0.0.1",
         # Its REST interface says which jobs ran; a client of Connect cannot ask otherwise.
-        "spark.ui.enabled": "true",
-        "spark.ui.port": str(page),
-        **settings,
-    }
+        "spark.ui.enabled": "true", "spark.ui.port": str(page), **settings,
+    }  # fmt: skip
     arguments = [word for key, value in told.items() for word in ("--conf", f"{key}={value}")]
     # What sbin/start-connect-server.sh runs in the background, in the foreground: its process id is known then.
     server = SparkProcess(

@@ -364,22 +364,18 @@ def test_curves_and_histograms_are_of_what_is_evaluated():
 
 
 MESSAGES = [
-    "rows need score= (highest first) or rank= (lowest first); got neither",
-    "leave rank='place' out, or pass rank=",
-    "no column 'place' (rank=)",
-    "on_invalid={'infinite_scores': 'error'} refuses them",
+    "rows need score= (highest first) or rank= (lowest first); got neither", "leave rank='place' out, or pass rank=",
+    "no column 'place' (rank=)", "on_invalid={'infinite_scores': 'error'} refuses them",
     "totals=True is for slices: name the attributes with by=",
-    "user=1, score=nan. Fix the data, or pass on_invalid='drop'",
-    "gini@2 needs training: pass facts=Facts(training=…)",
-    "pass ci=BCa(level=0.99)",
-    "labels=None means one table, or give training=",
+    "user=1, score=nan. Fix the data, or pass on_invalid='drop'", "gini@2 needs training: pass facts=Facts(training=…)",
+    "pass ci=BCa(level=0.99)", "labels=None means one table, or give training=",
     # These name no option: folders of partitions and rows have columns that may be called as an option is.
     "ask single metrics for the average, as in \"rr(ties='average')\"",
     "ndcg@10: ideal='retrieved' has no closed form; or gain='binary'",
     "[labels] cannot be read: no path s3://bucket/by=3/model=als",
     "a null score: 1, for example user=2, model='als', score=nan. Fix the data",
     "evaluation.metrics: no metric is called 'x'",
-]
+]  # fmt: skip
 OF_COMPARISONS = ["the tables lost their metadata: pass user=. It has: a.", "or score with on_invalid='drop'"]
 
 

@@ -322,20 +322,14 @@ FIGURES = {
 
 
 OF_ALL_FIGURES = {
-    "catalogue_coverage@1": 2 / 3,
-    "catalogue_coverage@2": 1.0,
-    "catalogue_coverage(counted=any)@2": 4 / 3,
+    "catalogue_coverage@1": 2 / 3, "catalogue_coverage@2": 1.0, "catalogue_coverage(counted=any)@2": 4 / 3,
     "catalogue_coverage(among=items)@1": 0.5,
     # Three, one and one of the six places have tea, jam and rye; the last is of no item of the training data.
-    "gini@2": (3 - 1) * 2 / (3 * 5),
-    "gini(denominator='items_minus_1')@2": (3 - 1) * 2 / (2 * 5),
-    "gini(among=recommended)@1": 1 / 6,
-    "entropy@1": 2 / 3 * math.log2(3 / 2) + 1 / 3 * math.log2(3),
+    "gini@2": (3 - 1) * 2 / (3 * 5), "gini(denominator='items_minus_1')@2": (3 - 1) * 2 / (2 * 5),
+    "gini(among=recommended)@1": 1 / 6, "entropy@1": 2 / 3 * math.log2(3 / 2) + 1 / 3 * math.log2(3),
     # Of three pairs all share tea.
-    "personalisation@2": 0.5,
-    "personalisation@1": 2 / 3,
-    "personalisation(denominator=k)@4": 1 - (1 + 1 + 2) / 3 / 4,
-}
+    "personalisation@2": 0.5, "personalisation@1": 2 / 3, "personalisation(denominator=k)@4": 1 - (1 + 1 + 2) / 3 / 4,
+}  # fmt: skip
 
 
 def test_figures_that_can_be_checked_by_hand():

@@ -103,19 +103,15 @@ HAND = (
 )
 FIGURES = {
     # Items 1 to 4 serve {0, 1}, nothing, {0} and {2}: gains 2, 0, ½, 1. Greed ranks 1 first, then 9 and its ½ for 4, and 3.
-    "s_recall@3": 2 / 3,
-    "precision_ia@4": 4 / 12,
-    "alpha_dcg@2": 2 / (3 * (1 + 0.5 / math.log2(3))),
+    "s_recall@3": 2 / 3, "precision_ia@4": 4 / 12, "alpha_dcg@2": 2 / (3 * (1 + 0.5 / math.log2(3))),
     "alpha_ndcg@4": (2 + 0.5 / 2 + 1 / math.log2(5)) / (2 + 1 / math.log2(3) + 0.5 / 2 + 0.5 / math.log2(5)),
-    "err_ia@2": 2 / (3 * 1.25),
-    "err_ia(scale=probability)@4": 0.5 * (2 + 0.5 / 3 + 1 / 4) / 3,
-    "nerr_ia@4": (2 + 0.5 / 3 + 1 / 4) / (2 + 1 / 2 + 0.5 / 3 + 0.5 / 4),
-    "nrbp": 0.75 * (2 + 0.5 / 4 + 1 / 8) / 3,
+    "err_ia@2": 2 / (3 * 1.25), "err_ia(scale=probability)@4": 0.5 * (2 + 0.5 / 3 + 1 / 4) / 3,
+    "nerr_ia@4": (2 + 0.5 / 3 + 1 / 4) / (2 + 1 / 2 + 0.5 / 3 + 0.5 / 4), "nrbp": 0.75 * (2 + 0.5 / 4 + 1 / 8) / 3,
     "nnrbp": (2 + 0.5 / 4 + 1 / 8) / (2 + 1 / 2 + 0.5 / 4 + 0.5 / 8),
     # Intent 0 at ranks 1 and 3, intent 1 at rank 1, intent 2 at rank 4 and nowhere.
     "ap_ia": ((1 + 2 / 3) / 2 + 1 + (1 / 4) / 2) / 3,
     "ap_ia(intent_weights=share)": 2 / 5 * (1 + 2 / 3) / 2 + 1 / 5 + 2 / 5 * (1 / 4) / 2,
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("metric", FIGURES)

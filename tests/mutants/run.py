@@ -323,14 +323,8 @@ def main():
     others = ["--ignore=tests/pyspark", "-m", "not night"] if options.platform == "sail" else []
     # pytest leaves out tests/jobs as a part of tests, where it does not look into it. Files that need another environment are left out.
     quiet = [
-        "-q",
-        "-s",
-        "--no-summary",
-        "--keep-duplicates",
-        "--continue-on-collection-errors",
-        "-p",
-        "no:cacheprovider",
-    ]
+        "-q", "-s", "--no-summary", "--keep-duplicates", "--continue-on-collection-errors", "-p", "no:cacheprovider",
+    ]  # fmt: skip
     pytest.main([*quiet, f"--platform={options.platform}", *others, *options.tests], plugins=[run])
     if any(mutant.name not in run.results for mutant in mutants):
         sys.exit("the tests could not be collected")

@@ -573,14 +573,9 @@ def test_a_null_in_an_ordered_array_is_an_error_where_it_is_read(spark):
 def test_rows_in_are_rows_ranked_and_rows_reported(spark, infinite):
     """Also where items are excluded, and where a model has no rows; tests of random cases have every plan."""
     bad = [
-        (None, "x", 1.0),
-        ("a", None, 9.0),
-        ("c", "q", NAN),
-        ("a", "x", 0.5),
-        ("b", "x", 0.5),
-        ("b", "w", -INF),
+        (None, "x", 1.0), ("a", None, 9.0), ("c", "q", NAN), ("a", "x", 0.5), ("b", "x", 0.5), ("b", "w", -INF),
         ("d", "x", INF),
-    ]
+    ]  # fmt: skip
     mine = predicted(*bad).table(spark)
     theirs = graded(("a", "y", 1.0), ("a", "y", 2.0), ("b", None, 1.0), ("z", "z", -1.0)).table(spark)
     excluded = spark.createDataFrame([("a", "x"), ("b", "w"), ("d", None)], "user string, item string")

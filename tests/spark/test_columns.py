@@ -8,14 +8,10 @@ from pyspark.sql import functions as F
 from spark_rankeval import evaluate, metrics_column
 
 LISTS = [
-    ("hits", [1, 6, 8], [1, 2, 3, 4, 5, 6], [0.1, 0.2, 0.3]),
-    ("no labels", [1, 2], [], [0.5, 0.5]),
-    ("no predictions", [], [2], []),
-    ("null inside", [1, None], [1], [0.5, 0.5]),
-    ("null array", None, [1], [0.5]),
-    ("twice", [1, 1], [1], [0.5, 0.5]),
-    ("unequal", [1, 2], [1], [0.5]),
-]
+    ("hits", [1, 6, 8], [1, 2, 3, 4, 5, 6], [0.1, 0.2, 0.3]), ("no labels", [1, 2], [], [0.5, 0.5]),
+    ("no predictions", [], [2], []), ("null inside", [1, None], [1], [0.5, 0.5]), ("null array", None, [1], [0.5]),
+    ("twice", [1, 1], [1], [0.5, 0.5]), ("unequal", [1, 2], [1], [0.5]),
+]  # fmt: skip
 REFUSED = ("null inside", "null array", "twice")
 
 

@@ -30,12 +30,8 @@ TEXTS = [
 ]  # fmt: skip
 MICROS = [None, 0, 1, -1, 1_700_000_000_123_456, -62_135_596_800_000_000, 253_402_300_799_999_999]
 DATES = [
-    None,
-    datetime.date(1970, 1, 1),
-    datetime.date(1, 1, 1),
-    datetime.date(9999, 12, 31),
-    datetime.date(2024, 2, 29),
-]
+    None, datetime.date(1970, 1, 1), datetime.date(1, 1, 1), datetime.date(9999, 12, 31), datetime.date(2024, 2, 29),
+]  # fmt: skip
 DECIMALS = [None, "0", "1.5", "-1.5", "123456789.123456", "0.000001", "-0.1"]
 SCHEMA = (
     "k int, g string, d double, e double, f float, n bigint, m bigint, i int, s string, t string, b boolean, c boolean, p decimal(20,6), "
@@ -244,13 +240,9 @@ def of_keys(frame, keys):
 
 
 FAMILIES = {
-    "rows": (of_rows, OF_ROWS),
-    "groups": (of_groups, OF_GROUPS),
-    "windows": (of_rows, OF_WINDOWS),
-    "generators": (of_generators, OF_GENERATORS),
-    "joins": (of_joins, JOINS),
-    "keys": (of_keys, KEYS),
-}
+    "rows": (of_rows, OF_ROWS), "groups": (of_groups, OF_GROUPS), "windows": (of_rows, OF_WINDOWS),
+    "generators": (of_generators, OF_GENERATORS), "joins": (of_joins, JOINS), "keys": (of_keys, KEYS),
+}  # fmt: skip
 
 
 #: What Sail does otherwise, and what comes of it. What fails there is in the last entry.

@@ -9,18 +9,11 @@ from frozen.tables import World
 from frozen.texts import lines_of
 
 CALLS = {
-    "inputs": evaluations.INPUTS,
-    "options": evaluations.OPTIONS,
-    "facts": evaluations.FACTS,
-    "per_user": evaluations.PER_USER,
-    "judges": evaluations.JUDGES,
-    "comparisons": comparisons.MODELS,
-    "shown": comparisons.SHOWN,
-    "tables": comparisons.TABLES,
-    "bad_data": refusals.BAD_DATA,
-    "wrong_calls": refusals.WRONG_CALLS,
-    "jobs": jobs.RUNS,
-}
+    "inputs": evaluations.INPUTS, "options": evaluations.OPTIONS, "facts": evaluations.FACTS,
+    "per_user": evaluations.PER_USER, "judges": evaluations.JUDGES, "comparisons": comparisons.MODELS,
+    "shown": comparisons.SHOWN, "tables": comparisons.TABLES, "bad_data": refusals.BAD_DATA,
+    "wrong_calls": refusals.WRONG_CALLS, "jobs": jobs.RUNS,
+}  # fmt: skip
 # Kinds whose calls may end in an error.
 REFUSED = ("bad_data", "wrong_calls")
 # Kinds that `make test` runs; .ci/run has all.

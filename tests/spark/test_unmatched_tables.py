@@ -80,16 +80,12 @@ def test_users_in_both_tables_are_counted_for_each_model_and_among_further_users
 
 # What a model predicts to users of whom one likes 3 and the other né, and the ids that a warning then shows; None: no warning.
 UNLIKE = {
-    "index": (("1000", "1001"), "'3' and '1000'"),
-    "one of two": (("3", "z"), None),
-    "double": (("3.0", "z"), "'3' and '3.0'"),
-    "blank": (("3 ", "z"), "'3' and '3 '"),
-    "CHAR(8)": (("3       ", "n\u00e9      "), "'3' and '3       '"),
-    "zeros": (("z", "003"), "'3' and '003'"),
-    "accent": (("z", "ne\u0301"), r"'n\xe9' and 'ne\u0301'"),
-    "case": (("z", "N\u00c9"), "'n\u00e9' and 'N\u00c9'"),
+    "index": (("1000", "1001"), "'3' and '1000'"), "one of two": (("3", "z"), None),
+    "double": (("3.0", "z"), "'3' and '3.0'"), "blank": (("3 ", "z"), "'3' and '3 '"),
+    "CHAR(8)": (("3       ", "n\u00e9      "), "'3' and '3       '"), "zeros": (("z", "003"), "'3' and '003'"),
+    "accent": (("z", "ne\u0301"), r"'n\xe9' and 'ne\u0301'"), "case": (("z", "N\u00c9"), "'n\u00e9' and 'N\u00c9'"),
     "item of the other user": (("n\u00e9", "3"), None),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

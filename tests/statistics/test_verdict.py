@@ -56,19 +56,14 @@ def test_sentences(golden):
     of_all = ShownFigures(joint=Interval(-0.001, 0.05, 0.99, "t"), n_comparisons=1200, means=(0.2, 0.18), lift=lift)
     verdicts = [
         verdict(0.0123, 0.0345, 0.00421, names=("ALS", "popularity"), metric="ndcg@10"),
-        verdict(0.01, 0.03, names=("als_v2", "als_v1")),
-        verdict(0.01, 0.03, 1e-7, margin=0.005),
-        verdict(-0.03, -0.01, 1e-7),
-        verdict(-0.0003, 0.0002, 1e-7, margin=0.001),
-        verdict(0.0, 0.0, 1e-7),
-        verdict(-999, 30999, 1e-9),
-        verdict(0.01, 0.03, shown=of_all),
-        verdict(0.01, 0.03, margin=0.001, shown=of_all),
+        verdict(0.01, 0.03, names=("als_v2", "als_v1")), verdict(0.01, 0.03, 1e-7, margin=0.005),
+        verdict(-0.03, -0.01, 1e-7), verdict(-0.0003, 0.0002, 1e-7, margin=0.001), verdict(0.0, 0.0, 1e-7),
+        verdict(-999, 30999, 1e-9), verdict(0.01, 0.03, shown=of_all), verdict(0.01, 0.03, margin=0.001, shown=of_all),
         verdict(0.01, 0.03, shown=of_all._replace(lift=(0.1, math.nan, math.nan))),
         verdict(-0.01, 0.01, 1.0, names=("copy", "als"), metric="rr", no_user_differs=True),
         verdict_of(missing, 1.0, difference=0.0, metric="dcg", no_user_differs=True),
         verdict_of(missing, math.nan, difference=math.nan),
-    ]
+    ]  # fmt: skip
     means = [(0.0406, 0.0318), (0.318, 0.31812), (1570.4, 1204.0), (1570.4, 1570.1), (999.7, 1e6), (123456.7, 95.0)]
     verdicts += [verdict(0.01, 0.03, shown=ShownFigures(means=each, lift=lift)) for each in [*means, (0.5, 0.5)]]
     golden("\n".join(f"{each.word}: {each.sentence}" for each in verdicts))

@@ -16,16 +16,12 @@ from spark_rankeval.dialects import DEFAULT, every_dialect
 K_COUNTS = ("documents", "chunks")
 DOCUMENT_LISTS = replace(KNOWN, k_counts="documents")
 METRICS = {
-    "precision@2": ("precision", {"k": 2}),
-    "recall@3": ("recall", {"k": 3}),
-    "hit_rate@1": ("hit_rate", {"k": 1}),
-    "rr": ("rr", {}),
-    "ap(denominator='labels')": ("ap", {"denominator": "labels"}),
+    "precision@2": ("precision", {"k": 2}), "recall@3": ("recall", {"k": 3}), "hit_rate@1": ("hit_rate", {"k": 1}),
+    "rr": ("rr", {}), "ap(denominator='labels')": ("ap", {"denominator": "labels"}),
     "ap(denominator='hits')@3": ("ap", {"denominator": "hits", "k": 3}),
     "ndcg(ideal='labels', gain='linear')@3": ("ndcg", {"ideal": "labels", "gain": "linear", "k": 3}),
-    "ndcg(ideal='retrieved')@4": ("ndcg", {"k": 4}),
-    "judged@3": ("judged", {"k": 3}),
-}
+    "ndcg(ideal='retrieved')@4": ("ndcg", {"k": 4}), "judged@3": ("judged", {"k": 3}),
+}  # fmt: skip
 DOCUMENTS = st.sampled_from("abcdefg")
 CHUNKS = st.lists(st.tuples(DOCUMENTS, st.sampled_from([-1.0, 0.0, 0.25, 0.5, 0.5, 0.75, math.inf])), max_size=14)
 LABELS = st.lists(st.tuples(DOCUMENTS, st.sampled_from([0.0, 1.0, 1.0, 2.0, 3.0])), max_size=7)
