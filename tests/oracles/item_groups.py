@@ -5,8 +5,6 @@ from collections import Counter
 
 from oracles.lists import is_head
 
-UNIT = 2.0**-32
-
 
 def groups_of(world, item):
     """An item's groups: its category, and for some items a second one."""

@@ -59,9 +59,8 @@ PYTREC_EVAL = Convention(
 
 TREC_EVAL_10 = Convention(
     {
+        **PYTREC_EVAL.settings,
         "*": {"ties": "item_desc", "scores": "float64", "undefined": "zero", "population": "labels"},
-        "ap": {"denominator": "labels"},
-        "ndcg": {"gain": "linear", "ideal": "labels"},
         "iprec": {"rounding": "half_away"},
         "iprec_11pt": {"rounding": "half_away"},
         "rbp": {"p": 0.9},
@@ -70,10 +69,8 @@ TREC_EVAL_10 = Convention(
 
 IR_MEASURES = Convention(
     {
+        **PYTREC_EVAL.settings,
         "*": {**PYTREC_EVAL.settings["*"], "population": "labels"},
-        "ap": {"denominator": "labels"},
-        "ndcg": {"gain": "linear", "ideal": "labels"},
-        "iprec": {"rounding": "floor_plus_0.9"},
         # The MS MARCO script and the package's own: the score as it is, then the item's id upwards.
         "rr@": {"ties": "item_asc", "scores": "float64"},
         "judged": {"ties": "item_asc", "scores": "float64"},

@@ -1,6 +1,7 @@
 """A per-user table in storage: published when valid, never half-written, read back to the same result."""
 
 import pytest
+from helpers.plans import counted
 
 from spark_rankeval import evaluate, score_users, summarise, write_per_user
 from spark_rankeval.errors import DataError, OptionError
@@ -78,18 +79,10 @@ def test_a_link_is_left_to_spark(scored, tmp_path):
 
 @pytest.mark.ci
 def test_the_heavy_part_runs_once(tables, tmp_path):
-    marks = tmp_path / "marks"
-    marks.mkdir()
-
-    def mark(batches):
-        for batch in batches:
-            (marks / str(len(list(marks.iterdir())))).touch()
-            yield batch
-
     predictions, labels = tables
-    counted = predictions.coalesce(1).mapInArrow(mark, predictions.schema)
-    write_per_user(score_users(counted, labels, METRICS, score="score"), str(tmp_path / "per_user"))
-    assert len(list(marks.iterdir())) == 1
+    marked, n_batches = counted(predictions, tmp_path / "marks")
+    write_per_user(score_users(marked, labels, METRICS, score="score"), str(tmp_path / "per_user"))
+    assert n_batches() == 1
 
 
 def test_what_is_no_path_or_mode_is_an_error_before_any_job(tables, jobs_of, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from helpers.plans import counted
 from helpers.shuffles import shuffled_into
 from pyspark.sql import functions as F
 from statsmodels.stats.power import TTestPower
@@ -109,20 +110,12 @@ def test_results_and_tables_of_one_or_several_models_are_compared_as_they_are(sm
 
 def test_it_takes_one_pass_over_each_table(small, tmp_path):
     predictions, labels = small
-    marks = tmp_path / "marks"
-    marks.mkdir()
-
-    def mark(batches):
-        for batch in batches:
-            (marks / str(len(list(marks.iterdir())))).touch()
-            yield batch
-
-    counted = predictions.coalesce(1).mapInArrow(mark, predictions.schema)
-    given = {"counted": counted, "plain": predictions}
+    marked, n_batches = counted(predictions, tmp_path / "marks")
+    given = {"counted": marked, "plain": predictions}
     compare(
         {name: score_users(table, labels, "rr", score="score") for name, table in given.items()}, "plain", replicates=9
     )
-    assert len(list(marks.iterdir())) == 1
+    assert n_batches() == 1
 
 
 def test_a_user_in_several_rows_is_named(tables, users):
