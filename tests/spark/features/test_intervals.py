@@ -47,15 +47,6 @@ def test_t_intervals_are_scipys(tables, values):
         assert (row.interval_level, row.interval_method, row.no_interval) == (0.5, "t", "")
 
 
-def test_resampled_intervals_are_scipys_within_their_noise(bca, values):
-    for row in bca.summary:
-        drawn = stats.bootstrap((values[row.metric],), np.mean, n_resamples=2000, method="BCa", rng=1, batch=1000)
-        # Five standard deviations of the difference between two such quantiles.
-        noise = 0.4 * drawn.standard_error
-        assert (row.interval_low, row.interval_high) == pytest.approx(tuple(drawn.confidence_interval), abs=noise)
-        assert row.interval_method == "bca"
-
-
 def test_quantiles_are_numpys_within_the_promise_and_are_columns(bca, values):
     for row in bca.summary:
         found = {0.5: row.median, **row.quantiles}
