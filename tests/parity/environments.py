@@ -35,7 +35,7 @@ ENVIRONMENT_OF = {
     "ndeval": "ndeval",
     "beir": "beir",
     "mteb": "mteb",
-    "mteb_abstention": "mteb",
+    "mteb_confidence": "mteb",
     "azure": "azure",
     "mlflow": "mlflow",
     "ragas": "ragas",
