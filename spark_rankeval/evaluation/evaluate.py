@@ -224,7 +224,6 @@ def result_of(scoring: Scoring, summary: SummaryOptions) -> Result:
     """The result of a call that was checked."""
     sources = scoring.sources
     need_users(sources.predictions.user, scoring.description(summary), "name the user column with user=")
-    scoring = scoring.with_lengths()
     noted = scoring.with_notes()
     figures = noted.describe(noted.description(summary), totals=summary.totals)
     findings = Findings(
@@ -287,7 +286,7 @@ def score_users(predictions: Predictions, labels: Table | None, metrics: Metrics
             "evaluate(…).per_item_group"
         )
         raise OptionError(msg)
-    return prepare(predictions, labels, metrics, scoring_options, users_alone=True).with_lengths().per_user()
+    return prepare(predictions, labels, metrics, scoring_options, users_alone=True).per_user()
 
 
 def scoring_to_describe(

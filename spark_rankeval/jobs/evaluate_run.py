@@ -192,7 +192,7 @@ def _write_users(run: Run, config: EvaluateConfig) -> Result:
         except TablesTooLargeError:
             result = _write_whole(run, config, call, scoring, replace(whole, tables_fit=False))
     else:
-        with run.staged(scoring.with_lengths().per_user(), outputs.PER_USER) as table:
+        with run.staged(scoring.per_user(), outputs.PER_USER) as table:
             result = _summary(table, config, call, scoring)
             run.write(without_standards(table), outputs.PER_USER, is_empty=table.isEmpty())
     if result.notes:
@@ -203,7 +203,7 @@ def _write_users(run: Run, config: EvaluateConfig) -> Result:
 def _write_whole(run: Run, config: EvaluateConfig, call: Mapping[str, Any], scoring: Scoring, whole: Scoring) -> Result:
     """The same if figures of all lists together or of groups of items are asked for, which `whole` has and no table of users gives."""
     summary = config.evaluation.summary()
-    with run.staged(whole.with_lengths().with_rows(summary), outputs.PER_USER) as stored:
+    with run.staged(whole.with_rows(summary), outputs.PER_USER) as stored:
         whole = replace(whole, stored=stored)
         others = result_of(whole, summary)
         table = whole.per_user().select(*map(column, scoring.schema.marks()))

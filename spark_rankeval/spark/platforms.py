@@ -103,9 +103,6 @@ _JAVA_CLASS = r"([\w$]+\.)+[\w$]*(Exception|Error)"
 # Classic Spark has a colon behind a class, Connect brackets around it, and some errors have nothing but a class.
 _JAVA_CLASSES = re.compile(rf"^({_JAVA_CLASS}: |\({_JAVA_CLASS}\) )+")
 _CONDITION = re.compile(r"(?:\([\w.$]+\) )?\[([A-Z][A-Z0-9_.]*)\] ")
-# Nodes of plans that read some columns of a table cheaply, and those that cost little.
-_SCANS = ("FileScan parquet ", "FileScan orc ", "InMemoryTableScan ")
-_CHEAP_STEPS = ("Project ", "Filter ", "ColumnarToRow", "AdaptiveSparkPlan ")
 _BINARY_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 # What makes other values each time that a plan runs: numbers that are drawn, and functions in Python.
 _DRAWN = re.compile(r"\b(rand|randn|randstr|uniform|uuid|shuffle)\(|(Batch|Arrow)EvalPython ")
@@ -159,25 +156,6 @@ def setting(session: SparkSession, name: str, default: str) -> str:
 def read_by(reader: BaseReadWrite) -> Any:
     """By what pyspark.ml reads the metadata of a saved stage: PySpark 3.5 by the context, which is all that it can read by."""
     return reader.sc if __version__.startswith("3.") else reader.sparkSession
-
-
-def bytes_of_plain_scan(frame: DataFrame) -> int | None:
-    """About how many bytes a table has; None unless its plan only reads files or a cached table, chooses columns and leaves rows out.
-
-    A plan's text is no interface, so whatever is not recognised counts as something else, and so does a platform that tells nothing.
-    """
-    try:
-        plan, n_bytes = _connect_plan(frame) if is_connect(frame.sparkSession) else _driver_plan(frame)
-    except Exception:  # shared clusters refuse the driver's objects by errors of their own; then the size is unknown
-        return None
-    for line in plan.splitlines():
-        # A plan without branches has a node a line, from the last step to the first.
-        node = line.lstrip(" +-:*()0123456789")
-        if node.startswith(_SCANS):
-            return n_bytes
-        if node and not node.startswith(_CHEAP_STEPS):
-            return None
-    return None
 
 
 def _driver_plan(frame: DataFrame) -> tuple[str, int]:
@@ -245,7 +223,7 @@ def draws_anew(frame: DataFrame) -> bool:
     """
     try:
         plan, _ = _connect_plan(frame) if is_connect(frame.sparkSession) else _driver_plan(frame)
-    except Exception:  # as in `bytes_of_plain_scan`
+    except Exception:  # an engine may refuse it
         return True
     cached = math.inf
     for line in plan.splitlines():
