@@ -141,8 +141,8 @@ mutants-pyspark: java setup $(VENV)/.classes
 # The matrix of platforms: versions of Spark, classic or Connect, pandas 2 or 3. A Connect server runs in its own process.
 # Each platform is a target, such as test-spark-3.5 or test-connect-4.3. It runs the tests of Spark, or those named by TESTS.
 # Only the tests' process has the package on its path. A Connect server's Python gets it as a zip.
-# The whole suite runs on ROWS, which have each version with classic Spark or Connect, and each of them with pandas 2 and 3. The other
-# platforms run a smoke: what has most often differed is figures, SQL expressions, storage, and a job.
+# The whole suite runs on ROWS: Sail, classic Spark with pandas 2 and 3, and Connect with pandas 2. The other platforms run a smoke, which
+# is what has most often differed: figures, SQL expressions, storage, and on the newest Connect a job.
 ROWS := test-sail test-spark-3.5 test-spark-4.3 test-connect-4.0 test-connect-4.3-pandas-2
 SMOKE_ROWS := test-spark-4.0 test-spark-4.3-pandas-2 test-connect-3.5
 TESTS ?= tests tests/jobs tests/pages
@@ -197,7 +197,7 @@ test-database: java setup  ## read labels from PostgreSQL and write metrics into
 	  echo "PostgreSQL or its JDBC driver was not found: install them (Debian: apt-get install postgresql libpostgresql-jdbc-java) or set POSTGRES_BIN and POSTGRES_JAR" >&2; exit 1; }
 	@POSTGRES_BIN="$(POSTGRES_BIN)" POSTGRES_JAR="$(POSTGRES_JAR)" $(BIN)/python -m pytest -q tests/database
 
-# Everything: all lengths, every platform, system, fault and picture.
+# Everything: all lengths, platforms, systems, faults and pictures.
 nightly:  ## run everything (some hours)
 	@$(MAKE) lint test test-features simulations test-jobs test-pages
 	@$(MAKE) test-cluster test-faults test-database fuzz test-speed package-check test-orchestrators
