@@ -109,7 +109,10 @@ class View:
 
     @cached_property
     def looks(self) -> tuple[Look, ...]:
-        """How metrics tell items of equal scores apart, if their value depends on the order of these; no two alike."""
+        """How metrics tell items of equal scores apart, if their value depends on the order of these; no two alike.
+
+        Those of novelty, coverage and the like see every item as another, and look only if no other metric does.
+        """
         cutoffs: dict[Look, list[int | None]] = {}
         for metric in self.metrics:
             reads = metric.reads
@@ -118,7 +121,8 @@ class View:
                 look = Look(reads.items, threshold, judged_below=reads.judged_below)
                 cutoffs.setdefault(look, []).append(reads.depth)
         # A look down to a rank sees all that another one sees that ends above it.
-        return tuple(look._replace(cutoff=_deepest(depths)) for look, depths in cutoffs.items())
+        looks = [look._replace(cutoff=_deepest(depths)) for look, depths in cutoffs.items()]
+        return tuple(look for look in looks if look.sees != "item") or tuple(looks)
 
     @cached_property
     def needs_label_order(self) -> bool:

@@ -152,6 +152,9 @@ def test_only_metrics_that_the_order_of_ties_changes_look_at_ties():
     assert looks("precision@1", "recall@5") == (Look("relevance", None, 5),)
     assert looks("precision@1", "rr", "auc") == (Look("relevance", None, None),)
     assert looks("precision(relevance_threshold=2)@1", "rr@3") == (Look("relevance", 2, 1), Look("relevance", None, 3))
+    # To novelty no two items are alike: beside others it would count nearly all users.
+    assert looks("novelty@3", "diversity@9") == (Look("item", None, 9),)
+    assert looks("novelty@3", "ndcg@2", "diversity@9") == looks("ndcg@2") == (Look("gain", None, 2),)
     assert looks("judged@3", "ndcg@2", "idcg(ideal='labels')@4") == (
         Look("labelled", None, 3), Look("gain", None, 2), Look("gaining", None, 4),
     )  # fmt: skip
