@@ -46,7 +46,8 @@ class ColumnNames:
         """Names as a caller gives them: one item column for both tables, or one for each; one table has two arrays."""
         item = _ONE_TABLE_ITEMS if one_table and options.item == DEFAULT_ITEM else options.item
         users = () if options.user is None else _as_names(options.user, "user")
-        items = (item, item) if isinstance(item, str) else () if item is None else _as_names(item, "item")
+        # A list could also be the columns that make an item together.
+        items = (item, item) if isinstance(item, str) else item if isinstance(item, tuple) else ()
         relevance = grade_columns(options.relevance)
         grades = () if relevance is None else _as_names(relevance, "relevance")
         label_columns = {name: getattr(options, name) for name in LABEL_COLUMNS if getattr(options, name) is not None}
@@ -59,7 +60,10 @@ class ColumnNames:
                 "the column of items"
             )
         elif len(items) != 2:
-            problems.append(f"item must be one column, or two (of predictions and of labels); got {item!r}")
+            problems.append(
+                f"item must be one column, or a tuple of two, that of predictions and that of labels; got {item!r}. If an item has several "
+                "columns, join them in one, as with concat_ws"
+            )
         if one_table and len(set(items)) == 1:
             problems.append(
                 f"labels=None needs one table with two columns of arrays, item=(predictions, labels); got item={item!r}. If each row is a "

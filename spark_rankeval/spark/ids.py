@@ -59,6 +59,8 @@ def problem_of_type(what: str, kind: T.DataType, named: Named) -> list[str]:
 def id_reasons(what: str, ids: Sql, kind: T.DataType, *, may_be_null: bool = False) -> dict[str, Sql]:
     """Why ids of this type name nothing: conditions by what they mean."""
     missing, rounded = {f"null {what}": ids.is_null()}, {}
+    if isinstance(kind, T.StringType):
+        missing[f"empty {what} (give it another name if it is one)"] = ids == text("")
     if isinstance(kind, _FLOATING):
         missing[f"NaN {what}"] = call("isnan", ids)
         bits, size = _BITS[type(kind)], call("abs", ids)

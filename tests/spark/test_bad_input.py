@@ -93,6 +93,7 @@ class Kind:
 
 # There are as many null items as pruning keeps. NaN is the best score to Spark. z moves to the top, and pushes y out of the first two.
 TOO_LARGE = "relevance above 992, the largest grade of a metric (set max_grade or gain='linear')"
+EMPTY = "empty {} item (give it another name if it is one)"
 KINDS = {
     "nothing": Kind(),
     "null item": Kind(
@@ -101,6 +102,13 @@ KINDS = {
          "null label item: 1, for example user='null item', item=None, relevance=1.0"),
         {"n_invalid_predictions": 12, "n_invalid_labels": 1},
         [("labels", None, None, 1.0, "null label item"), *[("predictions", None, 9.0, None, "null prediction item")] * 12],
+    ),
+    "empty item": Kind(
+        [("", 9.0)], [("", 1.0)],
+        (f"{EMPTY.format('prediction')}: 1, for example user='empty item', item='', score=9.0",
+         f"{EMPTY.format('label')}: 1, for example user='empty item', item='', relevance=1.0"),
+        {"n_invalid_predictions": 1, "n_invalid_labels": 1},
+        [("labels", "", None, 1.0, EMPTY.format("label")), ("predictions", "", 9.0, None, EMPTY.format("prediction"))],
     ),
     "null score": Kind(
         [("w", None)], [], ("null score: 1, for example user='null score', item='w', score=None",),
@@ -144,7 +152,7 @@ KINDS = {
 }  # fmt: skip
 # Users who have nothing else, and what is refused of all rows.
 ALONE = {"invalid rows alone": ([(None, 9.0)], []), None: ([("x", 9.0), (None, None)], [("y", 1.0)])}
-COUNTS = {"n_invalid_predictions": 17, "n_invalid_labels": 7, "n_duplicate_predictions": 3, "n_conflicting_labels": 2}
+COUNTS = {"n_invalid_predictions": 18, "n_invalid_labels": 8, "n_duplicate_predictions": 3, "n_conflicting_labels": 2}
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +204,7 @@ def test_a_kind_of_bad_rows_is_refused_or_left_out(evaluated, user):
 
 def test_rows_without_a_user_are_no_user_and_a_user_with_invalid_rows_alone_is(evaluated):
     for words in (
-        "predictions that cannot be ranked: 17 (", "labels that cannot be used: 7 (", "on_invalid='drop'",
+        "predictions that cannot be ranked: 18 (", "labels that cannot be used: 8 (", "on_invalid='drop'",
         "null user (user): 2, for example user=None, item=", "null user (user): 1, for example user=None, item='y', relevance=1.0",
     ):  # fmt: skip
         assert words in evaluated.refusal
@@ -351,6 +359,12 @@ FRONT = {
         (*(rf"{re.escape(reason)}: {n}, for example user=" for reason, n in Counter(row[0] for row in ARRAY_REASONS).items()),
          "user in several rows: 1, for example user=8 in 2 rows"),
         invalid(8), {"rr": 3.5 / 9, "n_predictions": 7, "n_users": 9}, ARRAY_REASONS, ("reason", "user", "item"),
+    ),
+    "empty items of arrays": Case(
+        {"predictions": Rows("user string, item array<string>, label array<string>", [("a", ["", "x"], ["x", ""]), ("b", ["y"], ["y"])]),
+         "labels": None, "item": ("item", "label")},
+        (r"empty prediction item \(give it another name if it is one\): 1, for example user='a', item=''", "empty label item"),
+        invalid(1, 1), {"rr": 1.0, "n_predictions": 2, "n_labels": 2},
     ),
 }  # fmt: skip
 CASES = FRONT | {

@@ -104,7 +104,7 @@ def test_several_user_columns_numbers_as_items_arrays_and_another_item_column(sp
         spark.createDataFrame(flat[1], "user string, `the day` long, bought long"),
         spark.createDataFrame(arrays, "user string, `the day` int, list array<struct<item:int,score:double>>"),
         user=["user", "the day"],
-        item=["item", "bought"],
+        item=("item", "bought"),
     )
     assert counted(audited) == naive(training, labels, predictions)
     assert audited["labels_before_user_end"].not_checked == NO_TIME

@@ -177,8 +177,9 @@ def test_models_may_name_chunks_differently(spark):
 WRONG = [
     ({"roll_up": "documnt"}, "predictions has no column 'documnt' (roll_up=); did you mean 'document'?"),
     ({"roll_up": ("document", "page")}, "labels has no column 'page' (roll_up=); it has: query, chunk,"),
-    ({"roll_up": ("document", "document", "document")}, "roll_up must be one column of documents, or two"),
-    ({"roll_up": 3}, "roll_up must be one column of documents, or two"),
+    ({"roll_up": ("document", "document", "document")}, "roll_up must be one column of documents, or a tuple of two"),
+    ({"roll_up": ["document", "language"]}, "roll_up must be one column of documents, or a tuple of two"),
+    ({"roll_up": 3}, "roll_up must be one column of documents, or a tuple of two"),
     ({"roll_up": None, "k_counts": "chunks"}, "name the column of documents with roll_up="),
     ({"k_counts": "places"}, "k_counts must be one of 'documents', 'chunks'; got 'places'"),
     ({"k_counts": "chunks", "ties": "average"}, "no mean over the orders of equal scores"),
