@@ -10,17 +10,21 @@ from spark_rankeval.request.on_invalid import OnInvalid
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        ("precison@10", "did you mean 'precision'? available"),
+        ("precison@10", "did you mean 'precision'? docs/conventions.md has all metrics, such as ndcg, "),
         ("ndcg10", "did you mean 'ndcg@10'? "),
         ("map10", "did you mean 'map@10'? "),
         ("ndgc_cut_10", "did you mean 'ndcg@10'? "),
-        ("gm_map", "the nearest is 'ap' with dialect='trec_eval'; available"),
-        ("rndcg_cut_5", "the nearest is 'ndcg@5' with dialect='trec_eval'; available"),
+        ("gm_map", "the nearest is 'ap' with dialect='trec_eval'; docs"),
+        ("rndcg_cut_5", "the nearest is 'ndcg@5' with dialect='trec_eval'; docs"),
         (
             "map_at_k",
             "'map_at_k' needs a number as its cutoff, as in 'ap@10'; for a system's definition name its dialect",
         ),
-        ("rmse", "(in 'rmse'); available"),
+        ("rmse", "(in 'rmse'); docs/conventions.md has all"),
+        # By which systems mean different things, or a version of their own.
+        ("hits@5", "systems mean different things by it. The share of lists with a hit is 'hit_rate'; docs"),
+        ("Accuracy_at_10", "systems mean different things by it. The share of lists with a hit is 'hit_rate@10'; docs"),
+        ("NERR8@10", "did you mean 'nerr'? docs"),
     ],
 )
 def test_a_metric_is_suggested_by_the_name_that_was_meant(asked, expected):

@@ -51,7 +51,12 @@ NAMES: Mapping[str, str] = {
     "topkaccuracy": "hit_rate",
     # Azure AI Evaluation, where holes are a number.
     "holesratio": "holes(denominator='predictions')",
+    # RecBole, with its own setting: the tail is the last tenth of the items.
+    "tailpercentage": "long_tail_share(head=0.9, head_of='items')",
 }
+#: Names for the hit rate, by which other systems mean the number of hits (ranx), the right decisions on all items (RecTools), or the
+#: share of pairs in the right order (ir_measures).
+AMBIGUOUS = ("hits", "accuracy")
 #: Names that are no metric of ours, with the nearest one and the dialect of the system.
 NEAREST: Mapping[str, tuple[str, str]] = {
     "gmmap": ("ap", "trec_eval"),
@@ -60,6 +65,7 @@ NEAREST: Mapping[str, tuple[str, str]] = {
     "ndcgrel": ("ndcg", "trec_eval"),
     "rndcg": ("ndcg", "trec_eval"),
     "setmap": ("ap", "trec_eval"),
+    "setap": ("ap", "ir_measures"),
     "dcgscore": ("dcg", "sklearn"),
     "ndcgscore": ("ndcg", "sklearn"),
     "labelrankingaverageprecisionscore": ("ap(by='threshold', denominator='hits')", "sklearn"),
@@ -73,10 +79,11 @@ NEAREST: Mapping[str, tuple[str, str]] = {
 AFFIXES = re.compile(r"(?:retrieval_)?(?P<name>.+?)(?:(?:_(?:at|cut)[_.]?|[_.])(?P<k>\d++|k))?")
 #: Names with a parameter in them. The number of trec_eval's set_F_4 is β².
 PARAMETRIC: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
-    (re.compile(r"iprec(?:_at_recall[_.]|@)(\d\.\d++)"), "iprec(recall={})".format),
+    (re.compile(r"iprec(?:_at_recall[_.]|@)(\d?\.\d++|[01])"), lambda recall: f"iprec(recall={float(recall)})"),
     (re.compile(r"set_f[_.](\d++(?:\.\d++)?)"), lambda number: f"fbeta(beta={math.sqrt(float(number))})"),
     (re.compile(r"top(\d++)_(?:max_)?relevance"), "max_relevance(k={})".format),
-    (re.compile(r"rbp_p=(\d++(?:\.\d++)?)"), "rbp(p={})".format),
+    # ranx's rbp.95 has p, and no cutoff.
+    (re.compile(r"rbp(?:_p=(?=\d)|(?=\.))(\d*+(?:\.\d++)?)"), "rbp(p={})".format),
 )
 
 
@@ -193,14 +200,14 @@ def reads_as(label: str, metric: object) -> bool:
 
 def _split_name(name: str, cutoff: str | None, text: str, *, has_k: bool) -> tuple[type[Metric], str, str | None]:
     """The class of a metric, with the parameters and the cutoff that may be part of its name; `has_k` says that k is a parameter."""
-    words = re.sub(r"[\s\-]+", "_", name)
+    # Of "P_-5" and "map-" the sign stays as an underscore, with which there is no metric.
+    words = re.sub(r"\s*+-\s*+|\s++", "_", name)
     key = words.lower()
-    # IPrec@0.1 has its recall behind the sign.
-    if (named := _registered(key)) and "." not in (cutoff or ""):
-        return *named, cutoff
     for form, spelled in PARAMETRIC:
         if number := form.fullmatch(key if cutoff is None else f"{key}@{cutoff.strip()}"):
             return *_class_and_parameters(spelled(number[1])), None
+    if named := _registered(key):
+        return *named, cutoff
     affixed = AFFIXES.fullmatch(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", words).lower())
     base, k = (key, None) if affixed is None else affixed.group("name", "k")
     named = _registered(base)
@@ -223,6 +230,8 @@ def _registered(key: str) -> tuple[type[Metric], str] | None:
     """The class of a name, ours or another system's, with the parameters that it stands for; None if there is none."""
     if key in REGISTRY:
         return REGISTRY[key], ""
+    if "" in key.split("_"):
+        return None
     plain = key.replace("_", "")
     alike = next((metric for name, metric in REGISTRY.items() if name.replace("_", "") == plain), None)
     if alike is not None:
@@ -236,18 +245,22 @@ def _class_and_parameters(text: str) -> tuple[type[Metric], str]:
     return REGISTRY[name], parameters
 
 
+_WHERE = "docs/conventions.md has all metrics, such as ndcg, ap, rr, precision, recall and hit_rate"
+
+
 def _unknown_name(name: str, key: str, base: str, k: str | None, text: str) -> str:
     """What a message says of a name that no metric has, with the nearest metric."""
-    available = sorted({metric.name for metric in REGISTRY.values()})
     cutoff = "" if k in ("k", None) or "." in key else f"@{k}"
     hint = did_you_mean(base, REGISTRY, lambda alias: REGISTRY[alias].name + cutoff)
     near, dialect = NEAREST.get(base.replace("_", ""), ("", ""))
     unsigned = _CUTOFF_WITHOUT_SIGN.fullmatch(key)
-    if near:
+    if base in AMBIGUOUS:
+        hint = f"systems mean different things by it. The share of lists with a hit is {'hit_rate' + cutoff!r}; "
+    elif near:
         hint = f"the nearest is {near + cutoff!r} with dialect={dialect!r}; "
-    elif unsigned and unsigned["metric"] in REGISTRY:
+    elif unsigned and unsigned["metric"] in REGISTRY and "@" not in text:
         hint = f"did you mean '{unsigned['metric']}@{unsigned['k']}'? "
-    return f"no metric is called {name!r} (in {text!r}); {hint}available: {', '.join(available)}"
+    return f"no metric is called {name!r} (in {text!r}); {hint}{_WHERE}"
 
 
 def _arguments(metric: type[Metric], arguments: str, text: str) -> dict[str, Any]:

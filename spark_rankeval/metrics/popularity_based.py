@@ -310,11 +310,11 @@ class LongTailShare(LongTailMetric, ShareOfPlaces):
     share of the items. Between 0 and 1; larger values spread attention. NaN without predictions, or without training data.
 
     Source: Abdollahpouri, Burke, Mobasher, Controlling popularity bias in learning-to-rank recommendation, RecSys 2017. The
-    head of 80% is Elliot's. RecBole calls the share tail percentage.
+    head of 80% is Elliot's. RecBole's tail percentage has ``head=0.9, head_of="items"``.
     """
 
     name: ClassVar[str] = "long_tail_share"
-    aliases: ClassVar[tuple[str, ...]] = ("aplt", "tail_percentage")
+    aliases: ClassVar[tuple[str, ...]] = ("aplt",)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)

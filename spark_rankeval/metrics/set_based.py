@@ -176,7 +176,7 @@ class F1(TieAwareMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class HitRate(TieAwareMetric):
-    """1 if a relevant item stands in the first k places, H_k/k > 0, else 0; also called accuracy@k or success@k.
+    """1 if a relevant item stands in the first k places, H_k/k > 0, else 0; also called success@k, and by some systems accuracy@k.
 
     Between 0 and 1: one or the other for a user, the share of users as a mean. With ``ties="average"`` it is the chance
     of a hit if tied items stand in random order. NaN without a relevant label, 0 without predictions.
@@ -185,7 +185,7 @@ class HitRate(TieAwareMetric):
     """
 
     name: ClassVar[str] = "hit_rate"
-    aliases: ClassVar[tuple[str, ...]] = ("hit", "hits", "hr", "success", "accuracy", "hit_ratio", "hitrate")
+    aliases: ClassVar[tuple[str, ...]] = ("hit", "hr", "success", "hit_ratio", "hitrate")
     growth_kind: ClassVar[Growth] = "gains"
 
     def _values(self, batch: RankingBatch) -> FloatArray:

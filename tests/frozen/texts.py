@@ -13,10 +13,7 @@ import pandas as pd
 
 from spark_rankeval import Result
 from spark_rankeval.errors import SparkRankEvalError, SparkRankEvalWarning
-from spark_rankeval.metrics.base import REGISTRY
 
-# A new metric changes no stored text.
-_ALL_METRICS = ", ".join(sorted({metric.name for metric in REGISTRY.values()}))
 # Tables wrap their sentences at the width of the terminal, which differs from one machine to the next.
 _TERMINAL = {"COLUMNS": "140"}
 # The columns of a summary that tell its figures.
@@ -39,7 +36,7 @@ def lines_of(call, world, *, may_fail=False):
     said = [str(each.message) for each in caught if issubclass(each.category, SparkRankEvalWarning)]
     # A warning ends with advice that only Sail needs.
     lines += [f"warning: {words.partition('. On Sail')[0]}" for words in said]
-    return [line.replace(_ALL_METRICS, "every metric") for line in lines]
+    return lines
 
 
 def _lines_of_error(error):

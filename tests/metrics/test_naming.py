@@ -16,6 +16,7 @@ from spark_rankeval.metrics import (
     F1,
     IDCG,
     NDCG,
+    RBP,
     XDCG,
     AveragePrecision,
     FBeta,
@@ -46,7 +47,7 @@ from spark_rankeval.records.chart_rows import curve_of, recall_curve
         ("RetrievalNormalizedDCG@10; retrieval_normalized_dcg@10; normalized-dcg@10", NDCG(k=10)),
         ("mrr@10; RR@10; RecipRank@10; RetrievalMRR@10; retrieval_reciprocal_rank@10", ReciprocalRank(k=10)),
         ("mrr; recip_rank; RecipRank", ReciprocalRank()),
-        ("hit@5; success_5; Success@5; HitRate@5; RetrievalHitRate@5; hit_rate_at_k@5; accuracy@5; HR@5; hit ratio@5; "
+        ("hit@5; success_5; Success@5; HitRate@5; RetrievalHitRate@5; hit_rate_at_k@5; HR@5; hit ratio@5; "
          "top_k_accuracy@5; hit_rate_at_5", HitRate(k=5)),
         ("F1@5; f_measure@5; f1_5; f1_score_5; f1_at_5", F1(k=5)),
         ("FBeta(beta=2)@5", FBeta(beta=2, k=5)),
@@ -61,7 +62,11 @@ from spark_rankeval.records.chart_rows import curve_of, recall_curve
         ("ideal dcg@3", IDCG(k=3)),
         ("cumulated_gain@3", CG(k=3)),
         ("xdcg@3", XDCG(k=3)),
-        ("iprec_at_recall_0.10; iprec_at_recall.0.1; IPrec@0.1", InterpolatedPrecision(recall=0.1)),
+        ("iprec_at_recall_0.10; iprec_at_recall.0.1; iprec_at_recall_.10; IPrec@0.1", InterpolatedPrecision(recall=0.1)),
+        ("iprec_at_recall_1.00; IPrec@1; IPrec@1.0", InterpolatedPrecision(recall=1.0)),
+        ("rbp.95; rbp_p=0.95", RBP(p=0.95)),
+        ("rbp@95; rbp_95", RBP(k=95)),
+        ("TailPercentage@5", parse_metric("long_tail_share(head=0.9, head_of=items)@5")),
         ("ndcg_burges@10", NDCG(gain="exponential", ideal="labels", below_threshold="zero", k=10)),
         ("average_precision_score", AveragePrecision(by="threshold", denominator="hits")),
         ("context_precision; ContextPrecision; ContextUtilization; LLMContextPrecisionWithoutReference; "
@@ -110,13 +115,13 @@ def test_every_name_of_another_system_is_of_a_metric_and_every_near_one_is_not()
         ("hitrates@5", "'hit_rate'"), ("r_precison", "'r_precision'"), ("xyzzy", "no metric is called 'xyzzy' (in 'xyzzy')"),
     ],
 )  # fmt: skip
-def test_an_unknown_name_lists_near_ones_and_all(text, near):
+def test_an_unknown_name_lists_near_ones_in_a_line(text, near):
     with pytest.raises(MetricError) as caught:
         parse_metric(text)
     message = str(caught.value)
     assert near in message
     assert repr(text) in message
-    assert f"available: {', '.join(sorted({metric.name for metric in REGISTRY.values()}))}" in message
+    assert len(message) < 200
 
 
 #: What stands in braces is repeated.
@@ -146,6 +151,8 @@ NO_LIMIT = "weight_limit must be a number above 0, or None"
 OWN_ORDER = "ceiling=10 has an order of its own"
 PROBABILITIES = "probabilities must be numbers from 0 on"
 REFUSED = {
+    # A sign that no metric has: XGBoost's "ndcg-" counts other lists, and no cutoff is below 1.
+    "no metric is called": ["ndcg-", "map-@10", "P_", "P_-5", "ndcg--10", "set_F_-4", "rbp_p=-0.8"],
     "": ["", "   ", "@10", "10", "ndcg@10@5", "ndcg)@10", "(gain=linear)", "ndcg\x00", "ndcg(gain='linear', gain='binary')@10"],
     "gives the cutoff twice": ["ndcg_cut_10@10", "ndcg_at_10@5", "ndcg_10(k=10)", "ndcg(k=5)@10"],
     **{f"from 1 on; got {k!r}": [f"ndcg@{k}"] for k in ("-1", "1.5", "x", "", "1e3", "+5", "٣", "1_0")},
