@@ -9,7 +9,6 @@ from typing import Any
 
 import altair as alt
 
-from spark_rankeval.errors import unit_words
 from spark_rankeval.records.chart_rows import WIDTH, Estimate, with_interval
 from spark_rankeval.report import marks
 
@@ -45,7 +44,7 @@ def curve_chart(
     changes: Mapping[float, str] | None = None,
     width: int = WIDTH,
     height: int = 300,
-) -> alt.Chart | alt.LayerChart:
+) -> marks.Drawing:
     """Lines with bands from the lower to the upper end of each interval.
 
     Places are numbers. Times are milliseconds since 1970; then the axis of values begins near the smallest value.
@@ -90,11 +89,11 @@ def curve_chart(
     others = [f"limit {name}" for name, _ in limits]
     others += [f"{words} at {_time(place)}" for place, words in (changes or {}).items()]
     about = marks.listed([*texts, *others])
-    chart = marks.layered(layers, width=width, height=height, title=marks.heading(title, reading)).properties(
-        description=unit_words(f"Line chart of {y_title} against {x_title}. {about}.")
-    )
-    # The names have colours of their own, fit for text.
-    return chart.resolve_scale(color="independent") if names_at_ends else chart
+    chart = marks.layered(layers, width=width, height=height)
+    if names_at_ends:
+        # The names have colours of their own, fit for text.
+        chart = chart.resolve_scale(color="independent")
+    return marks.titled(chart, title, reading, f"Line chart of {y_title} against {x_title}. {about}.")
 
 
 def _position(point: Estimate) -> float:

@@ -46,7 +46,7 @@ def forest_chart(
     chart = marks.by_axis(estimates, attrgetter("axis", "x_title"), panel)
     texts = [" ".join(filter(None, (str(each.place), each.series, with_interval(each)))) for each in estimates]
     about = f"Marks with intervals, {x_title}: {marks.listed(texts)}."
-    return chart.properties(title=marks.heading(title, reading), description=unit_words(about))
+    return marks.titled(chart, title, reading, about)
 
 
 def _finite_ends(estimate: Estimate) -> list[float]:
@@ -136,7 +136,7 @@ def stages_chart(
     chart: alt.VConcatChart = alt.vconcat(_stage_bars(bars, width), below, spacing=24)
     about = f"Bars of shares of the relevant items, and marks with intervals, {x_title}: {marks.listed(texts)}."
     chart = chart.resolve_scale(color="independent", shape="independent")
-    return chart.properties(title=marks.heading(title, reading), description=unit_words(about))
+    return marks.titled(chart, title, reading, about)
 
 
 def _stage_bars(bars: Sequence[StageBar], width: int) -> alt.LayerChart:
@@ -185,7 +185,7 @@ def quantile_chart(
         for row in drawn
     ]
     about = f"Lines from the smallest to the largest value of a user. {marks.listed(texts)}."
-    return chart.properties(title=marks.heading(title, reading), description=unit_words(about))
+    return marks.titled(chart, title, reading, about)
 
 
 def _spreads(
@@ -309,7 +309,7 @@ def histogram_chart(
     is_one = len(panels) == 1 and width >= marks.ROOMY
     chart: alt.LayerChart | alt.VConcatChart = panels[0] if is_one else alt.vconcat(*panels, spacing=12)
     about = f"Histogram of {x_title}. {marks.listed(list(map(_histogram_in_words, drawn)))}."
-    return chart.properties(title=marks.heading(title, reading), description=unit_words(about))
+    return marks.titled(chart, title, reading, about)
 
 
 def _histogram_in_words(histogram: Histogram) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 import altair as alt
 
@@ -38,6 +39,9 @@ _DASHES = ([1, 0], [6, 3], [2, 2])
 #: Wide enough for labels beside the marks.
 ROOMY = 420
 _MOST_LISTED = 12
+# What begins a tag or a comment of HTML, and a character without width that makes it plain text.
+_TAG = re.compile("<(?=[/!a-z])", re.IGNORECASE)
+_WORD_JOINER = "\u2060"
 
 
 def domain(values: Iterable[float], *, floor: float | None = None) -> list[float]:
@@ -154,10 +158,21 @@ def heading(title: str, reading: Sequence[str]) -> alt.Title:
     return alt.Title(unit_words(title), anchor="start", color=INK, offset=14, fontSize=14, **below)
 
 
-def nothing(title: str, why: str, width: int) -> alt.Chart:
+def nothing(title: str, why: str, width: int) -> Drawing:
     """A chart without figures, which says why there are none."""
     text: alt.Chart = chart_of([{"why": unit_words(why)}]).mark_text(color=QUIET, fontSize=12).encode(text="why:N")
-    return text.properties(width=width, height=60, title=heading(title, []), description=unit_words(f"{title}: {why}"))
+    return titled(text.properties(width=width, height=60), title, [], f"{title}: {why}")
+
+
+def titled(chart: Drawing, title: str, reading: Sequence[str], about: str) -> Drawing:
+    """A chart with its title, how to read it, and a description for those who cannot see it.
+
+    Altair's page has the chart in a script, which a name could end. So no name in the chart looks like a tag.
+    """
+    chart = chart.properties(title=heading(title, reading), description=unit_words(about))
+    text = chart.to_json(validate=False, indent=None, sort_keys=False)
+    harmless = _TAG.sub(f"<{_WORD_JOINER}", text)
+    return chart if harmless == text else cast("Drawing", type(chart).from_json(harmless, validate=False))
 
 
 def chart_of(records: Iterable[Mapping[str, Any]]) -> alt.Chart:

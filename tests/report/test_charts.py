@@ -261,7 +261,20 @@ def test_names_that_look_like_markup_or_fields_are_texts(draw):
     arguments = {"curve": ["ndcg"], "slices": ["ndcg@10"]}.get(draw, [])
     chart = getattr(drawn, draw)(*arguments, width=250)
     assert "<script" not in svg(chart)
-    assert any(one["series"] == NASTY for one in records_of(chart) if "series" in one)
+    assert any(one["series"].replace("\u2060", "") == NASTY for one in records_of(chart) if "series" in one)
+
+
+def test_no_name_ends_the_script_of_altairs_page():
+    of_models = plots(models_rows((NASTY, "b")), (NASTY, "b"))
+    charts = [
+        of_models.means(),
+        of_models.curve("ndcg"),
+        of_models.quantiles(),
+        histogram_chart([replace(BINS, series=NASTY)], series=[NASTY], **WORDS),
+        stages_chart([replace(BARS[0], place=NASTY)], MARKS, **WORDS),
+        marks.nothing(NASTY, "no user has a value", 300),
+    ]
+    assert ["<script>alert" in chart.to_html() for chart in charts] == [False] * 6
 
 
 @pytest.mark.night
