@@ -19,6 +19,10 @@ def on_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+# What would begin a line, or tell a terminal to do something.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
 # If nothing says how wide the page is.
 _WIDTH = 140
 _NARROWEST_PROSE = 40
@@ -33,7 +37,7 @@ def as_text(document: Document) -> str:
 
 
 def _text_table(table: Table) -> str:
-    lines = [table.title] if table.title else []
+    lines = [_CONTROL.sub(" ", table.title)] if table.title else []
     lines += _grid(table.without_bars())
     if table.bold_means:
         lines.append(f"*  {table.bold_means}")
@@ -47,7 +51,8 @@ def _text_table(table: Table) -> str:
 
 def _explained(notes: Sequence[Note]) -> list[str]:
     width = max([_SHORTEST_WORD, *(len(note.about) for note in notes if len(note.about) <= _LONGEST_WORD)])
-    return [f"{note.about.ljust(width)}  {note.text}" if note.about else note.text for note in notes]
+    lines = [f"{note.about.ljust(width)}  {note.text}" if note.about else note.text for note in notes]
+    return [_CONTROL.sub(" ", line) for line in lines]
 
 
 def _grid(table: Table) -> list[str]:
@@ -66,6 +71,7 @@ def _grid(table: Table) -> list[str]:
 
 
 def _padded(texts: list[str], kind: Kind) -> list[str]:
+    texts = [_CONTROL.sub(" ", text) for text in texts]
     if kind == "prose":
         return texts
     width = max(map(len, texts))

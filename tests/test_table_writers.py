@@ -70,6 +70,14 @@ def test_every_text_is_escaped_in_every_place(kind):
         assert r"\_{*}\#\$\%\{\}\textasciitilde{}\textasciicircum{}" in read
 
 
+def test_no_name_begins_a_line_of_text_or_speaks_to_the_terminal():
+    name = "a\nb  1.0\x1b[31m\r\u2028c"
+    table = Table([name], [text_column(name, str), Column(name, str)], name, notes=[Note(name), Note(name, "word")])
+    assert as_text(Document((table,), remarks([name]))).splitlines() == [
+        (shown := "a b  1.0 [31m  c"), f"{shown}  {shown}", f"{shown}  {shown}", shown, "", f"word   {shown}", f"note   {shown}",
+    ]  # fmt: skip
+
+
 def test_sentences_in_a_last_column_take_lines_as_they_need(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     table = Table(["a", "b"], [text_column("x", str), Column("because", lambda item: f"{item} " * 40, "prose")])
