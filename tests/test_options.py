@@ -10,7 +10,7 @@ import pytest
 import spark_rankeval
 from spark_rankeval import Vectors, evaluate, merge, splits, trec
 from spark_rankeval.checks import check_table, is_name, local_package
-from spark_rankeval.errors import InputError
+from spark_rankeval.errors import InputError, OptionError
 
 
 def of(module, name="DataFrame", *, bases=(), **attributes):
@@ -74,6 +74,23 @@ def test_every_public_function_of_tables_takes_those_in_memory():
     }
     assert {name for name in of_tables if hasattr(functions[name], "__wrapped__")} == of_tables
     assert len(of_tables) == 29
+
+
+def test_an_option_of_another_function_is_refused_with_the_nearest_one():
+    functions = [getattr(module, name) for module in (spark_rankeval, splits, trec) for name in module.__all__]
+    refusing = 0
+    for function in functions:
+        if hasattr(function, "__wrapped__"):
+            with pytest.raises((OptionError, TypeError)) as caught:
+                function(color=1)
+            refusing += str(caught.value).startswith(f"{function.__name__} has no option 'color'; ")
+    # The others take the options of `evaluate`, and check them.
+    assert refusing == 26
+    with pytest.raises(
+        OptionError,
+        match=r"^dialect_map has no option 'dialect', 'by'; did you mean 'dialects'\? it has: predictions, ",
+    ):
+        spark_rankeval.dialect_map(FRAME, None, "rr", unit="query", dialect="mllib", by="country")
 
 
 def test_what_is_in_memory_is_known_by_its_package():

@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from spark_rankeval import local
 from spark_rankeval.checks import is_table, kind_of, local_package
-from spark_rankeval.errors import InputError
+from spark_rankeval.errors import InputError, OptionError, did_you_mean
 from spark_rankeval.request.options import Facts, Vectors
 from spark_rankeval.spark.catalog import CatalogTable
 from spark_rankeval.spark.platforms import from_arrow
@@ -57,13 +57,21 @@ def takes_local_tables(function: Callable[P, R]) -> Callable[P, R]:
 
     They go to the session of the DataFrames in the call, or else to the active one. The same object becomes the same DataFrame.
     Each may also be the name of a table of the catalogue, such as ``main.evaluation.per_user``.
+    An option of another function is refused with the nearest one, because pages keep the options of several calls in one dict.
     """
     parameters = inspect.signature(function).parameters
     names = list(parameters)
     table_parameters = {name for name, parameter in parameters.items() if _TABLES.search(str(parameter.annotation))}
 
+    # Others check their options themselves.
+    names_options = not function.__code__.co_flags & inspect.CO_VARKEYWORDS
+
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if names_options and (unknown := [name for name in kwargs if name not in names]):
+            words = ", ".join(map(repr, unknown))
+            msg = f"{function.__name__} has no option {words}; {did_you_mean(unknown[0], names)}it has: {', '.join(names)}"
+            raise OptionError(msg)
         arguments = [*zip(chain(names, repeat("")), args, strict=False), *kwargs.items()]
         parts = [part for _, value in arguments for part in _parts(value)]
         has_names = any(
