@@ -21,7 +21,7 @@ from spark_rankeval.evaluation.bad_rows import (
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.judge_estimates import estimated_row, judged_rows, notes_judge_columns
-from spark_rankeval.records.notes import notes_of, notes_of_tables
+from spark_rankeval.records.notes import notes_of, notes_of_given_order, notes_of_tables
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import Key, has_item_group, is_of_all, item_attribute, slice_name, sorted_keys
 from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, bounds_of, metric_or_none, summary_row
@@ -167,6 +167,7 @@ def _built(
     warn_of_few_clusters(summary)
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
     notes = notes_of_tables(settings.labels, settings.k_counts, settings.chunk_ids)
+    is_unordered = findings.scoring is not None and findings.scoring.reading.lacks_order
     judge_notes = notes_judge_columns(judged_rows(row for row in summary if row.slice == "all"))
     # What is written is summarised with the same options.
     by = options.by if schema.slices else ()
@@ -186,6 +187,7 @@ def _built(
             *notes_of(summary, schema.users, findings.longest_lists),
             *notes,
             *judge_notes,
+            *notes_of_given_order([settings.dialect] if is_unordered else [], qualities.values()),
             *ungraded,
             *repeats,
             *unmatched,

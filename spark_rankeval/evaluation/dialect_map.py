@@ -11,7 +11,7 @@ import pandas as pd
 
 from spark_rankeval.dialects import DEFAULT, Dialect, every_dialect, find_dialect
 from spark_rankeval.dialects.explained import choice_in_words
-from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
+from spark_rankeval.errors import USER, DialectError, InputError, MetricError, OptionError, speaking_of
 from spark_rankeval.evaluation.bad_rows import raise_if_invalid, raise_if_unusable, warn_of_labels
 from spark_rankeval.evaluation.prepare import Predictions, check_depths, unlike_vectors
 from spark_rankeval.features.registry import FeatureTables, with_features_of
@@ -19,7 +19,7 @@ from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.lists import RankingPolicy
-from spark_rankeval.records.notes import notes_of_tables
+from spark_rankeval.records.notes import notes_of_given_order, notes_of_tables
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.side_by_side import Choice, MapRow, dialects_table
 from spark_rankeval.records.table_columns import DIALECT_MAP
@@ -57,11 +57,13 @@ class DialectMap(OneTable):
         rows: one row per metric and dialect: metric by metric, the default first.
         data_quality: what the users and their rows were like.
         notes: what the figures could be mistaken for, in sentences.
+        unit: the word for what a list is for, which tables use.
     """
 
     rows: tuple[MapRow, ...]
     data_quality: DataQuality
     notes: tuple[str, ...] = ()
+    unit: str = USER
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per metric and dialect: metric, dialect, mean, difference, n_users, because, definition."""
@@ -106,6 +108,7 @@ def dialect_map(
     exclude: Table | None = None,
     dialects: str | Dialect | Sequence[str | Dialect] | None = None,
     on_invalid: OnInvalidOption = "error",
+    unit: str = USER,
 ) -> DialectMap:
     """Evaluate the same data under all dialects, in one pass, and say which choices make the difference.
 
@@ -133,6 +136,7 @@ def dialect_map(
         exclude: items to leave out of the predictions.
         dialects: which ones, beside the default; None: all whose system has any of the metrics.
         on_invalid: ``error`` or ``drop``, as in `evaluate`.
+        unit: as in `evaluate`, such as ``query``.
 
     Raises:
         MetricError, DialectError, OptionError, InputError: an argument is not valid; no job has run.
@@ -154,7 +158,7 @@ def dialect_map(
     chosen = list({dialect.name: dialect for dialect in [DEFAULT, *chosen]}.values())
     options = ScoringOptions(
         user=user, item=item, score=score, rank=rank, relevance=relevance, relevance_threshold=relevance_threshold, users=users,
-        exclude=exclude, on_invalid=on_invalid,
+        exclude=exclude, on_invalid=on_invalid, unit=unit,
     )  # fmt: skip
     sources, options = _read(predictions, labels, options)
     left, right = sources.predictions, sources.labels
@@ -193,13 +197,16 @@ def dialect_map(
             paths[label, dialect.name] = end if isinstance(end, str) else [("", start), *_steps(start, end)]
     # What of labels is relevant is counted as the default has it, or the caller.
     threshold = DEFAULT.relevance_threshold if relevance_threshold is None else relevance_threshold
-    moments, quality = _evaluate(paths.values(), sources, choices, threshold)
-    warn_of_labels({"": quality}, parsed.values())
+    with speaking_of(unit):
+        moments, quality = _evaluate(paths.values(), sources, choices, threshold)
+        warn_of_labels({"": quality}, parsed.values())
     rows = tuple(
         replace(_row(label, dialect, path, moments), asked=parsed.spelled.get(label, ""))
         for (label, dialect), path in paths.items()
     )
-    return DialectMap(rows, quality, notes_of_tables(_labels_are_in(sources), k_counts="", chunk_ids=""))
+    unordered = [each.name for each in chosen if each.ranking.ties == "position" and not lists.scored_arrays]
+    notes = notes_of_tables(_labels_are_in(sources), k_counts="", chunk_ids="")
+    return DialectMap(rows, quality, (*notes, *notes_of_given_order(unordered, [quality])), unit)
 
 
 def _read(predictions: Predictions, labels: Table | None, options: ScoringOptions) -> tuple[Sources, ScoringOptions]:

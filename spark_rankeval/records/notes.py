@@ -14,6 +14,7 @@ from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.metrics.kinds import RelevanceMetric
 from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.pair_rows import PairRow
+from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SummaryRow, metric_or_none
 from spark_rankeval.tables import Column, Table, number, share, text_column
 
@@ -62,6 +63,17 @@ def kept_notes_of_tables(notes: Iterable[str]) -> tuple[str, ...]:
     """Those of a result's notes that `notes_of_tables` makes: they hold for all of its figures, however these are shown."""
     texts = {*NOTES_OF_ROLL_UP.values(), NOTE_OF_SHARED_CHUNKS, *_NOTES_OF_LABELS.values()}
     return tuple(note for note in notes if note in texts)
+
+
+def notes_of_given_order(dialects: Sequence[str], qualities: Iterable[DataQuality]) -> tuple[str, ...]:
+    """The note on dialects that leave equal scores in the order given, which rows do not have; none if no value depends on it."""
+    n = max(quality.n_hanging_on_ties for quality in qualities)
+    if not (n and dialects):
+        return ()
+    return (
+        f"{listed(dialects, _FEW)} {'leaves' if len(dialects) == 1 else 'leave'} equal scores in the order given. Rows have none, and "
+        f"stand by item: the values of {n:,} user{'s' * (n > 1)} depend on it, and the system may give others",
+    )
 
 
 def notes_of(

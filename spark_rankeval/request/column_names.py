@@ -47,7 +47,7 @@ class ColumnNames:
         item = _ONE_TABLE_ITEMS if one_table and options.item == DEFAULT_ITEM else options.item
         users = () if options.user is None else _as_names(options.user, "user")
         # A list could also be the columns that make an item together.
-        items = (item, item) if isinstance(item, str) else item if isinstance(item, tuple) else ()
+        items: tuple[str, ...] = (item, item) if isinstance(item, str) else item if isinstance(item, tuple) else ()
         relevance = grade_columns(options.relevance)
         grades = () if relevance is None else _as_names(relevance, "relevance")
         label_columns = {name: getattr(options, name) for name in LABEL_COLUMNS if getattr(options, name) is not None}

@@ -274,6 +274,7 @@ class Reading:
     standard_values: tuple[
         Value, ...
     ] = ()  # what the metrics beside the task's own are values of, in the order of the task
+    lacks_order: bool = False  # whether the dialect leaves equal scores in an order that rows do not have
 
     def with_standards(self) -> Reading:
         """The same with what most systems mean by metrics that few define so; of a curve one point."""
@@ -349,4 +350,5 @@ def read_request(
         has_subtopic_rows=has_subtopic_rows,
         weight_count=weight_count,
     )
-    return Reading(task, tuple(values), spelled=metrics.spelled, standards=standards)
+    lacks_order = ties is None and convention.ranking.ties == "position" and not lists.scored_arrays
+    return Reading(task, tuple(values), spelled=metrics.spelled, standards=standards, lacks_order=lacks_order)

@@ -58,7 +58,7 @@ def test_the_words_name_the_choice_that_makes_the_difference(spark):
     predictions = spark.createDataFrame(rows, "user string, item string, score double")
     labels = spark.createDataFrame([("ann", "tea"), ("ann", "ham"), ("bob", "rye")], "user string, item string")
     dialects = ["trec_eval", "lenskit", "lenskit-2025.8", "pytrec_eval"]
-    table = dialect_map(predictions, labels, ["ap@2", "precision@2"], score="score", dialects=dialects)
+    table = dialect_map(predictions, labels, ["ap@2", "precision@2"], score="score", dialects=dialects, unit="query")
     words = {(row.metric, row.dialect): row.because for row in table.rows}
     # ann has a hit at rank 2, tied with jam: jam comes before tea, and after it where ids run downwards. bob has 0.
     assert [row.mean for row in table.rows[:2]] == [0.25, 0.25]
@@ -69,6 +69,22 @@ def test_the_words_name_the_choice_that_makes_the_difference(spark):
     assert words["precision@2", "lenskit-2026.4"] == "users without predictions are left out (+0.2500)"
     assert words["precision@2", "lenskit-2025.8"] == "the same on this data"
     assert words["precision@2", "default"] == "the reference"
+    assert repr(table).splitlines()[0].split()[4] == "queries"
+
+
+def test_that_rows_have_no_order_for_equal_scores_is_noted_with_the_users_who_depend_on_it(spark):
+    rows = [("ann", "tea", 0.9), ("ann", "jam", 0.9), ("eve", "tea", 0.5), ("bob", "tea", 0.5), ("bob", "jam", 0.5)]
+    predictions = spark.createDataFrame(rows, "user string, item string, score double")
+    labels = spark.createDataFrame([("ann", "tea"), ("eve", "tea"), ("bob", "jam")], "user string, item string")
+    words = "equal scores in the order given. Rows have none, and stand by item: the values of 2 users depend on it, and the system may"
+    options = {"score": "score"}
+    (note,) = dialect_map(predictions, labels, "ndcg@1", dialects=["mlflow", "trec_eval", "lenskit"], **options).notes
+    assert note.startswith(f"mlflow-3.18.0 and lenskit-2026.4 leave {words}")
+    noted = evaluate(predictions, labels, "ndcg@1", dialect="mlflow", **options)
+    assert [note.startswith(f"mlflow-3.18.0 leaves {words}") for note in noted.notes] == [True]
+    assert noted["ndcg@1"] == pytest.approx(2 / 3)
+    assert not evaluate(predictions, labels, "ndcg@1", dialect="mlflow", ties="item_asc", **options).notes
+    assert not evaluate(predictions.where("user = 'eve'"), labels, "ndcg@1", dialect="mlflow", **options).notes
 
 
 def test_graded_rows_have_no_order_for_mllib_and_a_threshold_says_which_labels_are_relevant(tables):
