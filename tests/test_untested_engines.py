@@ -130,6 +130,7 @@ REVISION = " 0123456789abcdef0123456789abcdef01234567"
         ),
         (Session(f"3.5.6{REVISION}", "3.5.60"), None),
         (Session("4.2.0 0123abc"), None),
+        (Session("0.7.3"), None),
         (Session("0.7.31"), None),
         (Session("4.2.0"), None),
         (Session("7.1", catalogue="other"), None),

@@ -152,7 +152,16 @@ OWN_ORDER = "ceiling=10 has an order of its own"
 PROBABILITIES = "probabilities must be numbers from 0 on"
 REFUSED = {
     # A sign that no metric has: XGBoost's "ndcg-" counts other lists, and no cutoff is below 1.
-    "no metric is called": ["ndcg-", "map-@10", "P_", "P_-5", "ndcg--10", "set_F_-4", "rbp_p=-0.8"],
+    "no metric is called": [
+        "ndcg-", "map-@10", "P_", "P_-5", "ndcg--10", "set_F_-4", "rbp_p=-0.8",
+        # Of trec_eval, ir_measures, torchmetrics, RecTools, RePlay, RecBole, Elliot and LensKit in turn, and of no metric here.
+        *("num_q", "num_rel_ret", "relative_P_10", "Rprec_mult_0.50", "utility", "binG", "G", "yaap", "map_avgjg", "prefs_simp"),
+        *("NumRet", "SetRelP", "Compat(p=0.8)", "INSQ", "BPM@10", "SDCG@10", "NERR10(p=0.9)", "Accuracy(rel=2)@10"),
+        *("RetrievalFallOut@5", "RetrievalRecallAtFixedPrecision", "MCC@5", "PAP@5", "PartialAUC@5", "Intersection@5"),
+        *("NCISPrecision@5", "GAUC", "nDCGRendle2020", "MAR@10", "LAUC", "EFD", "EPC", "SEntropy", "UserCoverage", "MeanPopRank"),
+    ],
+    "has no parameter 'rel'": ["AP(rel=2)@10", "RR(rel=2)"],
+    "has no parameter 'dcg'": ["nDCG(dcg='exp-log2')@20"],
     "": ["", "   ", "@10", "10", "ndcg@10@5", "ndcg)@10", "(gain=linear)", "ndcg\x00", "ndcg(gain='linear', gain='binary')@10"],
     "gives the cutoff twice": ["ndcg_cut_10@10", "ndcg_at_10@5", "ndcg_10(k=10)", "ndcg(k=5)@10"],
     **{f"from 1 on; got {k!r}": [f"ndcg@{k}"] for k in ("-1", "1.5", "x", "", "1e3", "+5", "٣", "1_0")},
