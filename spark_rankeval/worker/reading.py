@@ -240,8 +240,8 @@ def _check_arrays(
         wrong = (size >= 2.0 ** (24 if pa.types.is_float32(ids.type) else 53)) & (size < np.inf)
     if not keep_null_items:
         wrong = wrong | missing
-        if pa.types.is_string(ids.type):
-            wrong = wrong | flags(pc.equal(ids, ""))
+        if pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type):
+            wrong = wrong | pc.fill_null(pc.equal(ids, ""), fill_value=False).to_numpy(zero_copy_only=False)
     for entries, is_bad in zip(values, bad, strict=False):
         wrong = wrong | is_bad(entries)
     present = ~missing if keep_null_items and missing.any() else None

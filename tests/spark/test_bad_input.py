@@ -361,10 +361,10 @@ FRONT = {
         invalid(8), {"rr": 3.5 / 9, "n_predictions": 7, "n_users": 9}, ARRAY_REASONS, ("reason", "user", "item"),
     ),
     "empty items of arrays": Case(
-        {"predictions": Rows("user string, item array<string>, label array<string>", [("a", ["", "x"], ["x", ""]), ("b", ["y"], ["y"])]),
+        {"predictions": Rows("user int, item array<string>, label array<string>", [(1, ["", None, "x"], ["x", ""]), (2, ["y"], ["y"])]),
          "labels": None, "item": ("item", "label")},
-        (r"empty prediction item \(give it another name if it is one\): 1, for example user='a', item=''", "empty label item"),
-        invalid(1, 1), {"rr": 1.0, "n_predictions": 2, "n_labels": 2},
+        (r"empty prediction item \(give it another name if it is one\): 1, for example user=1, item=''", "empty label item"),
+        invalid(2, 1), {"rr": 1.0, "n_predictions": 2, "n_labels": 2},
     ),
 }  # fmt: skip
 CASES = FRONT | {
