@@ -7,13 +7,16 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+import pyarrow as pa
+from pyarrow import dataset
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.errors import ConfigurationError, listed
 from spark_rankeval.jobs.config import Source
 from spark_rankeval.jobs.logs import errors_with_keys
+from spark_rankeval.spark.local_tables import NANOSECONDS, ON_NANOSECONDS, with_spark_types
 from spark_rankeval.spark.platforms import engine_of, input_files, said_by_java
 from spark_rankeval.spark.sql_text import column
 from spark_rankeval.trec import read_qrels, read_run
@@ -63,11 +66,22 @@ def read_table(spark: SparkSession, source: Source, section: str, names_of_ids: 
             reason = f"this session does not have the format {source.format!r}; start Spark with it ({_LACKING[source.format]})"
         elif (no_format := _NO_FORMAT.search(str(error))) is not None:
             reason = f"{engine_of(spark).name} has no format {no_format[1]!r}; store the table as parquet, or run the job on Spark"
+        elif NANOSECONDS in str(error):
+            reason = _columns_of_nanoseconds(source) + ON_NANOSECONDS
         elif not (isinstance(error, PySparkException) or _is_of_the_jvm(error) or source.format in (*_LACKING, "jdbc")):
             raise
         msg = f"[{section}] cannot be read: {reason}"
         raise ConfigurationError(msg) from error
     return frame
+
+
+def _columns_of_nanoseconds(source: Source) -> str:
+    """The columns of Parquet files with times of nanoseconds, and a colon; empty if only Spark reaches the files."""
+    try:
+        schema = dataset.dataset(source.paths[0]).schema
+    except (OSError, pa.ArrowException):
+        return ""
+    return f"{listed([repr(each.name) for each in schema if '[ns' in str(each.type)])}: "
 
 
 def _check_paths(spark: SparkSession, source: Source) -> None:
@@ -97,7 +111,7 @@ def _frame(spark: SparkSession, source: Source, names_of_ids: Collection[str]) -
     if source.path is None:
         return reader.load()
     paths = list(source.path) if isinstance(source.path, tuple) else source.path
-    frame = reader.load(paths)
+    frame = with_spark_types(reader.load(paths), ", ".join(source.paths))
     if source.format in _TYPED_TABLES:
         return frame
     ids = {name.lower() for name in names_of_ids}

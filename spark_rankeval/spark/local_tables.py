@@ -1,6 +1,6 @@
 """What a call takes in the place of DataFrames: tables of pandas, polars and pyarrow, and names of tables in the catalogue.
 
-Before the call they become DataFrames of the session.
+Before the call they become DataFrames of the session. DataFrames of files get types that Spark has.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain, repeat
@@ -21,11 +22,12 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
 from spark_rankeval import local
-from spark_rankeval.checks import is_table, kind_of, local_package
+from spark_rankeval.checks import is_table, kind_of, local_package, tested_engine
 from spark_rankeval.errors import InputError, OptionError, did_you_mean
 from spark_rankeval.request.options import Facts, Vectors
 from spark_rankeval.spark.catalog import CatalogTable
 from spark_rankeval.spark.platforms import from_arrow
+from spark_rankeval.spark.sql_text import column as column_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,6 +52,14 @@ _WIDER = {
 # Annotations of parameters that take tables; what takes results takes their JSON, which is text, too.
 _TABLES = re.compile(r"^(?!.*Mergeable).*\b(Table|Predictions|Results)\b")
 _LARGEST_INTEGERS = pa.decimal128(20, 0)
+# How Sail's catalogue calls types that Spark lacks: categories with the type of their values, and spans of time.
+_OF_SAIL = re.compile(r"dictionary<\w+,([^<>]+)>|duration\(\w+\)")
+#: What Spark says of files with times of nanoseconds, and what we say.
+NANOSECONDS = "TIMESTAMP(NANOS"
+ON_NANOSECONDS = (
+    "these Parquet files have times of nanoseconds, which pandas may write and Spark does not read. Set "
+    "spark.sql.legacy.parquet.nanosAsLong=true, which reads them as whole numbers"
+)
 
 
 def takes_local_tables(function: Callable[P, R]) -> Callable[P, R]:
@@ -80,7 +90,7 @@ def takes_local_tables(function: Callable[P, R]) -> Callable[P, R]:
             if name in table_parameters or isinstance(value, Facts | Vectors)
             for part in _parts(value)
         )
-        if not (has_names or any(map(local_package, parts))):
+        if not (has_names or any(local_package(part) or is_table(part) for part in parts)):
             return function(*args, **kwargs)
         session = next((part.sparkSession for part in parts if is_table(part)), None)
         tables = _Tables(session, _may_be_missing(dict(arguments)) if "labels" in parameters else frozenset())
@@ -129,9 +139,9 @@ class _Tables:
         """An argument with DataFrames for its tables; the name is for messages, and texts are tables only if it `takes_names`."""
         if takes_names and isinstance(value, str):
             return CatalogTable(self._session(f"{name}={value!r} names a table"), value, name).rows()
-        if local_package(value):
+        if local_package(value) or is_table(value):
             if id(value) not in self.frames:
-                self.frames[id(value)] = self._frame(value, name)
+                self.frames[id(value)] = with_spark_types(value, name) if is_table(value) else self._frame(value, name)
             return self.frames[id(value)]
         if isinstance(value, Mapping):
             parts = {key: (part, f"{name} of {key!r}") for key, part in value.items()}
@@ -161,6 +171,29 @@ class _Tables:
             msg = f"{what}, and no session runs that could evaluate it. Start one with spark_rankeval.session()"
             raise InputError(msg)
         return self.session
+
+
+def with_spark_types(frame: DataFrame, name: str) -> DataFrame:
+    """A table of files in types that Spark has; pandas writes times of nanoseconds and categories, which Sail reads as such.
+
+    Raises:
+        InputError: Spark does not read the files.
+    """
+    tested_engine(frame.sparkSession)
+    try:
+        _ = frame.schema
+    except PySparkException as error:
+        if NANOSECONDS in str(error):
+            raise InputError(f"{name}: {ON_NANOSECONDS}") from error
+        if "to Spark data type" not in str(error):
+            raise
+        catalog, view = frame.sparkSession.catalog, f"types_{uuid.uuid4().hex}"
+        frame.createTempView(view)
+        kinds = {each.name: each.dataType for each in catalog.listColumns(view)}
+        catalog.dropTempView(view)
+        typed = [_OF_SAIL.sub(lambda found: found[1] or "interval day to second", kind) for kind in kinds.values()]
+        return frame.select(*(column_of(key).cast(kind).alias(key) for key, kind in zip(kinds, typed, strict=True)))
+    return frame
 
 
 def _as_arrow(table: Any, name: str, may_be_missing: frozenset[str]) -> pa.Table:

@@ -3,6 +3,7 @@
 import re
 from functools import partial
 
+import pandas as pd
 import pytest
 from helpers.run_documents import contents, run_document, run_here
 from pyspark.errors import PySparkException
@@ -93,6 +94,25 @@ def test_files_that_cannot_be_read_are_one_line_without_secrets(spark, tmp_path,
     assert line.startswith("evaluate: wrong config: [predictions] cannot be read: ")
     assert re.search(said, line)
     assert not (tmp_path / "out").exists()
+
+
+def test_files_with_nanoseconds_are_read_or_their_column_and_the_setting_for_them_are_named(spark, tmp_path, platform):
+    at = pd.to_datetime(["2026-11-02", "2026-11-03"]).astype("datetime64[ns]")
+    rows = {"user": [1, 2], "item": ["a", "b"], "score": [0.5, 0.4], "at": at}
+    pd.DataFrame(rows).to_parquet(tmp_path / "p.parquet")
+    pd.DataFrame({"user": [1, 2], "item": ["a", "a"]}).to_parquet(tmp_path / "l.parquet")
+    start = partial(run_here, main, tmp_path, JOB.replace("KIND", "parquet"))
+    done = start()
+    if platform != "sail":
+        (line,) = [line for line in done.lines if line.startswith("evaluate: ")]
+        assert (done.code, "[predictions] cannot be read: 'at': these Parquet files" in line) == (2, True)
+        name, value = re.search(r"Set (\S+)=(\w+)", line).groups()
+        spark.conf.set(name, value)
+        done = start()
+        spark.conf.unset(name)
+    assert done.code == 0
+    (row,) = spark.read.parquet(f"{tmp_path}/out/metrics").collect()
+    assert row.mean == 0.5
 
 
 def test_columns_that_are_told_spare_a_look_at_the_rows_and_have_the_types_of_their_schema(

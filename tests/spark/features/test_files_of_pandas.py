@@ -2,8 +2,10 @@
 
 import pandas as pd
 import pytest
+from pyspark.errors import PySparkException
 
 from spark_rankeval import Facts, evaluate
+from spark_rankeval.errors import InputError
 
 FILES = {
     "lists": {"user": [1, 1, 2], "item": ["a", "b", "a"], "score": [0.9, 0.8, 0.7]},
@@ -43,3 +45,18 @@ def test_users_of_other_files_are_counted_beside_the_labels(tables, names, n_use
     assert result.data_quality.n_users == n_users
     if "by" in options:
         assert rows["country=at"].mean == pytest.approx(1 / 4)
+
+
+def test_times_of_nanoseconds_and_categories_are_read_as_their_values_or_named(spark, tmp_path, platform):
+    at = pd.to_datetime(["2026-11-02 12:00"] * 3).astype("datetime64[ns]")
+    odd = {"at": at, "zoned": at.tz_localize("UTC"), "took": at - at, "tag": pd.Categorical(["x", "x", "y"])}
+    pd.DataFrame(FILES["lists"] | odd).to_parquet(tmp_path / "lists.parquet")
+    labels = spark.createDataFrame([(1, "b"), (2, "a")], "user long, item string")
+    if platform == "sail":
+        lists = spark.read.parquet(f"{tmp_path}/lists.parquet")
+        result = evaluate(lists, labels, "rr", score="score", by=["at", "zoned", "tag"], ci=None)
+        assert result["rr"] == 0.75
+        return
+    # Classic Spark refuses such files when they are read.
+    with pytest.raises((InputError, PySparkException), match=r"nanosAsLong=true|TIMESTAMP\(NANOS"):
+        evaluate(spark.read.parquet(f"{tmp_path}/lists.parquet"), labels, "rr", score="score")
