@@ -211,10 +211,11 @@ def checked_qualities(findings: Findings) -> dict[str, DataQuality]:
 def summary_of_findings(findings: Findings) -> tuple[SummaryRow, ...]:
     """One row for each model, slice and metric."""
     names = [*map(item_attribute, findings.item_attributes), *findings.schema.slices]
+    orders = [findings.schema.orders.get(name, ()) for name in names]
     return tuple(
         row
         for model, by_slice in findings.figures.by_model.items()
-        for key in sorted_keys(list(by_slice))
+        for key in sorted_keys(list(by_slice), orders)
         for row in _rows(_metrics_of(key, findings), model, slice_name(names, key) if names else "all", by_slice[key], findings)
     )  # fmt: skip
 

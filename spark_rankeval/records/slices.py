@@ -50,7 +50,7 @@ def rollup(n_attributes: int, *, totals: bool = False, n_before: int = 0) -> Cal
 
 
 def slice_name(attributes: Sequence[str], values: Key) -> str:
-    """A slice in words; no values at all are all users, as a table without a row has them.
+    r"""A slice in words; no values at all are all users, as a table without a row has them.
 
     >>> slice_name(["country", "device"], ("DE", "ios")), slice_name(["country", "device"], (ALL_VALUES, None))
     ('country=DE, device=ios', 'device=null')
@@ -58,6 +58,8 @@ def slice_name(attributes: Sequence[str], values: Key) -> str:
     ('all', 'all', "country='null'")
     >>> slice_name(["a", "b"], ("1, b=2", ALL_VALUES)), slice_name(["a"], ("",))
     ("a='1, b=2'", "a=''")
+    >>> print(slice_name(["a"], ("it's",)))
+    a='it\'s'
     """
     pairs = zip(attributes, values, strict=True) if values else ()
     return ", ".join(f"{name}={_value_in_words(value)}" for name, value in pairs if value is not ALL_VALUES) or "all"
@@ -67,7 +69,8 @@ def _value_in_words(value: Any) -> Any:
     if value is None:
         return "null"
     # Text that reads as something else is quoted. Otherwise two slices could have one name.
-    return repr(value) if _misleads(str(value)) else value
+    # A quotation mark in it makes `repr` put apostrophes around all, whatever else is in it.
+    return f"'{repr(chr(34) + str(value))[2:]}" if _misleads(str(value)) else value
 
 
 def attributes_of(name: str) -> tuple[str, ...]:
@@ -102,11 +105,21 @@ def is_of_all(key: Key) -> bool:
     return key.count(ALL_VALUES) == len(key)
 
 
-def sorted_keys(keys: Sequence[Key]) -> list[Key]:
-    """All users first, then totals, then slices, each by value."""
-    return sorted(
-        keys, key=lambda key: (-sum(v is ALL_VALUES for v in key), [("" if v is ALL_VALUES else str(v)) for v in key])
-    )
+def sorted_keys(keys: Sequence[Key], orders: Sequence[Sequence[str]] = ()) -> list[Key]:
+    """All users first, then totals, then slices, each by value: first those in the order of their attribute, then others.
+
+    >>> sorted_keys([("old",), ("new",), ("best",), (ALL_VALUES,)], [["new", "old"]])[1:]
+    [('new',), ('old',), ('best',)]
+    """
+
+    def place(key: Key) -> tuple[int, list[tuple[int, str]]]:
+        pairs = zip(key, [*orders, *[()] * len(key)], strict=False)
+        values = [
+            (order.index(v) if v in order else len(order), "" if v is ALL_VALUES else str(v)) for v, order in pairs
+        ]
+        return -key.count(ALL_VALUES), values
+
+    return sorted(keys, key=place)
 
 
 def slice_pieces(name: str) -> dict[str, str]:

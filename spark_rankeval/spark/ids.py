@@ -27,12 +27,20 @@ _ITEM_TYPES = (T.IntegralType, T.StringType, *_FLOATING)
 Named = Literal["user", "item", "slice", "cluster", "model", "category", "intent"]
 _ADVICE: dict[Named, str] = {
     "user": "cast it to string, or name its parts as columns",
-    "item": "items must be whole numbers, strings or doubles: cast it to string",
+    "item": "items must be whole numbers, strings or doubles",
     "slice": "slices need plain values: cast it",
     "cluster": "clusters need plain values: cast it to string",
     "model": "model names must be plain values: cast it to string",
     "category": "categories must be plain values: cast it, or take one of several",
     "intent": "intents must be plain values or arrays of these: cast it",
+}
+#: What unsigned integers of 64 bits become if a value needs the last bit.
+UINT64 = T.DecimalType(20, 0)
+# What makes items of other types; a cast of these would be text that no other table has.
+_ITEMS_OF: dict[type[T.DataType], str] = {
+    T.BinaryType: "write it as text with F.hex (bytes.hex in pandas, bin.encode('hex') in polars)",
+    T.ArrayType: "make one list of the lists with F.flatten",
+    T.MapType: "make rows of its keys and values with F.explode",
 }
 # From this power of 2 on, floating point lacks some whole numbers: an id may have become the number of another one.
 _BITS = {T.FloatType: 24, T.DoubleType: 53}
@@ -47,13 +55,20 @@ def why_unusable(kind: T.DataType, named: Named) -> str:
     # Spark 3.5 knows no collations. Spark alone compares by them; workers, hashes and dicts compare the bytes.
     if isinstance(kind, T.StringType) and getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
         return "strings are compared by their bytes, not by a collation: cast it to string, after lower() if case does not matter"
-    return "" if isinstance(kind, _ITEM_TYPES if named == "item" else PLAIN) else _ADVICE[named]
+    if isinstance(kind, _ITEM_TYPES if named == "item" else PLAIN):
+        return ""
+    return f"{_ADVICE[named]}: {_ITEMS_OF.get(type(kind), 'cast it to string')}" if named == "item" else _ADVICE[named]
+
+
+def type_in_words(kind: T.DataType) -> str:
+    """A type for messages; what unsigned integers with large values become is called as pandas and polars call these."""
+    return "uint64 (decimal(20,0))" if kind == UINT64 else kind.simpleString()
 
 
 def problem_of_type(what: str, kind: T.DataType, named: Named) -> list[str]:
     """Why a column of this type cannot name users and so on, as a sentence about it; none if it can."""
     wrong = why_unusable(kind, named)
-    return [f"{what} is {kind.simpleString()}; {wrong}"] if wrong else []
+    return [f"{what} is {type_in_words(kind)}; {wrong}"] if wrong else []
 
 
 def id_reasons(what: str, ids: Sql, kind: T.DataType, *, may_be_null: bool = False) -> dict[str, Sql]:

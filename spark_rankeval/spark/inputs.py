@@ -13,7 +13,7 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.request.column_names import AttributeNames, ColumnNames
 from spark_rankeval.request.options import Vectors
 from spark_rankeval.spark.grouped_features import MarkedUsers, SourceFeature, TablesOfCall
-from spark_rankeval.spark.ids import problem_of_type, readable, text_in_sql
+from spark_rankeval.spark.ids import mark_of, problem_of_type, readable, text_in_sql
 from spark_rankeval.spark.long_table import BothSides, LongTable
 from spark_rankeval.spark.source import SourceTable, check_comparable, read_source, require_column
 from spark_rankeval.spark.sql_text import find_column, named, select
@@ -119,6 +119,12 @@ class Sources:
         for feature in self.features:
             columns |= {name: are_ids for name, are_ids in feature.columns_of_items().items() if name not in columns}
         return columns
+
+    @property
+    def orders(self) -> dict[str, list[str]]:
+        """The values of those attributes of slices that came as ordered categories."""
+        marks = {} if self.attributes is None else {part.name: mark_of(part) for part in self.attributes.frame.schema}
+        return {name: marks[name]["order"] for name in self.slices if "order" in marks[name]}
 
     @property
     def attributes_of_clusters(self) -> tuple[str, ...]:

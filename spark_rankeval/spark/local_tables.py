@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,6 +27,7 @@ from spark_rankeval.checks import is_table, kind_of, local_package, tested_engin
 from spark_rankeval.errors import InputError, OptionError, did_you_mean
 from spark_rankeval.request.options import Facts, Vectors
 from spark_rankeval.spark.catalog import CatalogTable
+from spark_rankeval.spark.ids import MARK_KEY
 from spark_rankeval.spark.platforms import from_arrow
 from spark_rankeval.spark.sql_text import column as column_of
 
@@ -156,14 +158,15 @@ class _Tables:
 
     def _frame(self, value: Any, name: str) -> DataFrame:
         session = self._session(f"{name} is a {kind_of(value)}")
-        table = _with_spark_types(_as_arrow(value, name, self.may_be_missing), name)
+        arrow = _as_arrow(value, name, self.may_be_missing)
+        table = _with_spark_types(arrow, name)
         schema = _schema(table, name)
         try:
             frame = local.write_table(session, table)
         except pa.ArrowNotImplementedError as error:  # a struct without fields
             column = next((part for part in table.schema if "struct<>" in str(part.type)), table.schema[0])
             raise InputError(_no_type(name, column.name, column.type)) from error
-        return from_arrow(session, table, schema) if frame is None else frame
+        return _with_orders(from_arrow(session, table, schema) if frame is None else frame, arrow)
 
     def _session(self, what: str) -> SparkSession:
         self.session = self.session or local.active_session()
@@ -196,6 +199,21 @@ def with_spark_types(frame: DataFrame, name: str) -> DataFrame:
     return frame
 
 
+def _with_orders(frame: DataFrame, table: pa.Table) -> DataFrame:
+    """The frame of a table; columns that are ordered categories there say their order, as slices by them have it."""
+    kinds = zip(table.column_names, table.columns, strict=True)
+    ordered = {
+        name: values.chunk(0) for name, values in kinds if getattr(values.type, "ordered", False) and len(values)
+    }
+    orders = {name: list(map(str, values.dictionary.to_pylist())) for name, values in ordered.items()}
+    marks = {name: {MARK_KEY: json.dumps({"kind": "order", "order": order})} for name, order in orders.items()}
+    columns = [
+        column_of(name).alias(name, metadata=marks[name]) if name in marks else column_of(name)
+        for name in frame.columns
+    ]
+    return frame.select(*columns) if marks else frame
+
+
 def _as_arrow(table: Any, name: str, may_be_missing: frozenset[str]) -> pa.Table:
     package = local_package(table)
     if package == "pandas":
@@ -221,7 +239,10 @@ def _from_pandas(frame: pd.DataFrame, name: str, may_be_missing: frozenset[str])
             is_float = isinstance(series.dtype, np.dtype) and series.dtype.kind == "f"
             is_float = is_float and str(column).lower() not in may_be_missing
             wide = series.astype("float32") if series.dtype == "float16" else series
-            columns[column] = pa.array(wide.to_numpy()) if is_float else pa.array(series, from_pandas=True)
+            if re.match("interval|period", str(getattr(getattr(series, "cat", None), "categories", series).dtype)):
+                # Slices are called as pandas prints these.
+                wide = series.cat.rename_categories(str) if hasattr(series, "cat") else series.astype("string")
+            columns[column] = pa.array(wide.to_numpy()) if is_float else pa.array(wide, from_pandas=True)
         except (pa.ArrowException, ValueError, TypeError) as error:
             msg = f"{name}: the column {column!r} ({series.dtype}) cannot become a column of Spark: {error}. Convert it, or leave it out"
             raise InputError(msg) from error
@@ -257,6 +278,8 @@ def _with_spark_types(table: pa.Table, name: str) -> pa.Table:
 
 
 def _cast(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    if str(values.type) == "extension<arrow.uuid>":
+        return pa.chunked_array([[None if each is None else str(each) for each in values.to_pylist()]], pa.string())
     kinds = [_spark_type(values.type, integers) for integers in (pa.int64(), _LARGEST_INTEGERS)]
     if kinds[0] == values.type:
         return values

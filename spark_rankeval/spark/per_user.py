@@ -103,6 +103,8 @@ class PerUserSchema:
     # The hashes of the user's rows of a table, by table; fingerprints of tables are made of them.
     hashes: Mapping[str, str] = field(default_factory=dict)
     slices: tuple[str, ...] = ()  # the attributes that part the users
+    # The values of those attributes whose values have an order.
+    orders: Mapping[str, Sequence[str]] = field(default_factory=dict)
     weight: str | None = None  # the users' weight; None: each counts the same
     # The columns that make users a cluster, some of them perhaps the user's or slices; none: users are independent.
     clusters: tuple[str, ...] = ()
@@ -155,6 +157,7 @@ class PerUserSchema:
             counts=tuple(marks_by_kind("count")),
             hashes={mark["table"]: name for name, mark in marks_by_kind("hash").items()},
             slices=tuple(marks_by_kind("slice")),
+            orders={name: mark["order"] for name, mark in marks.items() if "order" in mark},
             weight=next((name for name, mark in marks.items() if mark["kind"] == "weight" or mark.get("weight")), None),
             clusters=tuple(name for name, mark in marks.items() if mark.get("cluster")),
             stratum=next((name for name, mark in marks.items() if mark.get("stratum")), None),
@@ -170,6 +173,7 @@ class PerUserSchema:
         settings = {name: value for name, value in asdict(self.settings).items() if value != ""}
         marks: dict[str, dict[str, Any]] = {name: {"kind": "user"} for name in self.users}
         marks |= {name: {"kind": "slice"} for name in self.slices}
+        marks |= {name: {"kind": "slice", "order": list(order)} for name, order in self.orders.items()}
         if self.weight is not None and self.weight not in self.counts:
             marks[self.weight] = {"kind": "weight"}
         if self.stratum is not None:

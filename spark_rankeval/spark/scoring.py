@@ -186,6 +186,7 @@ class Scoring:
             counts=user_counts(task),
             hashes={table: table_hash(table) for table in self._tables_of_a_model},
             slices=sources.slices,
+            orders=sources.orders,
             weight=sources.weight_count or sources.weight,
             clusters=sources.clusters,
             stratum=sources.judged.get(STRATUM),

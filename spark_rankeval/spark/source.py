@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import InputError, did_you_mean
 from spark_rankeval.request.column_names import DEFAULT_ITEM, ColumnNames
 from spark_rankeval.request.options import Similarity
-from spark_rankeval.spark.ids import common_id_type, id_reasons, problem_of_type, usable
+from spark_rankeval.spark.ids import UINT64, common_id_type, id_reasons, problem_of_type, type_in_words, usable
 from spark_rankeval.spark.sql_text import Sql, field_of, find_column, find_field, named, number
 from spark_rankeval.worker.grouped_row import BIAS, VECTOR
 
@@ -414,8 +414,8 @@ def check_comparable(left: SourceTable, others: Iterable[SourceTable | None], pr
             continue
         if other.role not in WITHOUT_ITEMS and common_id_type(left.item_type, other.item_type) is None:
             problems.append(
-                f"items have different types: {left.item!r} of {left.role} is {left.item_type.simpleString()}, {other.item!r} "
-                f"of {other.role} is {other.item_type.simpleString()}. Cast one of them or read it with a schema; they are "
+                f"items have different types: {left.item!r} of {left.role} is {type_in_words(left.item_type)}, {other.item!r} "
+                f"of {other.role} is {type_in_words(other.item_type)}. {_cast(left.item_type, other.item_type)}; they are "
                 "never cast silently, because '01' would equal 1"
             )
         if other.role in WITHOUT_USERS:
@@ -423,6 +423,12 @@ def check_comparable(left: SourceTable, others: Iterable[SourceTable | None], pr
         for name, one, two in zip(left.user, left.user_types(), other.user_types(), strict=True):
             if common_id_type(one, two) is None:
                 problems.append(
-                    f"users have different types: {name!r} is {one.simpleString()} in {left.role} and {two.simpleString()} in "
-                    f"{other.role}. Cast one of them, or read it with a schema"
+                    f"users have different types: {name!r} is {type_in_words(one)} in {left.role} and {type_in_words(two)} in "
+                    f"{other.role}. {_cast(one, two)}"
                 )
+
+
+def _cast(one: T.DataType, two: T.DataType) -> str:
+    # How large the unsigned integers of a table are decides their type, so that of the other table may change.
+    is_uint64 = UINT64 in (one, two)
+    return "Cast both to string" if is_uint64 else "Cast one of them, or read it with a schema"

@@ -6,7 +6,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.checks import check_table, needs_extra
+from spark_rankeval.request.options import Table
 from spark_rankeval.spark.fingerprints import table_fingerprint
+from spark_rankeval.spark.local_tables import takes_local_tables
 
 if TYPE_CHECKING:
     from mlflow.data.dataset_source import DatasetSource
@@ -17,8 +19,9 @@ if TYPE_CHECKING:
 WHOLE_TABLE = "spark_rankeval_table"
 
 
+@takes_local_tables
 def ranking_dataset(
-    predictions: DataFrame,
+    predictions: Table,
     name: str = "recommendations",
     *,
     digest: str | None = None,
@@ -44,7 +47,7 @@ def ranking_dataset(
         source: where the table comes from, as MLflow shows it. None: the code that runs.
 
     Raises:
-        InputError: the first argument is no table of Spark, or a column has maps, which have no hash.
+        InputError: the first argument is no table, or a column has maps, which have no hash.
         MissingExtraError: MLflow is not installed.
     """
     check_table("predictions", predictions)

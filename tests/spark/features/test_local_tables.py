@@ -5,6 +5,7 @@ import decimal
 import gc
 import json
 import re
+import uuid
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from spark_rankeval import Facts, Vectors, compare, evaluate, local, score_users, top_items
+from spark_rankeval import Facts, Vectors, compare, evaluate, local, score_users, summarise, top_items
 from spark_rankeval.errors import DataError, InputError
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.splits import by_time
@@ -45,6 +46,10 @@ COLUMNS = {
     "pandas strings": (lambda: pd.DataFrame({"x": pd.array(ITEMS, "string")}), "x:string", ITEMS),
     "pandas categories": (lambda: pd.DataFrame({"x": pd.Categorical(ITEMS, ["a", "b"])}), "x:string", ITEMS),
     "pandas categories of numbers": (lambda: pd.DataFrame({"x": pd.Categorical([7, 5])}), "x:bigint", [7, 5]),
+    "pandas ranges": (lambda: pd.DataFrame({"x": pd.cut([5, NAN, 50], [0, 18, 99])}), "x:string", ["(0, 18]", None, "(18, 99]"]),
+    "pandas intervals": (lambda: pd.DataFrame({"x": pd.interval_range(0, 2)}), "x:string", ["(0, 1]", "(1, 2]"]),
+    "pandas months": (lambda: pd.DataFrame({"x": pd.period_range("2026-11", periods=2, freq="M")}), "x:string", ["2026-11", "2026-12"]),
+    "UUIDs": (lambda: pd.DataFrame({"x": [uuid.UUID(int=10), None]}), "x:string", ["00000000-0000-0000-0000-00000000000a", None]),
     "pandas lists": (lambda: pd.DataFrame({"x": [["a", None], np.array(["b"])]}), "x:array<string>", [["a", None], ["b"]]),
     "pandas decimals": (lambda: pd.DataFrame({"x": [decimal.Decimal("1.5")]}), "x:decimal(2,1)", [decimal.Decimal("1.5")]),
     "pandas days": (lambda: pd.DataFrame({"x": [DAY]}), "x:date", [DAY]),
@@ -129,10 +134,13 @@ WRONG = [
      "labels: 'user' is the name of two columns, or of a column and the index"),
     (lambda: pd.DataFrame({"item": pd.Series(["a", 3], dtype=object)}),
      "labels: the column 'item' (object) cannot become a column of Spark"),
-    (lambda: pd.DataFrame({"age": pd.cut([1, 2], 2)}),
-     "labels: the column 'age' is dictionary<values=extension<pandas.interval"),
-    (lambda: pd.DataFrame({"month": pd.period_range("2026", periods=2, freq="M")}),
-     "labels: the column 'month' is extension<pandas.period"),
+    (lambda: pl.DataFrame({"user": [1], "item": [b"ab"]}),
+     "labels: the item column 'item' is binary; items must be whole numbers, strings or doubles: write it as text with F.hex"),
+    (lambda: pl.DataFrame({"user": [1], "item": pl.Series([2**63], dtype=pl.UInt64)}),
+     "labels: the item column 'item' is uint64 (decimal(20,0)); items must be whole numbers, strings or doubles: cast it to string"),
+    (lambda: pl.DataFrame({"user": pl.Series([2**63], dtype=pl.UInt64), "item": ["a"]}),
+     "'user' is bigint in predictions and uint64 (decimal(20,0)) in labels. Cast both to string"),
+    (lambda: pd.DataFrame({"user": [1], "item": [[["a"]]]}), "make one list of the lists with F.flatten"),
     (pd.DataFrame, "labels has no column 'user' (user=); it has: ;"),
 ]  # fmt: skip
 
@@ -188,6 +196,28 @@ def test_one_table_given_twice_is_one_table(spark):
     result, wanted = (evaluate(each, each, "rr", score="score", relevance="clicked") for each in (both, table))
     assert result.plan == wanted.plan
     assert result["rr"] == 0.75
+
+
+AGES = pd.cut([5, 150, 18, 20], [0, 18, 100, 200])
+ORDERED = {
+    "ranges": (AGES, ["'(0, 18]'", "'(18, 100]'", "'(100, 200]'"]),
+    "labels": (AGES.rename_categories(["young", "old", "ancient"]), ["young", "old", "ancient"]),
+    "numbers": (AGES.rename_categories([9, 10, 8]), ["9", "10", "8"]),
+    "an enum": (pl.Series(["s", "l", "s", "m"], dtype=pl.Enum(["s", "m", "l"])), ["s", "m", "l"]),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("name", ORDERED)
+def test_slices_by_ordered_categories_have_their_order(name):
+    ages, values = ORDERED[name]
+    about = (pl if name == "an enum" else pd).DataFrame({"user": [1, 2, 3, 4], "age": ages})
+    result = evaluate(
+        pandas_of("old"), pandas_of("labels"), "rr", score="score", by="age", facts=Facts(attributes=about)
+    )
+    wanted = ["all", *(f"age={value}" for value in values), "age=null"]
+    assert [row.slice for row in result.summary] == wanted
+    assert [row.slice for row in summarise(result.per_user, by="age").summary] == wanted
 
 
 @pytest.mark.usefixtures("spark")
