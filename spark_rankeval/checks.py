@@ -211,6 +211,7 @@ def local_package(value: Any) -> str | None:
 
 #: How what other packages have instead becomes a table.
 _AS_TABLE = {
+    "builtins.dict": "Make rows: pd.DataFrame([(q, d, x) for q, of_q in table.items() for d, x in of_q.items()], columns=[…])",
     "snowflake": "Save it as a table, and read that table with Spark",
     "pyspark.pandas.frame.DataFrame": "Pass table.to_spark()",
     "pyspark.sql.group.GroupedData": "Aggregate it with agg(), which gives a DataFrame",

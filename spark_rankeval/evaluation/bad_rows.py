@@ -16,14 +16,16 @@ from spark_rankeval.features.no_answer.spark import conflicting_user
 from spark_rankeval.features.vectors.catalogue import LARGEST
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.gain_based import GainMetric
+from spark_rankeval.metrics.kinds import RelevanceMetric
 from spark_rankeval.ranking.recommended import ATTRIBUTES
 from spark_rankeval.records.quality import DataQuality, apart_in_words, excluded_labels_in_words
-from spark_rankeval.records.summary import MOST_LISTED
+from spark_rankeval.records.summary import MOST_LISTED, SummaryRow, metric_or_none
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.request.on_invalid import KINDS, OnInvalid
 from spark_rankeval.spark.inputs import Model, Sources
 from spark_rankeval.spark.invalid_rows import (
     ITEM,
+    NAMES_CHUNKS,
     Finding,
     Repeats,
     conflicting_attribute,
@@ -88,6 +90,7 @@ def _sentence(name: str, count: int, scoring: Scoring | None, chosen: OnInvalid)
 
 # Labels have other numbers as well, such as days and counts.
 _NAME_OF_GRADES = re.compile(r"grade|gain|judg|label|llm|human|rating|relevan|score|star|^rels?$", re.IGNORECASE)
+_NAME_OF_DISTANCES = re.compile(r"dist|loss|perplexity", re.IGNORECASE)
 # What each table has, in words, and what follows if none of it occurs in the other table.
 _APART = {
     Overlap("labels", "items"): ("labelled items", "no list has a hit"),
@@ -179,7 +182,7 @@ def _labels_of_caller(sources: Sources) -> SourceTable:
     return next(merged, sources.labels)
 
 
-def unread_grades_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> list[str]:
+def _unread_grades_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> list[str]:
     """A sentence on metrics of gain that read no grades, if nothing reads numbers of the labels that are called like grades."""
     labels = _labels_of_caller(sources)
     names = [
@@ -196,6 +199,31 @@ def unread_grades_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> l
     return [
         f"{listed(names, MOST_LISTED)} {verb} every label as grade 1, because the call names no column of grades. If "
         f"{' or '.join(map(repr, numbers[:MOST_LISTED]))} of the labels has grades, pass relevance={value}"
+    ]
+
+
+def misread_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> list[str]:
+    """Sentences on what a call may have misread by the names of columns: grades, and scores of which the lowest are best."""
+    values = [value.name for model in sources.models for value in model.source.value_columns if not value.extra]
+    is_score = any(model.source.value_kind == "score" for model in sources.models)
+    distances = filter(_NAME_OF_DISTANCES.search, dict.fromkeys(values if is_score else ()))
+    return [*_unread_grades_in_words(sources, metrics)] + [
+        f"score={name!r} puts the highest values first; if the lowest are the best, pass a column of their negatives"
+        for name in distances
+    ]
+
+
+def all_relevant_in_words(sources: Sources, quality: DataQuality, rows: Iterable[SummaryRow]) -> list[str]:
+    """A sentence on grades that are all relevant, if a metric of relevance is 1 for every user, as lists of judged items make it."""
+    perfect = {row.metric: metric_or_none(row.definition) for row in rows if row.mean == 1}
+    metrics = [
+        name for name, each in perfect.items() if isinstance(each, RelevanceMetric) and not isinstance(each, GainMetric)
+    ]
+    if not (metrics and sources.labels.grades and 0 < quality.n_labels == quality.n_relevant):
+        return []
+    return [
+        f"all {quality.n_labels:,} labels are relevant, and {listed(metrics, MOST_LISTED)} can say nothing if lists "
+        "hold labelled items alone. If low grades are not relevant, pass relevance_threshold="
     ]
 
 
@@ -310,8 +338,8 @@ def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> tuple[str, str]:
     tables = sources.tables() if is_about_predictions else (Model("", sources.labels),)
     model_column = sources.model_column if is_about_predictions else None
     may_be_models = is_about_predictions and model_column is None
-    has_models = len(sources.models) > 1 or sources.model_column is not None
-    reasons, causes = [], []
+    reasons: list[str] = []
+    causes: list[str] = []
     for model, source in tables:
         # With several tables a reason names the model whose table it is about.
         table = f"model {model!r}: " if len(tables) > 1 else ""
@@ -323,20 +351,7 @@ def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> tuple[str, str]:
             continue
         findings = [finding for finding in findings_of(source, task, model_column) if chosen.is_error(finding.kind)]
         reasons += [f"{table}{_reason(finding)}" for finding in findings]
-        is_nan = any(finding.reason.startswith(_MAY_BE_MISSING) for finding in findings)
-        if is_nan and scoring.settings.labels == "predictions":
-            causes.append(
-                "In one long table a missing score or label is null; F.nanvl(column, F.lit(None)) makes it so"
-            )
-        if task.options.on_missing == "error" and any(each.reason.startswith(_MISSING_GRADE) for each in findings):
-            causes.append(
-                "If a judge did not give these grades, on_missing='unjudged' leaves their items unlabelled for this judge"
-            )
-        if scoring.settings.k_counts and any(finding.reason in _WITHOUT_DOCUMENT for finding in findings):
-            several = "; if models differ in what an id means, add the column of documents to the tables"
-            causes.append(
-                f"An item here is the document of a chunk, and these chunks have none, or several{several * has_models}"
-            )
+        causes += _causes(findings, scoring)
         repeats = repeated_users(source, model_column) if chosen.is_error(name.removeprefix("n_")) else None
         if repeats is not None:
             user = f"{_user_in_words(source, repeats.example)} in {repeats.example['n']} rows"
@@ -346,6 +361,21 @@ def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> tuple[str, str]:
         for source in sources.tables_of_users:
             reasons += map(_reason, findings_of(source, task))
     return "; ".join(reasons), next(filter(None, causes), "")
+
+
+def _causes(findings: Iterable[Finding], scoring: Scoring) -> Iterator[str]:
+    """What likely made rows that cannot be ranked, by their reasons."""
+    reasons, settings, sources = tuple(finding.reason for finding in findings), scoring.settings, scoring.sources
+    if settings.labels == "predictions" and any(reason.startswith(_MAY_BE_MISSING) for reason in reasons):
+        yield "In one long table a missing score or label is null; F.nanvl(column, F.lit(None)) makes it so"
+    if "fractional rank" in reasons:
+        yield "A rank is a whole number; of distances and losses pass the negative as score="
+    if scoring.reading.task.options.on_missing == "error" and any(each.startswith(_MISSING_GRADE) for each in reasons):
+        yield "If a judge did not give these grades, on_missing='unjudged' leaves their items unlabelled for this judge"
+    if settings.k_counts and not {*_WITHOUT_DOCUMENT}.isdisjoint(reasons):
+        several = "; if models differ in what an id means, add the column of documents to the tables"
+        has_models = len(sources.models) > 1 or sources.model_column is not None
+        yield f"An item here is the document of a chunk, and these chunks have none, or several{several * has_models}"
 
 
 # What a missing score or label of a long table looks like if it was NaN in pandas.
@@ -415,6 +445,8 @@ def _likely_cause(repeats: Repeats, source: SourceTable, may_be_models: bool) ->
         )
     if not repeats.telling:
         return ""
+    if source.role == "predictions" and not repeats.names_models and NAMES_CHUNKS.search(repeats.telling):
+        return f"If each row is a chunk of its item, pass item={repeats.telling!r} and roll_up={source.item!r}"
     model = f"pass model={repeats.telling!r} if it names models or runs, or " if may_be_models else ""
     are_all = repeats.n_apart == repeats.n_rows
     rows = "these rows" if are_all else f"{repeats.n_apart:,} of these {repeats.n_rows:,} rows"

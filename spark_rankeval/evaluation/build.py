@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import DataError, OptionError, speaking_of, warn
 from spark_rankeval.evaluation.bad_rows import (
+    all_relevant_in_words,
+    misread_in_words,
     raise_if_invalid,
     raise_if_unusable,
     repeats_in_words,
     unmatched_ids,
-    unread_grades_in_words,
     warn_if_apart,
     warn_of_labels,
 )
@@ -156,14 +157,16 @@ def _built(
         warn_if_apart(qualities, settings)
         warn_of_labels(qualities, metrics.values())
     unmatched = [] if findings.sources is None else unmatched_ids(findings.sources, qualities, findings.counts)
-    for words in unmatched:
+    misread = [] if findings.sources is None else misread_in_words(findings.sources, metrics)
+    for words in (*unmatched, *misread):
         warn(words)
-    ungraded = [] if findings.sources is None else unread_grades_in_words(findings.sources, metrics)
     repeats = [] if findings.sources is None else repeats_in_words(findings.sources, findings.counts)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
     _warn_of_values_out_of_range(findings)
     _raise_if_draws_are_unknown(findings)
     summary = summary_of_findings(findings)
+    if findings.sources is not None:
+        misread += all_relevant_in_words(findings.sources, next(iter(qualities.values())), summary)
     warn_of_few_clusters(summary)
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
     notes = notes_of_tables(settings.labels, settings.k_counts, settings.chunk_ids)
@@ -188,7 +191,7 @@ def _built(
             *notes,
             *judge_notes,
             *notes_of_given_order([settings.dialect] if is_unordered else [], qualities.values()),
-            *ungraded,
+            *misread,
             *repeats,
             *unmatched,
         ),

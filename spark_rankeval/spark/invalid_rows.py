@@ -57,6 +57,8 @@ _MODEL_WORDS = frozenset(
     ["model", "models", "run", "runs", "runid", "system", "tag", "algorithm", "variant", "experiment", "fold", "retriever",
      "reranker", "ranker"]
 )  # fmt: skip
+#: Words in the names of columns that tell the chunks of a document apart.
+NAMES_CHUNKS = re.compile(r"chunk|passage|segment|paragraph|snippet|rank|position", re.IGNORECASE)
 # Of rows that repeat others, the share that a column must tell apart: a few may be real duplicates.
 _NEARLY_ALL = 0.9
 # A column with more values names something else than models, and more unused columns are not compared.
@@ -398,7 +400,10 @@ def _repeats(
     n_apart = {name: row[f"apart_{ours}"] for ours, name in unused.items()}
     telling = [name for name, n_rows in n_apart.items() if n_rows >= _NEARLY_ALL * row["rows"]]
     names_models = bool(telling) and _may_name_models(telling[0])
-    if telling and not are_equal and not names_models:
+    chunks = [name for name in telling if NAMES_CHUNKS.search(name)]
+    if chunks and not names_models and source.role == "predictions":
+        telling = chunks
+    elif telling and not are_equal and not names_models:
         sizes = source.frame.agg(*(F.approx_count_distinct(F.xxhash64(column(name))) for name in telling)).collect()[0]
         telling = [name for size, name in sorted(zip(sizes, telling, strict=True)) if size <= _MOST_MODELS]
     read, tells_apart = _columns_read(source, model_column), telling[0] if telling else ""

@@ -1,18 +1,24 @@
 """What is warned of by counts alone."""
 
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import Row
 from pyspark.sql import types as T
-from worlds.summary_rows import QUALITY
+from worlds.summary_rows import QUALITY, row
 
 from spark_rankeval.errors import SparkRankEvalWarning
-from spark_rankeval.evaluation.bad_rows import _repeated_item, unread_grades_in_words, warn_of_labels
+from spark_rankeval.evaluation.bad_rows import (
+    _repeated_item,
+    all_relevant_in_words,
+    misread_in_words,
+    warn_of_labels,
+)
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.quality import quality_notes
-from spark_rankeval.spark.inputs import Sources
+from spark_rankeval.spark.inputs import Model, Sources
 from spark_rankeval.spark.source import SourceTable, ValueColumn
 
 EXCLUDED, IRRELEVANT, NO_LABELS = {"n_excluded_labels": 910}, {"n_relevant": 0}, {"n_labels": 0, "n_relevant": 0}
@@ -85,4 +91,28 @@ def test_metrics_of_gain_say_that_numbers_of_the_labels_may_be_grades(metrics, n
     frame = SimpleNamespace(schema=schema)
     labels = SourceTable("labels", frame, ("user",), "item", T.StringType(), value_columns=values)
     resolved = {name: each.resolve() for name, each in parse_metrics(metrics).items()}
-    assert "".join(unread_grades_in_words(Sources((), labels, **others), resolved)) == says
+    assert "".join(misread_in_words(Sources((), labels, **others), resolved)) == says
+
+
+@pytest.mark.parametrize(("kind", "name", "warned"), [
+    ("score", "distance", True), ("score", "valid_loss", True), ("score", "score", False), ("rank", "distance", False),
+])  # fmt: skip
+def test_a_score_that_is_called_like_a_distance_is_said_to_put_its_highest_values_first(kind, name, warned):
+    labels = SourceTable("labels", SimpleNamespace(schema=T.StructType()), ("user",), "item", T.StringType())
+    values = (ValueColumn(name, T.DoubleType()),)
+    lists = replace(labels, role="predictions", value_kind=kind, value_columns=values)
+    says = f"score={name!r} puts the highest values first; if the lowest are the best, pass a column of their negatives"
+    assert misread_in_words(Sources((Model("a", lists), Model("b", lists)), labels), {}) == [says] * warned
+
+
+@pytest.mark.parametrize(("grades", "n_relevant", "mean", "said"), [
+    (("rating",), 9_100, 1.0, True), ((), 9_100, 1.0, False), (("rating",), 9_099, 1.0, False), (("rating",), 9_100, 0.99, False),
+])  # fmt: skip
+def test_a_metric_that_is_1_because_every_grade_is_relevant_says_nothing(grades, n_relevant, mean, said):
+    values = tuple(ValueColumn(name, T.IntegerType()) for name in grades)
+    labels = SourceTable("labels", SimpleNamespace(), ("user",), "item", T.StringType(), value_columns=values)
+    rows = [row("precision@5", mean=mean, definition="precision@5"), row("ndcg@5", mean=1.0, definition="ndcg@5")]
+    words = all_relevant_in_words(Sources((), labels), QUALITY.with_counts(n_relevant=n_relevant), rows)
+    assert [each[:66] for each in words] == [
+        "all 9,100 labels are relevant, and precision@5 can say nothing if l"[:66]
+    ] * said

@@ -324,6 +324,8 @@ CAUSES = {
         "run string", [(3.0, "a"), *((2.0, name) for name in "abcdefghij")], "'run' tells 9 of these 10 rows apart; pass model='run'",
     ),
     "a column of few values": ("week int", [(3.0, 1), (2.0, 2)], "'week' tells these rows apart; .*keep one of its values"),
+    "chunks": ("passage string", [(3.0, "p"), (2.0, "q")], "is a chunk of its item, pass item='passage' and roll_up='item'"),
+    "ranks of chunks": ("rank int", [(3.0, 1), (2.0, 2)], "is a chunk of its item, pass item='rank' and roll_up='item'"),
     "a table read twice": ("week int", [(3.0, 1)] * 2, "equal in all columns.*dropDuplicates"),
     "a map": ("about map<string,int>", [(3.0, {"k": 1})] * 2, f"equal in {READ}"),
     "more columns than are compared": (MANY, [(3.0, *range(31))] * 2, f"equal in {READ}"),
@@ -346,8 +348,10 @@ FRONT = {
     "NaN items": nan_item(False),
     # Of repeated ranks the smallest is the best.
     "ranks": Case(
-        {"predictions": Rows("user string, item string, place double", RANKS), "labels": graded(), "metrics": CUT, "rank": "place"},
-        ("null rank: 1", "negative rank: 1", "fractional rank: 1", "NaN rank: 1", "infinite rank: 1"),
+        {"predictions": Rows("user string, item string, place double", RANKS), "labels": graded(), "metrics": CUT, "rank": "place",
+         "relevance": "grade"},
+        ("null rank: 1", "negative rank: 1", "fractional rank: 1", "NaN rank: 1", "infinite rank: 1",
+         "A rank is a whole number; of distances and losses pass the negative as score=. Otherwise fix the data"),
         invalid(5, n_duplicate_predictions=1), {"precision@2": 0.25, "n_without_predictions": 1},
         [("v", INF, "infinite rank"), ("w", NAN, "NaN rank"), ("x", None, "null rank"), ("y", -1.0, "negative rank"), ("y", 3.0, BETTER),
          ("z", 1.5, "fractional rank")], ("item", "place", "reason"),
