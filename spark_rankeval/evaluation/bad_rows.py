@@ -203,7 +203,7 @@ def _unread_grades_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> 
 
 
 def misread_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> list[str]:
-    """Sentences on what a call may have misread by the names of columns: grades, and scores of which the lowest are best."""
+    """Sentences on what a call may have misread by the names of columns: grades, and scores that are called like distances."""
     values = [value.name for model in sources.models for value in model.source.value_columns if not value.extra]
     is_score = any(model.source.value_kind == "score" for model in sources.models)
     distances = filter(_NAME_OF_DISTANCES.search, dict.fromkeys(values if is_score else ()))
