@@ -58,13 +58,16 @@ _TABLE_NAME = re.compile(r"[^/\\:.]+(\.[^/\\:.]+)+")
 
 
 def check_place(option: str, path: str) -> None:
-    """Refuse a path that Spark would read as a pattern, and one that people would read as the name of a table."""
+    """Refuse a path of the web, one that Spark would read as a pattern, and one that reads as the name of a table."""
     special = [character for character in "[]{}*?\\" if character in path]
     if special:
         msg = (
             f"{option}: {path} contains {' '.join(special)}, which Spark reads as a wildcard pattern; choose a path without "
             "these characters"
         )
+        raise OptionError(msg)
+    if path.lower().startswith(("http://", "https://")):
+        msg = f"{option}: {path} is an address of the web, where no table can be written; name a folder or an object store"
         raise OptionError(msg)
     if _TABLE_NAME.fullmatch(path):
         table = f"write a table with table={path!r}, and a folder" if option == "path" else "write a folder"
