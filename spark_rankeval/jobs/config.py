@@ -105,14 +105,15 @@ class Output:
         catalog: a schema of the catalogue, such as "main.evaluation", for all tables but statuses and reports, which stay in the folder.
         table_format: the format of tables that are made there, such as "delta"; left out, the catalogue's own, on Sail delta.
         run_id: the name of the run, whose partitions it replaces. Left out, it is made from the configuration and the input files.
-        report: whether to write an HTML report into that folder, too; or the path of a file on the driver's disk to write it to.
+        report: whether to write an HTML report into that folder, too; or the path of a file on the driver's disk to write it to. False
+            leaves [report] unused.
     """
 
     path: str
     catalog: str | None = None
     table_format: str | None = None
     run_id: str | None = None
-    report: bool | str = False
+    report: bool | str | None = None
 
     def problems(self) -> list[str]:
         """The problems that show before Spark starts."""
@@ -253,7 +254,7 @@ class JobConfig:
             problems += source.problems(section)
         if self.output.report:
             check_extra("report", "reports")
-        elif self.report != Report():
+        elif self.output.report is None and self.report != Report():
             problems.append("[report] has settings, but no report is written; set output.report = true")
         return problems
 

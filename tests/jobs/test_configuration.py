@@ -320,6 +320,10 @@ def test_columns_are_what_evaluate_takes():
     assert {"provider", "studio", "year", "page", "document"} <= config.names_of_ids()
 
 
+def test_a_report_that_is_switched_off_leaves_its_settings_alone():
+    assert not parsed(SMALLEST, output={"path": "o", "report": False}, report={"title": "x"}).output.report
+
+
 def test_two_judges_are_a_table_of_their_columns():
     judged = {"human": "hand", "judge": "llm", "stratum": "part"}
     gates = {"rr": {"min": 0.1}, "rr [hand]": {"min": 0.1}}
