@@ -288,7 +288,7 @@ GATES = TableColumns(
     "each condition, model and slice",
     _columns(
         f"name condition found passed metric model slice on rule value limit earlier changed {TIME}",
-        TableColumn("name", TEXT, "the figure in words"),
+        TableColumn("name", TEXT, "the figure in words, after the gate's own name if it has one"),
         TableColumn("condition", TEXT, "the condition in words"),
         TableColumn("found", TEXT, "the figure that was found, in words"),
         TableColumn("passed", FLAG, "whether the condition is met"),

@@ -59,6 +59,9 @@ class GateRule:
     same_labels: bool = False
     sequential: bool = False
 
+    # The name in the table of gates if that is not the metric; no key of its own.
+    own_name = ""
+
     @property
     def conditions(self) -> dict[str, float]:
         """The conditions that were given, by name."""
@@ -69,6 +72,11 @@ class GateRule:
     def looks_back(self) -> bool:
         """Whether a condition refers to the last good run."""
         return not self.conditions.keys().isdisjoint(RELATIVE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NamedRule(GateRule):
+    own_name: str
 
 
 def read_gates(settings: Mapping[str, Any]) -> tuple[GateRule, ...]:
@@ -94,7 +102,12 @@ def read_gates(settings: Mapping[str, Any]) -> tuple[GateRule, ...]:
     ]
     if problems:
         raise ConfigurationError("; ".join(problems))
-    return tuple(GateRule(**{"metric": str(name), **conditions}) for name, conditions in settings.items())
+    return tuple(
+        _NamedRule(own_name=name, **conditions)
+        if conditions.get("metric", name) != name
+        else GateRule(**{"metric": str(name), **conditions})
+        for name, conditions in settings.items()
+    )
 
 
 def _problems(conditions: object) -> Iterator[str]:
@@ -155,7 +168,7 @@ def check_figures(
     """
     problems = []
     for rule in rules:
-        gate = f"gate {rule.metric!r}"
+        gate = f"gate {rule.own_name or rule.metric!r}"
         if rule.metric not in keys.values() and not any(names(rule.metric, key) for key in keys):
             near = did_you_mean(rule.metric, keys.values())
             problems.append(f"{gate}: the evaluation has no such metric; {near}it has: {', '.join(keys.values())}")

@@ -171,7 +171,7 @@ def _by_figure(rows: Iterable[tuple[str, SummaryRow]]) -> dict[_Figure, list[tup
 
 def _absent(rule: GateRule, rows: Sequence[SummaryRow]) -> GateOutcome:
     """The outcome of a gate whose model or slice is missing among the rows of its metric."""
-    name = _name(rule.metric, rule.model or "", "each slice" if rule.slice == _EVERY_SLICE else rule.slice)
+    name = _name(rule, rule.metric, rule.model or "", "each slice" if rule.slice == _EVERY_SLICE else rule.slice)
     condition = ", ".join(f"{name} {value:g}" for name, value in rule.conditions.items())
     about = (rule.metric, rule.model or "", rule.slice, rule.on, next(iter(rule.conditions)))
     return GateOutcome(name, condition, _why_absent(rule, rows), False, *about, math.nan, math.nan, "")
@@ -252,7 +252,7 @@ def _outcome(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[
         words += f"; {limit.unknown}"
     is_comparable = not (rule.same_labels and (limit.changed or limit.unknown))
     return GateOutcome(
-        name=_name(row.name, row.model, row.slice),
+        name=_name(rule, row.name, row.model, row.slice),
         condition=f"{FIGURES[rule.on]} {limit.words}",
         found=words,
         passed=is_comparable and _passes(value, limit.value, is_least=condition in _LEAST),
@@ -357,9 +357,10 @@ def _why_undefined(row: SummaryRow, on: str) -> str:
     return f"undefined: {row.no_interval or 'there is no ' + FIGURES[on]}"
 
 
-def _name(metric: str, model: str, slice_: str) -> str:
+def _name(rule: GateRule, metric: str, model: str, slice_: str) -> str:
     model_suffix = f" of {model}" if model else ""
-    return metric + model_suffix + (f" in {slice_}" if slice_ != "all" else "")
+    figure = metric + model_suffix + (f" in {slice_}" if slice_ != "all" else "")
+    return f"{rule.own_name} ({figure})" if rule.own_name else figure
 
 
 def failed(outcomes: Iterable[GateOutcome]) -> list[str]:

@@ -331,5 +331,6 @@ def _limits_of(gates: Sequence[GateRule], key: str, slice_: str) -> list[tuple[s
             whose = f" of {gate.model}" if gate.model else ""
             on = f" ({FIGURES[gate.on]})" if gate.on != "mean" else ""
             bounds = (("min", gate.min), ("max", gate.max))
-            limits += [(f"{name} {value:g}{on}{whose}", value) for name, value in bounds if value is not None]
+            called = f"{gate.own_name}: " if gate.own_name else ""
+            limits += [(f"{called}{name} {value:g}{on}{whose}", value) for name, value in bounds if value is not None]
     return limits

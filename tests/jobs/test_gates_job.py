@@ -136,7 +136,8 @@ def test_people_read_the_words_of_the_configuration_and_programs_the_labels(spar
 def test_gates_of_slices_and_undefined_means(spark, named):
     assert [done.code for done in named.done] == [0, 4]
     assert {(name, passed) for name, _, passed, _ in gates_of(spark, named.folder, "day2")} == {
-        ("map@10", False), ("mrr@10 in country=DE", True), ("mrr@10 in country=FR", True), ("mrr@10 in country=JP", False),
+        ("map@10", False), ("worst (mrr@10 in country=DE)", True), ("worst (mrr@10 in country=FR)", True),
+        ("japan (mrr@10 in country=JP)", False),
     }  # fmt: skip
 
 
@@ -150,7 +151,7 @@ def test_drops_are_from_the_newest_run_that_failed_no_gate(days):
         ("rr", "max_drop", True, "0.8, after 0.8 in 007"),
     ]
     assert days.gates[1::2] == [
-        ("rr", "max_drop", True, f"{mean}; a sequence begins after 14 good runs with this figure; there is 1")
+        ("nightly (rr)", "max_drop", True, f"{mean}; a sequence begins after 14 good runs with this figure; there is 1")
         for mean in (0.5, 0.7, 0.8)
     ]
 
@@ -215,7 +216,7 @@ def test_gates_are_events_and_tracking_that_fails_is_one(start):
     assert [[one[name] for name in names] for one in done.events if one["event"] == "gate"] == [
         ["rr", "min", "mean", True, 0.6, 0.5],
         ["rr", "max_drop", "mean", True, 0.6, None],
-        ["rr", "min", "mean", False, 0.6, 0.9],
+        ["floor (rr)", "min", "mean", False, 0.6, 0.9],
     ]
     assert [one["event"] for one in done.events][-2:] == ["tracking failed", "failed"]
 

@@ -117,7 +117,7 @@ def test_a_look_back_collects_the_rows_of_its_figures_alone(spark, four_days, n_
     # The newest run lacks the slice; of the others, of which one has failed, one row a figure is enough.
     gate = {"one": {"metric": "rr", "slice": "country=A", "max_rise": 0.1}}
     assert outcomes(spark, four_days, gate, today) == [
-        ("rr of als in country=A", False, "day1"), ("rr of pop in country=A", False, "day1"),
+        ("one (rr of als in country=A)", False, "day1"), ("one (rr of pop in country=A)", False, "day1"),
     ]  # fmt: skip
     assert n_collected == [1, 0, 2]
 
