@@ -22,6 +22,9 @@ from spark_rankeval.local import settings_of
 from spark_rankeval.records.table_columns import check_run
 
 _SCHEMA_NAME = re.compile(r"(`[^`]+`|[^`.\s/:]+)(\.(`[^`]+`|[^`.\s/:]+))*")
+# The sections of models' tables, and the last parts of the keys that say where a table is.
+_OF_MODELS = ("predictions", "vectors", "models")
+_PLACES = ("path", "table", "dbtable", "query", *_OF_MODELS, "users", "items")
 _TREC_OPTIONS = {"trec_run": ("model", "on_invalid"), "trec_qrels": ("on_invalid",)}
 
 
@@ -304,10 +307,29 @@ def load_config(path: str, kind: type[Config], overrides: Sequence[str] = ()) ->
     written = _read_file(path)
     settings = overridden(written, overrides, kind)
     try:
-        return parse_config(settings, kind)
+        config = parse_config(settings, kind)
     except ConfigurationError as error:
         msg = f"{_place_of(error, path, written, kind, overrides)}: {error}"
         raise ConfigurationError(msg) from error
+    _check_names_of_models(written, settings, [override.partition("=")[0].strip() for override in overrides])
+    return config
+
+
+def _check_names_of_models(written: Mapping[str, Any], settings: Mapping[str, Any], keys: Sequence[str]) -> None:
+    """Refuse keys of the command line that put another table under the name that the file gives to the model of its own."""
+    tables = [key for key in keys if key.startswith(_OF_MODELS) and key.rpartition(".")[2] in _PLACES]
+    moved = [key for key in tables if _value_at(written, key) not in (None, _value_at(settings, key))]
+    for key in ("evaluation.model", "mlflow.model_id"):
+        name = _value_at(written, key)
+        if moved and name is not None and key not in keys:
+            msg = f"--set {moved[0]}: the file calls the model of another table {name!r}; name that of this one with --set {key}=…"
+            raise ConfigurationError(msg)
+
+
+def _value_at(settings: Any, key: str) -> Any:
+    for part in key.split("."):
+        settings = settings.get(part) if isinstance(settings, Mapping) else None
+    return settings
 
 
 def _place_of(
