@@ -312,6 +312,10 @@ class EngineError(SparkRankEvalError, RuntimeError):
     """
 
 
+class UnavailableError(EngineError):
+    """A table cannot be read now, because its database or store does not answer. Another attempt may succeed."""
+
+
 class SparkRankEvalWarning(UserWarning):
     """The numbers are right, but something in the data or the options deserves a look.
 

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.errors import ConfigurationError, listed
+from spark_rankeval.errors import ConfigurationError, UnavailableError, listed
 from spark_rankeval.jobs.config import Source
 from spark_rankeval.jobs.logs import errors_with_keys
 from spark_rankeval.spark.local_tables import NANOSECONDS, ON_NANOSECONDS, with_spark_types
@@ -42,7 +42,17 @@ _WHOLE_NUMBER = "^(0|-?[1-9][0-9]*)$"
 _LACKING = {
     "delta": "spark-submit --packages io.delta:delta-spark_2.13:…, with its settings of extension and catalogue",
     "iceberg": "spark-submit --packages org.apache.iceberg:iceberg-spark-runtime-…, with its settings of catalogues",
+    "jdbc": "spark-submit --jars or --packages, with the driver of the database",
 }
+# A session without a format or without the driver of a database.
+_NOT_THERE = re.compile("DATA_SOURCE_NOT_FOUND|ClassNotFoundException")
+# What engines, drivers and servers say if another attempt may succeed. A host that is not known is mostly a wrong name.
+_NOT_NOW = re.compile(
+    r"java\.net\.(Connect|SocketTimeout|NoRouteToHost)Exception|SQL(Transient|Recoverable)\w*Exception|CommunicationsException"
+    r"|too many (clients|connections)|the database system is (starting up|shutting down)|error sending request",
+    re.IGNORECASE,
+)
+_UNKNOWN_HOST = re.compile("UnknownHostException|failed to lookup address")
 
 
 def read_tables(
@@ -62,16 +72,17 @@ def read_table(spark: SparkSession, source: Source, section: str, names_of_ids: 
         _check_paths(spark, source)
     except Exception as error:
         reason = source.redacted(_reason(error))
-        if "DATA_SOURCE_NOT_FOUND" in str(error) and source.format in _LACKING:
+        if _NOT_THERE.search(str(error)) and source.format in _LACKING:
             reason = f"this session does not have the format {source.format!r}; start Spark with it ({_LACKING[source.format]})"
         elif (no_format := _NO_FORMAT.search(str(error))) is not None:
             reason = f"{engine_of(spark).name} has no format {no_format[1]!r}; store the table as parquet, or run the job on Spark"
         elif NANOSECONDS in str(error):
             reason = _columns_of_nanoseconds(source) + ON_NANOSECONDS
-        elif not (isinstance(error, PySparkException) or _is_of_the_jvm(error) or source.format in (*_LACKING, "jdbc")):
+        elif not (isinstance(error, PySparkException) or _is_of_the_jvm(error) or source.format in _LACKING):
             raise
+        is_down = _NOT_NOW.search(_said(error)) and not _UNKNOWN_HOST.search(_said(error))
         msg = f"[{section}] cannot be read: {reason}"
-        raise ConfigurationError(msg) from error
+        raise (UnavailableError if is_down else ConfigurationError)(msg) from error
     return frame
 
 
@@ -189,12 +200,22 @@ def _is_of_the_jvm(error: Exception) -> bool:
     return hasattr(error, "java_exception")
 
 
+def _said(error: Exception) -> str:
+    """What an error says, with the causes that PySpark keeps apart."""
+    return f"{error}\n{getattr(error, '_stackTrace', None) or getattr(error, '_stacktrace', None) or ''}".strip()
+
+
 def _reason(error: Exception) -> str:
-    """The line of an error that says most: for one of the JVM or of a task the innermost cause, for others the first."""
-    lines = [line.strip() for line in str(error).strip().splitlines()]
+    """The line of an error that says most: for one of the JVM or of a task the innermost cause, for others the first.
+
+    Of a database it is all causes: that of the driver and that of the server.
+    """
+    lines = [line.strip() for line in _said(error).splitlines()]
     if lines and lines[0].startswith("An error occurred while calling"):
         lines = lines[1:]
     causes = [line for line in lines if line.startswith("Caused by: ")]
+    if causes and lines[0].startswith("[FAILED_JDBC"):
+        return "; ".join(said_by_java(cause).rstrip(".") for cause in causes)
     # What a task met comes as text from Spark 4.0's Connect, in the trace of a job that was given up.
     if causes and (_is_of_the_jvm(error) or lines[0].startswith("Job aborted")):
         return said_by_java(causes[-1])

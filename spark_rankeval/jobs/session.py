@@ -38,6 +38,7 @@ _OUTCOMES: tuple[tuple[type[Exception], str, int], ...] = (
     (errors.GateError, "gates failed", GATE),
     (errors.TrackingError, "tracking failed", TRACKING),
     (errors.SupersededError, "superseded", SUPERSEDED),
+    (errors.UnavailableError, "not available", CRASH),
     # Before the tables are read it is a ConfigurationError.
     (errors.EngineError, "engine failed", CRASH),
     (errors.SparkRankEvalError, "wrong config", CONFIG),
@@ -95,7 +96,8 @@ def run_job(
 
     Returns:
         0; 2 for a wrong configuration, 3 for bad data, 4 if gates failed, 5 if a later attempt has taken the run's name, 6 if only a
-        tracking server did not accept the run; 1 if the engine failed, or for a crash, which prints its traceback.
+        tracking server did not accept the run; 1 if another attempt may succeed: a database does not answer, the engine failed, or for a
+        crash, which prints its traceback.
     """
     # The filter is set before the first import of PySpark, which warns, too.
     warnings.filterwarnings("ignore", PANDAS_NOTICE, FutureWarning)

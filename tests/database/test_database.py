@@ -3,11 +3,12 @@
 import re
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from database.server import JAR, running_server
 from helpers.documented import ROOT, examples_of
-from helpers.processes import SparkProcess
+from helpers.processes import SparkProcess, free_port
 from helpers.sessions import session_of
 from pyspark.sql import functions as F
 
@@ -151,6 +152,48 @@ def test_labels_of_the_database_give_the_metrics_and_all_of_them_come_into_it(
     stored = spark.read.jdbc(server.url, table, properties=page["OPTIONS"]).select(*rows.columns)
     assert sorted(map(repr, stored.collect())) == sorted(map(repr, rows.collect()))
     assert means(server) == ["2026-11-20|ap@10|0.75", "2026-11-20|rr|0.75"]
+
+
+@pytest.fixture(scope="module")
+def reader(server):
+    """A role with a password, and one whose connections are all taken."""
+    server.run(
+        """
+        SET password_encryption = 'scram-sha-256';
+        CREATE ROLE reader LOGIN PASSWORD 'right';
+        CREATE ROLE late LOGIN PASSWORD 'hunter2' CONNECTION LIMIT 0;
+        """
+    )
+    (file,) = server.run("SHOW hba_file")
+    rows = ["host all evaluation 127.0.0.1/32 trust", "host all all 127.0.0.1/32 scram-sha-256", ""]
+    Path(file).write_text("\n".join(rows))
+    server.run("SELECT pg_reload_conf()")
+    eventually(
+        lambda: server.run("SELECT count(*) FROM pg_hba_file_rules WHERE auth_method = 'scram-sha-256'") == ["1"]
+    )
+
+
+DOWN = f"jdbc:postgresql://127.0.0.1:{free_port()}/postgres?password=hunter2"
+REFUSED = "refused. Check that the hostname and port are correct"
+NO_DRIVER = "does not have the format 'jdbc'; start Spark with it (spark-submit --jars or --packages, with the driver"
+
+
+@pytest.mark.usefixtures("reader")
+@pytest.mark.parametrize(("option", "value", "code", "said"), [
+    ("user", "reader", 2, 'wrong config: [labels] cannot be read: FATAL: password authentication failed for user "reader"'),
+    ("user", "late", 1, 'not available: [labels] cannot be read: FATAL: too many connections for role "late"'),
+    ("url", DOWN, 1, REFUSED),
+    ("url", "jdbc:postgresql://nowhere.invalid/postgres", 2, "The connection attempt failed; nowhere.invalid"),
+    ("driver", "org.nothing.Driver", 2, NO_DRIVER),
+])  # fmt: skip
+def test_a_database_that_cannot_be_read_gives_its_reason_without_secrets(output, capfd, option, value, code, said):
+    """What may pass on another attempt ends with 1."""
+    capfd.readouterr()
+    told = (f"labels.options.{option}={value}", "labels.options.password=hunter2", "output.run_id=day")
+    settings = [word for one in told for word in ("--set", one)]
+    assert main(["--config", f"{output}/../nightly.toml", *settings]) == code
+    err = capfd.readouterr().err
+    assert (said in err, "hunter2" in err, "Traceback" in err) == (True, False, False)
 
 
 def test_labels_read_in_python_give_a_result_that_is_appended(spark, server, page, append, output, table):

@@ -115,6 +115,37 @@ def test_files_with_nanoseconds_are_read_or_their_column_and_the_setting_for_the
     assert row.mean == 0.5
 
 
+@pytest.mark.parametrize(
+    ("said", "may_pass"),
+    [
+        ("Call From a to nn:8020 failed on connection exception: java.net.ConnectException: Connection refused", True),
+        ("com.mysql.cj.jdbc.exceptions.CommunicationsException: Communications link failure", True),
+        ("java.sql.SQLRecoverableException: IO Error: The Network Adapter could not connect", True),
+        ("FATAL: the database system is starting up", True),
+        (
+            "Generic S3 error: Error performing GET http://minio:9000/b in 2s, after 10 retries: error sending request",
+            True,
+        ),
+        ("CommunicationsException\nCaused by: java.net.UnknownHostException: mysql.invalid", False),
+        ("error sending request: failed to lookup address information", False),
+        ("FATAL: password authentication failed", False),
+    ],
+)
+def test_a_store_that_does_not_answer_ends_with_the_code_of_another_attempt(
+    spark, tmp_path, monkeypatch, said, may_pass
+):
+    def refuse(*_):
+        raise PySparkException(said)
+
+    monkeypatch.setattr("spark_rankeval.jobs.job_tables._frame", refuse)
+    done = run_here(main, tmp_path, JOB.replace("KIND", "csv"))
+    assert done.code == (1 if may_pass else 2)
+    assert done.err.startswith(
+        f"evaluate: {'not available' if may_pass else 'wrong config'}: [predictions] cannot be read: "
+    )
+    assert len(done.lines) == 1
+
+
 def test_columns_that_are_told_spare_a_look_at_the_rows_and_have_the_types_of_their_schema(
     spark, jobs_of, tmp_path, platform
 ):
