@@ -321,7 +321,7 @@ def _check_names_of_models(written: Mapping[str, Any], settings: Mapping[str, An
     moved = [key for key in tables if _value_at(written, key) not in (None, _value_at(settings, key))]
     for key in ("evaluation.model", "mlflow.model_id"):
         name = _value_at(written, key)
-        if moved and name is not None and key not in keys:
+        if moved and name is not None and not any(each.startswith(key) for each in keys):
             msg = f"--set {moved[0]}: the file calls the model of another table {name!r}; name that of this one with --set {key}=…"
             raise ConfigurationError(msg)
 

@@ -330,9 +330,9 @@ class EvaluateConfig(JobConfig):
                 problems.append(f"[audit] needs the section {' and '.join(lacking)}")
         if self.mlflow is not None:
             problems += self.mlflow.problems()
-            if self.mlflow.model_id is not None and (self.evaluation.model is not None or len(self.models) > 1):
+            if isinstance(self.mlflow.model_id, str) and (self.columns.model is not None or len(self.models) > 1):
                 problems.append(
-                    "mlflow.model_id is for an evaluation of one model; leave it out, or run the job for each model"
+                    "mlflow.model_id names one logged model; of several models give each its own, as in { als = 'm-1f8e' }"
                 )
         if self.report.dialects:
             problems += self._problems_of_maps(metrics)

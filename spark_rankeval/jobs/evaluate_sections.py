@@ -265,14 +265,14 @@ class Tracking:
         run_name: the name of the run there; left out, the run_id.
         tracking_uri: the address of the tracking server, such as "http://mlflow:5000" or "sqlite:///runs.db"; left out, that of the
             environment (MLFLOW_TRACKING_URI).
-        model_id: the logged model of MLflow 3 that the predictions come from, such as "m-1f8e"; it gets the metrics, too. Only for
-            evaluations of one model.
+        model_id: the logged model of MLflow 3 that the predictions come from, such as "m-1f8e"; it gets the metrics, too. Of several
+            models each has its own: { als = "m-1f8e" }.
     """
 
     experiment: str = "spark_rankeval"
     run_name: str | None = None
     tracking_uri: str | None = None
-    model_id: str | None = None
+    model_id: str | Mapping[str, str] | None = None
 
     @property
     def place(self) -> str:

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from spark_rankeval.jobs.reporting import report_file
 from spark_rankeval.jobs.runs import Run
 from spark_rankeval.records.stored import fingerprints_of, qualities_in
 from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.spark.storage import on_this_disk
 from spark_rankeval.tracking.metric_names import LONGEST_NAME, MODEL, Figure, figures_of, hash_of, names_of
 from spark_rankeval.tracking.run_figures import log_figures, slash_of
 
@@ -38,7 +39,7 @@ _SETTINGS = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
-_ATTEMPT = "spark_rankeval.attempt"
+_RUN, _OUTPUT, _ATTEMPT = "spark_rankeval.run_id", "spark_rankeval.output", "spark_rankeval.attempt"
 
 
 def track(run: Run, config: EvaluateConfig, summary: Sequence[SummaryRow], manifest: Mapping[str, Any]) -> None:
@@ -98,17 +99,25 @@ def _log_run(
     summary: Sequence[SummaryRow],
     manifest: Mapping[str, Any],
 ) -> None:
-    """Log a run to MLflow: figures as metrics, definitions as parameters, manifest and report. It replaces the same attempt.
+    """Log a run to MLflow: figures as metrics, definitions as parameters, manifest and report.
+
+    What MLflow has of the same attempt is deleted. Earlier attempts at the run stay, with the state of one that was killed and a tag that
+    says by what they were replaced.
 
     One model is one run. Several are nested runs of one that has the first metric of each, so that MLflow's tables and charts set
     them side by side.
     """
     tracking = config.mlflow or Tracking()
     experiment = _experiment(client, tracking)
-    for earlier in client.search_runs([experiment], f"tags.`{_ATTEMPT}` = '{manifest['attempt']}'"):
-        client.delete_run(earlier.info.run_id)
-    output = config.redacted(run.output)[:_LONGEST_TAG]
-    tags = {"spark_rankeval.run_id": run.run_id, "spark_rankeval.output": output, _ATTEMPT: manifest["attempt"]}
+    # The folders of two projects may have one relative path.
+    folder = str(on_this_disk(run.output).absolute()) if run.is_on_disk else run.output
+    tags = {_RUN: run.run_id, _OUTPUT: config.redacted(folder)[:_LONGEST_TAG], _ATTEMPT: manifest["attempt"]}
+    replaced = []
+    for earlier in client.search_runs([experiment], f"tags.`{_RUN}` = '{run.run_id}'"):
+        if earlier.data.tags.get(_ATTEMPT) == tags[_ATTEMPT]:
+            client.delete_run(earlier.info.run_id)
+        elif earlier.data.tags.get(_OUTPUT) == tags[_OUTPUT]:
+            replaced.append(earlier.info.run_id)
     if (judged := config.evaluation.judged) is not None:
         tags |= {"spark_rankeval.human": judged.human, "spark_rankeval.judge": judged.judge}
     start = int(1000 * datetime.fromisoformat(manifest["started"]).timestamp())
@@ -117,6 +126,10 @@ def _log_run(
     title, qualities = tracking.run_name or run.run_id, qualities_in(manifest, summary)
     state = "FAILED" if manifest.get("gates_failed", 0) > 0 else "FINISHED"
     models = dict.fromkeys(row.model for row in summary)
+    unknown = tracking.model_id.keys() - models if isinstance(tracking.model_id, Mapping) else ()
+    if unknown:
+        msg = f"mlflow.model_id: the run has no model {min(unknown)!r}; it has: {', '.join(map(repr, models))}"
+        raise ConfigurationError(msg)
     if len(models) == 1:
         parent = logger.log(title, summary, figures_of(summary, qualities.get(summary[0].model)))
     else:
@@ -136,6 +149,9 @@ def _log_run(
         if report is not None:
             client.log_artifact(parent, str(report))
     client.set_terminated(parent, state)
+    for each in replaced:
+        client.set_tag(each, "spark_rankeval.replaced_by", parent)
+        client.update_run(each, "KILLED")
 
 
 @dataclass(frozen=True)
@@ -157,28 +173,51 @@ class _Logger:
         more_tags: Mapping[str, str] | None = None,
     ) -> str:
         """Log figures, and what they mean, which the rows say; gives MLflow's id of the new run."""
-        tags = {**self.tags, **(more_tags or {})}
+        tags, models = {**self.tags, **(more_tags or {})}, {row.model for row in rows}
+        model, ids = models.pop() if len(models) == 1 else "", (self.config.mlflow or Tracking()).model_id
+        fingerprints = fingerprints_of(rows)
         run = self.client.create_run(self.experiment, start_time=self.start, tags=tags, run_name=title)
         log_figures(
             self.client,
             run.info.run_id,
             {self.names[figure]: value for figure, value in figures.items()},
-            fingerprints_of(rows),
+            fingerprints,
             time=self.start,
-            params=_params(self.config, rows, self.names),
-            model_id=self.config.mlflow.model_id if self.config.mlflow else None,
+            params=_params(self.config, rows, self.names, model),
+            model_id=ids.get(model) if isinstance(ids, Mapping) else ids,
+            sources=_sources(self.config, model, fingerprints),
         )
         return str(run.info.run_id)
 
 
-def _params(config: EvaluateConfig, rows: Sequence[SummaryRow], names: Mapping[Figure, str]) -> dict[str, str]:
+def _sources(config: EvaluateConfig, model: str, datasets: Iterable[str]) -> dict[str, str]:
+    """Where the tables of datasets are, as MLflow describes sources of Spark, without secrets; a database has no place."""
+    places = {name: [source] for name, source in config.sources().items()}
+    if config.split is not None:
+        places = {"labels": places["split.log"], "exclude": places["split.log"], **places}
+    if config.vectors is not None:
+        places["predictions"] = [*config.vectors.sources("").values()]
+    places |= {f"predictions of {name}": [*each.sources_of_model("").values()] for name, each in config.models.items()}
+    told = {}
+    for name in datasets:
+        # Several models may be in one table.
+        found = places.get(f"{name} of {model}") or places.get(name) or places.get(name.partition(" of ")[0], [])
+        tables = [source.table for source in found if source.table is not None]
+        if where := tables or [path for source in found for path in source.paths]:
+            told[name] = json.dumps({"table_name" if tables else "path": config.redacted(", ".join(where))})
+    return told
+
+
+def _params(
+    config: EvaluateConfig, rows: Sequence[SummaryRow], names: Mapping[Figure, str], model: str
+) -> dict[str, str]:
     """What the numbers of some rows mean: their metrics with every parameter, and the options of all of them."""
-    models = {row.model for row in rows}
     first_slices = {row.key: row.slice for row in reversed(rows)}
     definitions = {row.key: row.definition for row in rows}
     texts = {f"definition.{names[key, first_slices[key], '']}": text for key, text in definitions.items()}
-    texts |= {"dialect": rows[0].dialect, "model": models.pop() if len(models) == 1 else ""}
     texts |= {
+        "dialect": rows[0].dialect,
+        "model": model,
         "user_weight": config.evaluation.user_weight or "",
         "ci": config.evaluation.ci,
         "cluster": rows[0].cluster,

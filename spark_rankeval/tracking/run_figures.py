@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -31,6 +32,7 @@ def log_figures(
     time: int,
     params: Mapping[str, str] | None = None,
     model_id: str | None = None,
+    sources: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Log figures, and the tables that they come from as datasets whose digests are our fingerprints; no table is read.
 
@@ -42,14 +44,14 @@ def log_figures(
         time: when the run started, in milliseconds since 1970.
         params: parameters by name.
         model_id: the logged model that the figures are about. None: there is none.
+        sources: where a table is, as JSON, by the table's name in fingerprints. Without an entry the code is the source.
     """
     from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelInput, Metric, Param  # noqa: PLC0415 # of an extra
 
-    source = json.dumps({"tags": {}})
-    inputs = [
-        DatasetInput(Dataset(table, digest, "code", source), [InputTag("mlflow.data.context", "evaluation")])
-        for table, digest in fingerprints.items()
-    ]
+    inputs = []
+    for table, digest in fingerprints.items():
+        kind = ("spark", sources[table]) if table in sources else ("code", json.dumps({"tags": {}}))
+        inputs.append(DatasetInput(Dataset(table, digest, *kind), [InputTag("mlflow.data.context", "evaluation")]))
     models = [LoggedModelInput(model_id)] if model_id else None
     if inputs or models:
         client.log_inputs(run_id, inputs, models)

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tomllib
 import uuid
+from collections import Counter
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +23,7 @@ import pytest
 from worlds.summary_rows import QUALITY, row, undefined
 
 from spark_rankeval import evaluate
-from spark_rankeval.errors import InputError, MissingExtraError, OptionError
+from spark_rankeval.errors import InputError, MissingExtraError, OptionError, TrackingError
 from spark_rankeval.jobs import tracking
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
@@ -74,10 +76,10 @@ def client(request, tmp_path, monkeypatch):
     return MlflowClient(tracking_uri=store.format(tmp_path))
 
 
-def tracked(client, rows, manifest=None, **mlflow):
+def tracked(client, rows, manifest=None, *, settings=SETTINGS, is_on_disk=False, **mlflow):
     told = {"experiment": "shop", "tracking_uri": client.tracking_uri, **mlflow}
-    config = parse_config(SETTINGS | {"mlflow": told}, EvaluateConfig)
-    run = SimpleNamespace(run_id="r1", output=config.output.path, config=config)
+    config = parse_config(settings | {"mlflow": told}, EvaluateConfig)
+    run = SimpleNamespace(run_id="r1", output=config.output.path, config=config, is_on_disk=is_on_disk)
     tracking.track(run, config, rows, MANIFEST | {"attempt": uuid.uuid4().hex} | (manifest or {}))
     return client.search_runs([client.get_experiment_by_name("shop").experiment_id])
 
@@ -205,10 +207,100 @@ def test_an_attempt_that_is_logged_again_replaces_what_was_there(client):
     assert len(tracked(client, rows, {"attempt": "a2"})) == 6
 
 
+ON_DISK = {**SETTINGS, "output": {"path": "out"}}
+
+
+@pytest.mark.parametrize("client", STORES, indirect=True)
+def test_of_attempts_at_one_run_the_earlier_ones_are_replaced(client, tmp_path, monkeypatch):
+    rows = [row(mean=mean, model=model) for model, mean in (("als", 0.3), ("pop", 0.2))]
+    # Two projects with one relative path, and a folder elsewhere, are no attempts at one run.
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        assert len(tracked(client, rows, settings=ON_DISK, is_on_disk=True)) % 3 == 0
+    tracked(client, rows)
+    monkeypatch.chdir(tmp_path / "a")
+    before = {run.info.run_id for run in tracked(client, rows, {"gates_failed": 1}, settings=ON_DISK, is_on_disk=True)}
+    runs = tracked(client, rows, settings=ON_DISK, is_on_disk=True)
+    (new,) = [run.info.run_id for run in runs if run.info.run_id not in before and run.info.run_name == "r1"]
+    found = Counter((run.info.status, run.data.tags.get("spark_rankeval.replaced_by")) for run in runs)
+    replaced = [key for key in found if key[0] == "KILLED"]
+    assert found[("FINISHED", None)] == 9
+    assert (sum(found[key] for key in replaced), ("KILLED", new) in replaced) == (6, True)
+
+
+PLACES = [
+    (
+        SETTINGS | {"labels": {"path": ["l/1", "s3a://AK:SK@b/l"]}},
+        {"predictions": '{"path": "p"}', "labels": '{"path": "l/1, s3a://***@b/l"}'},
+    ),
+    (SETTINGS | {"predictions": {"table": "shop.served"}}, {"predictions": '{"table_name": "shop.served"}'}),
+    (
+        SETTINGS | {"predictions": {"format": "jdbc", "options": {"url": "jdbc:x", "dbtable": "t"}}},
+        {"predictions": '{"tags": {}}'},
+    ),
+    (
+        SETTINGS | {"split": {"log": {"path": "log"}, "cut": 7}},
+        {"labels": '{"path": "log"}', "exclude": '{"path": "log"}'},
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "places"), PLACES)
+def test_a_table_has_its_place_as_source(client, settings, places):
+    (run,) = tracked(client, [row(fingerprints=dict.fromkeys(places, "1" * 32))], settings=settings)
+    found = {each.dataset.name: each.dataset for each in run.inputs.dataset_inputs}
+    assert {name: dataset.source for name, dataset in found.items()} == places
+    kinds = {name: "code" if "tags" in place else "spark" for name, place in places.items()}
+    assert {name: dataset.source_type for name, dataset in found.items()} == kinds
+
+
+VECTORS = {"users": {"path": "u"}, "items": {"path": "i"}}
+SEVERAL = {name: section for name, section in SETTINGS.items() if name != "predictions"} | {"labels": {"path": "l"}}
+
+
+def test_each_of_several_models_has_its_own_source_and_logged_model(client):
+    experiment = client.create_experiment("shop")
+    ids = {
+        name: client.create_logged_model(experiment, name=name.replace(".", "_")).model_id
+        for name in ("als", "two.towers")
+    }
+    rows = [row(model=name, fingerprints={"predictions": name * 3, "labels": "1"}) for name in (*ids, "pop")]
+    settings = SEVERAL | {"models": {"als": {"path": "a"}, "two.towers": VECTORS, "pop": {"path": "p"}}}
+    runs = {run.info.run_name: run for run in tracked(client, rows, settings=settings, model_id=ids)}
+    assert {name: [each.model_id for each in run.inputs.model_inputs] for name, run in runs.items()} == {
+        "r1": [], "pop": [], **{name: [own] for name, own in ids.items()},
+    }  # fmt: skip
+    assert {name: sources_of(run) for name, run in runs.items()} == {
+        "r1": {
+            "predictions of als": "a",
+            "predictions of two.towers": "u, i",
+            "predictions of pop": "p",
+            "labels": "l",
+        },
+        "als": {"predictions": "a", "labels": "l"},
+        "two.towers": {"predictions": "u, i", "labels": "l"},
+        "pop": {"predictions": "p", "labels": "l"},
+    }
+    of_one_table = SETTINGS | {"columns": {"model": "model"}}
+    # MLflow keeps the first place of a dataset of one digest.
+    rows = [replace(each, fingerprints={"predictions": each.model * 2}) for each in rows]
+    runs = {run.info.run_name: run for run in tracked(client, rows, settings=of_one_table, run_name="column")}
+    assert sources_of(runs["column"])["predictions of als"] == "p"
+    with pytest.raises(
+        TrackingError, match=r"mlflow.model_id: the run has no model 'asl'; it has: 'als', 'two.towers'"
+    ):
+        tracked(client, rows, settings=settings, model_id={"asl": "m-1"})
+
+
+def sources_of(run):
+    return {each.dataset.name: json.loads(each.dataset.source).get("path") for each in run.inputs.dataset_inputs}
+
+
 def logged(uri):
     """The exit code of a run that is logged to a server."""
     config = parse_config(SETTINGS | {"mlflow": {"experiment": "shop", "tracking_uri": uri}}, EvaluateConfig)
-    run = SimpleNamespace(run_id="r1", output="o", config=config)
+    run = SimpleNamespace(run_id="r1", output="o", config=config, is_on_disk=True)
     return run_job("evaluate", lambda: tracking.track(run, config, [row()], MANIFEST))
 
 
