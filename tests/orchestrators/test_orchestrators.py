@@ -69,7 +69,7 @@ def test_the_task_of_airflow_fails_if_a_gate_does(project, airflow, minimum, cod
     assert report_of(project, day).exists()
     assert (f"Returned value was: {report_of(project, day)}" in printed) == (code == 0)
     # It has a second and a third try, which would change nothing.
-    assert printed.count("gates failed: ndcg@10 of als: mean at least 0.99; found ") == code
+    assert printed.count("exit code 4: ndcg@10 of als: mean at least 0.99; found ") == code
     assert "UP_FOR_RETRY" not in printed.upper()
 
 
