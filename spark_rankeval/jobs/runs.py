@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -102,7 +103,7 @@ class Run:
 
     def staged(self, frame: DataFrame, table: str) -> AbstractContextManager[DataFrame]:
         """Compute a table once, beside its place: what is read back is the same for its figures and for `write`."""
-        return staged(frame, f"{self.output}/{table}")
+        return staged(frame, f"{self.output}/{table}@{self.run_id}")
 
     def write(self, frame: DataFrame, table: str, kind: str = "parquet", *, is_empty: bool = False) -> None:
         """Write its partition of a table, unless a later attempt has begun; see `write_partition`."""
@@ -175,6 +176,7 @@ class Run:
         with suppress(OptionError):
             earlier = self._attempts()
         self.write_status("running")
+        self._clear_staging()
         attempts = self._attempts()
         if self._order in attempts and set(earlier) & set(attempts):
             msg = (
@@ -182,6 +184,17 @@ class Run:
                 "cannot replace one partition of a table (dynamic overwrite). Use Spark's own committer, or another output.path"
             )
             raise ConfigurationError(self.config.redacted(msg))
+
+    def _clear_staging(self) -> None:
+        """Remove what attempts at this run that were killed left on the driver's disk, hidden from readers."""
+        if not self.is_on_disk:
+            return
+        # Other runs move their own files meanwhile.
+        with suppress(OSError):
+            folder = on_this_disk(self.output)
+            left = [each for each in folder.glob("*/.spark-staging-*") if any(each.rglob(f"{RUN_ID}={self.run_id}"))]
+            for each in (*left, *folder.glob(f"_*@{self.run_id}.staging-*")):
+                shutil.rmtree(each)
 
     def check_fence(self) -> None:
         """Raise a `SupersededError` if a later attempt has written its status."""

@@ -72,6 +72,22 @@ def test_the_earlier_attempt_stops_at_its_next_write_and_spoils_nothing(
     )
 
 
+def test_what_killed_attempts_left_on_the_disk_goes_with_the_next_attempt(spark, attempt, output):
+    for run_id in ("day", "another"):
+        # As Spark names what a job has not published yet.
+        (output / f"metrics/.spark-staging-{run_id}/_temporary/0/task_1/run_id={run_id}").mkdir(parents=True)
+        (output / f"_per_user@{run_id}.staging-1/table").mkdir(parents=True)
+    with attempt() as run:
+        with run.staged(spark.range(1), "per_user") as table:
+            assert [*output.glob("_per_user@day.staging-*/table/*.parquet")]
+            assert table.count() == 1
+        finish(run)
+    assert sorted(path.name for path in (*output.glob("*/.spark-staging*"), *output.glob("_*"))) == [
+        ".spark-staging-another",
+        "_per_user@another.staging-1",
+    ]
+
+
 def test_a_status_that_the_earlier_attempt_writes_too_late_does_not_take_the_name_back(attempt, output, monkeypatch):
     began = []
 
