@@ -239,6 +239,13 @@ class ComparedMetric(NamedTuple):
 def compared_metrics(tables: ModelTables, metrics: Metrics, margin: Margin) -> list[ComparedMetric]:
     """The metrics to compare. If a column's metric is unknown, larger values are better and there are no bounds."""
     labels = labels_of(tables, metrics)
+    judges = tables.judges
+    human = judges.human if judges is not None and (judges.draw or judges.stratum) else None
+    if by_people := [label for label in labels if tables.tables[0].metrics[label].relevance == human]:
+        warn(
+            f"{', '.join(tables.metric_names(by_people))}: people graded users who were not drawn alike, but this call counts each alike. "
+            "Use compare(result, baseline).judged, which says what people alone say and knows of the draw"
+        )
     margins = margins_of(margin, tables, labels)
     compared = []
     for label in labels:

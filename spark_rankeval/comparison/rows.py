@@ -19,11 +19,11 @@ from spark_rankeval.statistics.judged_differences import JudgedDifference
 from spark_rankeval.statistics.judged_draws import draw_check
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.multiple_comparisons import Joint, family_of, headline_first
-from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, PairedComparison, comparison_of
+from spark_rankeval.statistics.paired import SIDES, PairedAccumulator, PairedClusters, PairedComparison, comparison_of
 from spark_rankeval.statistics.verdicts import ShownFigures, Verdict, verdict_of
 from spark_rankeval.worker.clusters import ClusterStates, group_name
 from spark_rankeval.worker.compared_users import N_SHARED, N_USERS, merged_owners, n_other_rows
-from spark_rankeval.worker.comparing import Owner, baseline_of, difference_of, name_of_pair
+from spark_rankeval.worker.comparing import Owner, name_of_pair, side_of
 from spark_rankeval.worker.judged_sums import ClustersOfJudges, JudgedSums, sums_of_groups
 
 if TYPE_CHECKING:
@@ -130,13 +130,13 @@ class AgainstBaseline(NamedTuple):
         group = key or (ALL_VALUES,) * self.n_attributes
         model, place = figure
         sides = []
-        for side, name in enumerate((difference_of, baseline_of)):
-            moments = sums_of_groups(sums.get(name(*figure), {}), [group])[group]
+        for side, name in enumerate(SIDES):
+            moments = sums_of_groups(sums.get(side_of(name, *figure), {}), [group])[group]
             assert self.judged_clusters is not None, "they are there with two judges"
-            sides.append(self.judged_clusters.added(moments, (model, *group), 2 * place + side))
-        differences, baselines = sides
+            sides.append(self.judged_clusters.added(moments, (model, *group), len(SIDES) * place + side))
+        differences, values, baselines = sides
         signs = (by_people.wins, by_people.ties, by_people.losses)
-        judged = JudgedDifference(differences, baselines, 0, signs, self.level, self.metrics[place].bounds)
+        judged = JudgedDifference(differences, values, baselines, 0, signs, self.level, self.metrics[place].bounds)
         return replace(judged, n_undefined=n_of_either - judged.n)
 
     def _n_of_either(self, owners: Mapping[Owner, State], model: str) -> int:

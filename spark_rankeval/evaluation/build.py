@@ -21,7 +21,7 @@ from spark_rankeval.evaluation.bad_rows import (
 )
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.records.judge_estimates import estimated_row, judged_rows, notes_judge_columns
+from spark_rankeval.records.judge_estimates import estimated_row, judged_rows, notes_judge_columns, with_judges_alone
 from spark_rankeval.records.notes import notes_of, notes_of_given_order, notes_of_tables
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import Key, has_item_group, is_of_all, item_attribute, slice_name, sorted_keys
@@ -215,7 +215,7 @@ def summary_of_findings(findings: Findings) -> tuple[SummaryRow, ...]:
     """One row for each model, slice and metric."""
     names = [*map(item_attribute, findings.item_attributes), *findings.schema.slices]
     orders = [findings.schema.orders.get(name, ()) for name in names]
-    return tuple(
+    return with_judges_alone(
         row
         for model, by_slice in findings.figures.by_model.items()
         for key in sorted_keys(list(by_slice), orders)

@@ -12,7 +12,7 @@ from spark_rankeval.checks import check_table, kind_of
 from spark_rankeval.errors import USER, InputError, MergeError, MetricError, listed
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import column_name, parse_metric
-from spark_rankeval.records.judge_estimates import is_estimated, merged_estimate
+from spark_rankeval.records.judge_estimates import is_estimated, merged_estimate, with_judges_alone
 from spark_rankeval.records.notes import kept_notes_of_tables, notes_of
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import (
@@ -269,7 +269,7 @@ def merged_rows(summaries: Mapping[str, Sequence[SummaryRow]]) -> tuple[SummaryR
     slices = sorted({slice_ for _, slice_, _ in groups}, key=lambda name: (len(attributes_of(name)), name))
     ordered = [(model, slice_, metric) for model in models for slice_ in slices for metric in metrics]
     fingerprints = {model: _fingerprints(model, summaries) for model in models}
-    return tuple(_merged(groups[key], fingerprints[key[0]]) for key in ordered if key in groups)
+    return with_judges_alone(_merged(groups[key], fingerprints[key[0]]) for key in ordered if key in groups)
 
 
 def _add_users_outside(

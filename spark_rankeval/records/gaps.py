@@ -46,6 +46,7 @@ _SMALL = 30
 _NO_SUMS = "the row has no sums: it has one value for all lists together, or its values are too large for exact sums"
 _CLUSTERED = "users come in clusters, and only results with ci='t' keep the sums of these that a gap needs"
 _ESTIMATED = "two judges estimate the mean, which is of no user's values"
+_DRAWN = "people graded users who were not drawn alike, and sums of their values do not tell the mean"
 _SPOILT = "the mean is over all users, and some have no value"
 
 
@@ -285,6 +286,8 @@ def _users_of(row: SummaryRow) -> _Users:
     problem = _NO_SUMS if row.n_users and not row.moments else ""
     if row.over_all and row.n_undefined:
         problem = _SPOILT
+    if row.effective_n_users < row.n_users and not row.user_weight:
+        problem = _DRAWN
     if row.interval_method == PREDICTION_POWERED:
         problem = _ESTIMATED
     if not row.n_users:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
@@ -16,6 +17,7 @@ from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval
 from spark_rankeval.statistics.judged_clusters import JudgedClusters, groups_of
 from spark_rankeval.statistics.judged_draws import DrawCheck, LabelsNeeded, draw_check, labels_needed
 from spark_rankeval.statistics.judged_moments import OTHERS_E, JudgedMoments
+from spark_rankeval.statistics.judged_samples import sample_of
 from spark_rankeval.statistics.prediction_powered import JudgedEstimate, judged_estimate
 from spark_rankeval.table_writers import OneTable
 from spark_rankeval.tables import DASH, Column, Document, Note, Table, common_format, text_column
@@ -28,7 +30,8 @@ def estimated_row(
     label: str, moments: JudgedMoments, level: float, *, definition: str, slice_: str = "all", **about: Any
 ) -> SummaryRow:
     """The row of a mean under human grades, from the sums of both judges; `about` has further attributes of `SummaryRow`."""
-    estimate = judged_estimate(moments, level, bounds=bounds_of(definition))
+    text = moments.text()
+    estimate = _estimate(text, level, definition)
     interval = estimate.interval
     n_others = moments.count(OTHERS_E)
     nan = math.nan
@@ -46,8 +49,44 @@ def estimated_row(
         n_undefined=moments.n_others - n_others, std=nan, standard_error=estimate.standard_error, minimum=nan, maximum=nan, n_zero=0,
         interval_low=interval.low, interval_high=interval.high, interval_level=level,
         interval_method=PREDICTION_POWERED, no_interval=interval.reason,
-        effective_n_users=estimate.effective_n, df=estimate.df, moments=moments.text(), **about,
+        effective_n_users=estimate.effective_n, df=estimate.df, moments=text, **about,
     )  # fmt: skip
+
+
+# All figures of a result need the estimates, which take some 10 ms each.
+@lru_cache(maxsize=1024)
+def _estimate(moments: str, level: float, definition: str) -> JudgedEstimate:
+    """The estimate of a metric, from the text of its sums."""
+    return judged_estimate(JudgedMoments.from_text(moments), level, bounds=bounds_of(definition))
+
+
+def with_judges_alone(rows: Iterable[SummaryRow]) -> tuple[SummaryRow, ...]:
+    """The rows of a summary, in which the mean of one judge is the one that stands beside the estimate from both.
+
+    The sums of a judge's values do not tell how users were drawn for people. Spread, extremes and quantiles are of these users as they are.
+    """
+    rows = tuple(rows)
+    judges = _judges(rows)
+    alone: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for row in filter(is_estimated, rows):
+        estimate = _estimate(row.moments, row.interval_level, row.definition)
+        sample, _ = sample_of(JudgedMoments.from_text(row.moments))
+        # How many users who were drawn alike would do as well (Kish 1965).
+        equal_n = math.nan if sample is None else float(estimate.human.n / sample.n / sample.weight_squares)
+        for name, mean, n in zip(judges, (estimate.judge, estimate.human), (estimate.judge.n, equal_n), strict=False):
+            alone[row.model, row.slice, f"{row.metric} [{name}]"] = {
+                "mean": mean.value, "standard_error": mean.standard_error, "df": float(mean.df), "effective_n_users": float(n),
+                "interval_low": mean.interval.low, "interval_high": mean.interval.high, "interval_method": mean.interval.method,
+                "no_interval": mean.interval.reason, **({} if n == mean.n else {"standard_mean": math.nan}),
+            }  # fmt: skip
+    return tuple(
+        replace(row, **alone[key]) if (key := (row.model, row.slice, row.key)) in alone else row for row in rows
+    )
+
+
+def _judges(rows: Iterable[SummaryRow]) -> tuple[str, ...]:
+    """The columns of grades of a summary: of two judges the model's comes first."""
+    return tuple(dict.fromkeys(row.relevance for row in rows if row.relevance))
 
 
 @dataclass(frozen=True)
@@ -127,7 +166,7 @@ def judged_rows(summary: Iterable[SummaryRow]) -> tuple[JudgedRow, ...]:
     rows = []
     for row in filter(is_estimated, summary):
         moments = JudgedMoments.from_text(row.moments)
-        estimate = judged_estimate(moments, row.interval_level, bounds=bounds_of(row.definition))
+        estimate = _estimate(row.moments, row.interval_level, row.definition)
         rows.append(JudgedRow(row.model, row.name, row.slice, estimate, draw_check(moments), moments))
     return tuple(rows)
 
@@ -211,7 +250,7 @@ def judged_means(summary: Iterable[SummaryRow], unit: str = USER) -> JudgedMeans
     rows = judged_rows(summary)
     if not rows:
         return None
-    judge, human = dict.fromkeys(row.relevance for row in summary if row.relevance)
+    judge, human = _judges(summary)
     return JudgedMeans(rows, human, judge, unit)
 
 
@@ -239,8 +278,9 @@ class JudgedDifferences(_JudgedFigures):
     def notes(self) -> list[str]:
         """What the figures of a comparison could be mistaken for."""
         about = (
-            f"differences are those under {self.human!r}, estimated from both judges; wins, ties and losses are of the users "
-            f"that {self.human!r} graded. comparison.judged has what each judge alone says"
+            f"means and differences are those under {self.human!r}, each estimated from both judges by itself, so a difference is "
+            f"nearly that of the means; wins, ties and losses are of the users that {self.human!r} graded. comparison.judged has what "
+            "each judge alone says"
         )
         everyone = [row for row in self.rows if row.slice == "all"]
         signs = [

@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
-
-import numpy as np
 
 from spark_rankeval.statistics.cluster_sums import Clusters
 from spark_rankeval.statistics.distributions import t_sf
@@ -19,17 +16,8 @@ from spark_rankeval.statistics.intervals import (
     ratio,
 )
 from spark_rankeval.statistics.judged_moments import OTHERS_E, JudgedMoments
-from spark_rankeval.statistics.paired import differences_of
 from spark_rankeval.statistics.prediction_powered import JudgedEstimate, judged_estimate
 from spark_rankeval.statistics.relative_lift import Lift
-
-Array = np.ndarray[Any, Any]
-
-
-def judged_sides(values: Array, baseline: Array) -> tuple[Array, Array]:
-    """The differences of users by one judge, and the baseline's values of users with a difference; NaN of others."""
-    difference = differences_of(np.array(values, np.float64), np.asarray(baseline, np.float64))
-    return difference, np.where(np.isnan(difference), np.nan, baseline)
 
 
 @dataclass(frozen=True)
@@ -38,7 +26,8 @@ class JudgedDifference:
 
     Attributes:
         differences: the sums of the users' differences by both judges.
-        baselines: those of the baseline's values, of users with a difference.
+        values: those of the model's values, of users with a difference.
+        baselines: those of the baseline's values, of the same users.
         n_undefined: users without a difference.
         signs: of users whom people graded: how often the model is better, as good, and worse.
         level: the level of the interval.
@@ -46,6 +35,7 @@ class JudgedDifference:
     """
 
     differences: JudgedMoments
+    values: JudgedMoments
     baselines: JudgedMoments
     n_undefined: int
     signs: tuple[int, int, int]
@@ -70,10 +60,10 @@ class JudgedDifference:
         """The baseline's mean, estimated from both judges."""
         return judged_estimate(self.baselines, self.level, bounds=self.bounds).value
 
-    @property
+    @cached_property
     def mean(self) -> float:
-        """The model's mean: the baseline's and the difference."""
-        return self.baseline_mean + self.difference
+        """The model's mean, estimated from both judges; that of the difference is an estimate of its own."""
+        return judged_estimate(self.values, self.level, bounds=self.bounds).value
 
     @property
     def difference(self) -> float:

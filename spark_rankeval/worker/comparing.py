@@ -14,7 +14,6 @@ import pyarrow as pa
 from spark_rankeval.ranking.ragged import Array
 from spark_rankeval.records.slices import rollup
 from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
-from spark_rankeval.statistics.judged_differences import judged_sides
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.paired import SIDES, PairedAccumulator, PairedClusters, paired_sides
 from spark_rankeval.wire import Merger, Mergers, Message, unpack
@@ -53,12 +52,11 @@ _PAIR = 8_000
 def paired_layout(n_values: int, n_attributes: int, *, totals: bool, judges: TwoJudges | None = None) -> ClusterLayout:
     """The rows of users who go on to their clusters: a row for each model, with `paired_sides` of it and the baseline.
 
-    Two judges have figures of the differences of each of their pairs, and of the baseline's values.
+    Two judges have figures of all sides of each of their pairs.
     """
     groups = rollup(n_attributes, totals=totals, n_before=1)
     masks = rollup_masks(groups, 1 + n_attributes)
-    sides = (SIDES.index("difference"), SIDES.index("baseline"))
-    pairs = () if judges is None else judges.pairs
+    pairs, sides = () if judges is None else judges.pairs, range(len(SIDES))
     judged = tuple((side * n_values + pair.human, side * n_values + pair.judge) for pair in pairs for side in sides)
     drawn = judges is not None and judges.is_drawn
     return ClusterLayout(len(SIDES) * n_values, n_keys=1 + n_attributes, masks=masks, judged=judged, drawn=drawn)
@@ -127,14 +125,9 @@ def paired_batches(
     return run
 
 
-def difference_of(model: str, place: int) -> str:
-    """The name of the sums of a model's differences in a metric, by the place of its human value."""
-    return json.dumps(["difference", model, place])
-
-
-def baseline_of(model: str, place: int) -> str:
-    """The name of the sums of the baseline's values, of users with a difference to a model."""
-    return json.dumps(["baseline", model, place])
+def side_of(side: str, model: str, place: int) -> str:
+    """The name of the sums of a side of `SIDES` in a metric, of users with a difference, by the place of its human value."""
+    return json.dumps([side, model, place])
 
 
 class _JudgedPairs:
@@ -160,14 +153,12 @@ class _JudgedPairs:
         baseline = users.values_of(self._baseline)
         for model in sorted(set(users.present) - {self._baseline}):
             there = users.has(model) & users.has(self._baseline)
-            values = users.values_of(model)
+            sides = np.split(paired_sides(users.values_of(model), baseline)[:, there], len(SIDES))
             graded = GradedUsers(self.grading_weight(users, model)[there], self._judges.is_weighted)
             for pair in self._judges.pairs:
-                (human, human_baseline), (judge, judge_baseline) = (
-                    judged_sides(values[place][there], baseline[place][there]) for place in pair
-                )
-                self._sums.add(difference_of(model, pair.human), human, judge, graded, groups[there])
-                self._sums.add(baseline_of(model, pair.human), human_baseline, judge_baseline, graded, groups[there])
+                for name, values in zip(SIDES, sides, strict=True):
+                    figure = side_of(name, model, pair.human)
+                    self._sums.add(figure, values[pair.human], values[pair.judge], graded, groups[there])
 
     def messages(self) -> Iterator[Message]:
         """The sums."""

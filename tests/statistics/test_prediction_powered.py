@@ -16,7 +16,7 @@ from scipy import stats
 from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.distributions import clopper_pearson_interval
 from spark_rankeval.statistics.intervals import UNKNOWN_MEAN
-from spark_rankeval.statistics.judged_differences import JudgedDifference, judged_sides
+from spark_rankeval.statistics.judged_differences import JudgedDifference
 from spark_rankeval.statistics.judged_draws import draw_check, labels_needed
 from spark_rankeval.statistics.judged_moments import JudgedMoments
 from spark_rankeval.statistics.prediction_powered import judged_estimate
@@ -331,7 +331,8 @@ def test_as_many_labels_are_needed_as_there_are_for_their_width():
 def difference_of(human, judge, graded):
     """A model with such differences to a baseline whose values are all 0.5."""
     half = np.full(len(human), 0.5)
-    sides = (JudgedMoments.from_values(*values, graded) for values in ((human, judge), (half, half)))
+    judges = ((human, judge), (half + human, half + judge), (half, half))
+    sides = (JudgedMoments.from_values(*values, graded) for values in judges)
     return JudgedDifference(*sides, 0, (3, 2, 1), 0.95, (0.0, 1.0))
 
 
@@ -372,9 +373,9 @@ def test_a_difference_that_no_user_has_is_no_difference():
     assert not difference_of(nothing, np.where(np.arange(300) == 299, 0.5, 0.0), graded).no_user_differs
 
 
-def test_means_add_up_and_the_lift_is_a_share_of_the_baseline():
+def test_a_mean_is_that_of_the_values_and_the_lift_is_a_share_of_the_baseline():
     judged = random_difference(3, 0.1)
-    assert judged.mean == judged.baseline_mean + judged.difference
+    assert judged.mean == judged_estimate(judged.values, bounds=(0.0, 1.0)).value
     lift = judged.lift_at(0.95)
     assert (lift.value, math.isnan(lift.low), bool(lift.reason)) == (pytest.approx(judged.difference / 0.5), True, True)
     assert (judged.wins, judged.ties, judged.losses, judged.n) == (3, 2, 1, 400)
@@ -384,12 +385,6 @@ def test_without_a_graded_user_there_is_no_verdict():
     judged = difference_of(np.full(20, np.nan), np.linspace(-1, 1, 20), np.zeros(20, bool))
     p_values = judged.p_t, judged.p_of("t", 0.1)[0]
     assert (bool(judged.interval), *map(math.isnan, p_values)) == (False, True, True)
-
-
-def test_sides_leave_out_users_without_a_difference():
-    difference, baseline = judged_sides(np.array([1.0, np.nan, 0.5, 0.3]), np.array([0.5, 0.5, np.nan, 0.3 + 1e-16]))
-    np.testing.assert_array_equal(difference, [0.5, np.nan, np.nan, 0.0])
-    np.testing.assert_array_equal(baseline, [0.5, np.nan, np.nan, 0.3 + 1e-16])
 
 
 BINS = st.dictionaries(st.integers(-1, 1000), st.tuples(st.integers(1, 50), st.integers(1, 9)), min_size=1, max_size=20)

@@ -132,8 +132,8 @@ class GradedOfBatch(BatchFeature):
         self.is_graded = (n_graded > 0) & (n_open == 0)
 
     def included(self, view: View, batch: RankingBatch, users: BoolArray) -> BoolArray:
-        """Of the views of people the users whom they graded."""
-        return users & self.is_graded if view.relevance == HUMAN else users
+        """Of the views of people the users whom they graded, and of both the users whom the model graded."""
+        return users & self._has_model_grade & (self.is_graded if view.relevance == HUMAN else True)
 
     def counts(self, labels: Ragged) -> Mapping[str, Array]:
         """The weights of `grading_weight`, whom people alone graded, and whom they graded in part."""

@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 from pyspark.sql import functions as F
 
-from spark_rankeval import Judged, compare, evaluate, merge, quarantine, score_users, summarise
+from spark_rankeval import Judged, all_pairs, compare, evaluate, merge, quarantine, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, MetricError, OptionError
 from spark_rankeval.spark.ids import hash_in
 from spark_rankeval.statistics.drawn_clusters import drawn_clusters_of_values
@@ -105,16 +106,16 @@ def test_estimates_and_differences_are_those_of_the_values_of_users(results, nam
     for slice_ in ("all", "country=at", "country=de"):
         old, new = (users[(slice_ == "all") | (users["country"] == slice_[-2:])] for users in models.values())
         values = [(users["ndcg_at_5_human"], users["ndcg_at_5_llm"]) for users in (old, new)]
-        expected, of_old = estimate_of(design, new, *values[1], (0, 1)), estimate_of(design, old, *values[0], (0, 1))
+        of_new, of_old = estimate_of(design, new, *values[1], (0, 1)), estimate_of(design, old, *values[0], (0, 1))
         row = row_of(found.summary, model="model 1", key="ndcg@5", slice=slice_)
         figures = row.mean, row.standard_error, row.interval_low, row.interval_high
-        of_statistics = expected.value, expected.standard_error, *expected.interval[:2]
+        of_statistics = of_new.value, of_new.standard_error, *of_new.interval[:2]
         assert figures == pytest.approx(of_statistics, rel=1e-7)
         differences = (values[1][judge] - values[0][judge] for judge in (0, 1))
         expected = estimate_of(design, old, *differences, (-1, 1))
         row = row_of([*compared.rows, *compared.sliced], slice=slice_)
         figures = row.difference, row.interval_low, row.interval_high, row.baseline_mean, row.mean
-        of_statistics = expected.value, *expected.interval[:2], of_old.value, of_old.value + expected.value
+        of_statistics = expected.value, *expected.interval[:2], of_old.value, of_new.value
         assert figures == pytest.approx(of_statistics, abs=1e-9)
         assert (row.p_t < 0.05) == (expected.interval.low > 0 or expected.interval.high < 0)
         assert row.interval_method == row.p_test == "prediction_powered"
@@ -124,6 +125,35 @@ def test_estimates_and_differences_are_those_of_the_values_of_users(results, nam
         assert (alone.human.value, alone.judge.value) == pytest.approx(judges, abs=1e-9)
     weights = {1.0} if "probability" not in design else {1 / 0.8, 1 / 0.4}
     assert {*frame["grading_weight"]} == {0.0, *weights}
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_a_name_has_one_figure_in_all_tables(results, name):
+    found = results[name]
+    for each in (found, merge({"one day": found, "the next": found})):
+        rows = {(row.model, row.slice, row.key): row for row in each.summary}
+        for judged in each.judged.rows:
+            for judge, mean in (("human", judged.estimate.human), ("llm", judged.estimate.judge)):
+                row = rows[judged.model, judged.slice, f"{judged.metric} [{judge}]"]
+                assert (row.mean, row.standard_error, row.interval_low, row.interval_high, row.n_users) == (
+                    mean.value, mean.standard_error, *mean.interval[:2], mean.n
+                )  # fmt: skip
+    compared = compare(found, "model 0", by="country")
+    for row in (*compared.rows, *compared.sliced):
+        means = (found[model, row.metric, row.slice] for model in ("model 1", "model 0"))
+        assert (row.mean, row.baseline_mean) == tuple(means)
+
+
+def test_what_counts_users_alike_says_so_if_people_graded_others_more_often(results):
+    drawn, by_people = results["with a probability"], "ndcg@5 [human]"
+    for call in (all_pairs, partial(compare, baseline="model 0")):
+        with pytest.warns(UserWarning, match=r"ndcg@5 \[human\]: people graded users who were not drawn alike"):
+            call(drawn, metrics=by_people)
+    gaps = drawn.gaps("country", metrics=[by_people, "ndcg@5 [llm]"])
+    assert all(
+        ("not drawn alike" in row.no_interval) == (row.metric == by_people) for row in gaps if row not in gaps.largest
+    )
+    assert {row.metric for row in gaps.largest if math.isnan(row.mean)} == {by_people}
 
 
 def test_designs_that_differ_have_other_figures(results):
