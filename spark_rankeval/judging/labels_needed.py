@@ -12,7 +12,9 @@ from spark_rankeval.checks import is_number, kind_of
 from spark_rankeval.comparison.comparison_results import ModelComparison
 from spark_rankeval.errors import InputError, OptionError, speaking_of, unit_words
 from spark_rankeval.evaluation.result import Result
+from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.judge_estimates import JudgedRow
+from spark_rankeval.statistics.verdicts import OPEN
 
 
 def labels_needed(result: Result | ModelComparison, width: float | Mapping[str, float]) -> pd.DataFrame:
@@ -54,9 +56,11 @@ def labels_needed(result: Result | ModelComparison, width: float | Mapping[str, 
         msg = f"labels_needed takes a result of evaluate or compare with the grades of Judged; got {kind_of(result)}"
         raise InputError(msg)
     everyone = [row for row in result.judged.rows if row.slice == "all"]
+    verdicts = [""] * len(everyone) if isinstance(result, Result) else list(map(_deciding, result.rows))
     widths = _widths(width, list(dict.fromkeys(row.metric for row in everyone)))
     with speaking_of(result.judged.unit):
-        rows = [_record(row, widths[row.metric]) for row in everyone if row.metric in widths]
+        both = zip(everyone, verdicts, strict=True)
+        rows = [_record(row, widths[row.metric], verdict) for row, verdict in both if row.metric in widths]
     return pd.DataFrame(rows).astype({"with_judge": "Int64", "by_hand": "Int64"})
 
 
@@ -73,7 +77,16 @@ def _widths(width: float | Mapping[str, float], metrics: Sequence[str]) -> dict[
     return widths
 
 
-def _record(row: JudgedRow, width: float) -> dict[str, Any]:
+def _deciding(row: ComparisonRow) -> str:
+    """Which width decides the verdict on a difference, in words; the correction for several comparisons makes it smaller."""
+    corrected = (row.interval_high - row.interval_low) / (row.joint_high - row.joint_low or math.nan)
+    width = 2 * abs(abs(row.difference) - row.margin) * corrected
+    state = "open" if row.verdict in OPEN else "decided"
+    stays = f"if the difference stays {row.difference:+.3g}"
+    return "" if math.isnan(width) else f"the verdict is {state}, and a width below {width:.3g} decides it {stays}"
+
+
+def _record(row: JudgedRow, width: float, verdict: str) -> dict[str, Any]:
     """The row of a figure."""
     needed, interval, n_clusters = row.labels_needed(width), row.estimate.interval, row.n_clusters
     with_judge, by_hand = (None, None) if needed is None else needed
@@ -81,5 +94,5 @@ def _record(row: JudgedRow, width: float) -> dict[str, Any]:
         "metric": row.metric, "model": row.model, "n_graded": row.estimate.n_graded, "n_clusters": n_clusters,
         "width": interval.high - interval.low, "wanted": float(width),
         "counted": "clusters" if n_clusters else unit_words("users"), "with_judge": with_judge, "by_hand": by_hand,
-        "remark": unit_words(row.remark_on(needed, width)),
+        "remark": unit_words("; ".join(filter(None, [row.remark_on(needed, width), verdict]))),
     }  # fmt: skip

@@ -111,6 +111,9 @@ class JudgedRow:
 
     def labels_needed(self, width: float) -> LabelsNeeded | None:
         """How many users, or clusters, people must grade for an interval of this width: with the model's grades, and without."""
+        # Equal values do not tell how much others vary.
+        if not self.estimate.human.standard_error:
+            return None
         needed = labels_needed(self.moments, width, self.estimate.interval.level)
         # What a model would add that does not count so far is not known.
         return needed._replace(with_judge=None) if needed is not None and self.estimate.note else needed
@@ -119,7 +122,7 @@ class JudgedRow:
         """Why a number of `labels_needed` is missing, or says little; empty if there is nothing to say."""
         estimate, n_all = self.estimate, self.moments.n_graded + self.moments.n_others
         if needed is None:
-            return f"the pilot tells too little: {estimate.interval.reason}"
+            return f"the pilot tells too little: {estimate.interval.reason or 'all graded users have the same human value'}"
         facts = {
             f"people alone count: {estimate.note}": bool(estimate.note),
             "the model adds nothing to people's grades": not estimate.lambda_ and not estimate.note,
@@ -302,7 +305,9 @@ def notes_judge_columns(rows: Sequence[JudgedRow], figure: str = "") -> list[str
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if row.slice == "all" and row.estimate.note:
-            reasons.setdefault(row.estimate.note, []).append(" ".join(filter(None, [row.metric, row.model])))
+            reason, _, numbers = row.estimate.note.partition(": ")
+            name = " ".join(filter(None, [row.metric, row.model, numbers and f"({numbers})"]))
+            reasons.setdefault(reason, []).append(name)
     notes = [f"{listed(names, MOST_LISTED)}: {reason}, so people alone count" for reason, names in reasons.items()]
     odd = [row for row in rows if row.slice == "all" and row.draw is not None and row.draw.p < _UNLIKELY]
     for row in odd[:1]:

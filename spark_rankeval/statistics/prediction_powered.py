@@ -278,6 +278,11 @@ def _interval(
     return Interval(*clopper_pearson_interval(value * equal_n, equal_n, level), level, CLOPPER_PEARSON)
 
 
+def _too_few(graded: str, n: float, least: int) -> str:
+    """Why the model does not count: behind the colon are the numbers of this figure."""
+    return f"too few graded {graded}: as good as {math.floor(10 * n) / 10:g}, and {least} are needed"
+
+
 class _Estimator:
     """The estimates of a sample, for each weight of the model's values."""
 
@@ -298,11 +303,10 @@ class _Estimator:
     def best_weight(self) -> tuple[Fraction, str]:
         """The weight λ with the smallest variance, and why it is 0 if there are too few different values."""
         for deviations, judge in zip(self._deviations, ("human", "model's"), strict=True):
-            if deviations.n_large * self._equal_share < _LEAST_DEVIATIONS_OF_JUDGE:
-                return ZERO, f"too few graded users differ in their {judge} values"
-        if min(self._n * self._equal_share, self._graded_df(self._theta, ZERO) + 1) < LEAST_GRADED:
-            unit = "users" if self._clusters is None else "clusters of users"
-            return ZERO, f"fewer than {LEAST_GRADED} graded {unit}, or as good as fewer"
+            if (n := deviations.n_large * self._equal_share) < _LEAST_DEVIATIONS_OF_JUDGE:
+                return ZERO, _too_few(f"users carry the spread of their {judge} values", n, _LEAST_DEVIATIONS_OF_JUDGE)
+        if (n := min(self._n * self._equal_share, self._graded_df(self._theta, ZERO) + 1)) < LEAST_GRADED:
+            return ZERO, _too_few("users" if self._clusters is None else "clusters of users", n, LEAST_GRADED)
         if self._clusters is not None:
             return self._best_of_clusters(self._clusters)
         if not self._parts.pooled:

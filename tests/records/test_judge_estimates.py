@@ -140,7 +140,8 @@ def test_notes_tell_of_a_draw_that_does_not_look_random_and_of_people_alone():
     few = np.arange(400) < 10
     (alone,) = judged_rows(rows_of(human, judge, few))
     (note,) = notes_judge_columns([alone])
-    assert note == f"ndcg@10: {alone.estimate.note}, so people alone count"
+    why, _, numbers = alone.estimate.note.partition(": ")
+    assert note == f"ndcg@10 ({numbers}): {why}, so people alone count"
     assert notes_judge_columns([replace(alone, slice="country=DE")]) == []
     (nobody,) = judged_rows(estimated(human, judge, np.zeros(400, bool)))
     assert math.isnan(nobody.record()["p_of_draw"])
@@ -157,7 +158,8 @@ def test_the_number_of_labels_follows_the_pilot():
     assert judged_rows(few)[0].estimate.note
     (alone,) = labels_needed(result_of(few), width=0.05).to_dict("records")
     assert alone["with_judge"] is None
-    assert alone["remark"].startswith("people alone count: fewer than 20 graded users")
+    n_graded = judged_rows(few)[0].estimate.human.n
+    assert alone["remark"] == f"people alone count: too few graded users: as good as {n_graded}, and 20 are needed"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +188,10 @@ def test_each_metric_has_a_width_of_its_own_and_remarks_say_why_numbers_are_miss
         "rr": "the model adds nothing to people's grades; people's grades of all 400 users are not enough",
     }
     (nobody,) = judged_rows(estimated(human, judge, np.zeros(400, bool)))
-    assert nobody.remark_on(nobody.labels_needed(0.05), 0.05) == "the pilot tells too little: no user has human grades"
+    (alike,) = judged_rows(estimated(np.ones(400), judge, is_graded))
+    for each, why in ((nobody, "no user has human grades"), (alike, "all graded users have the same human value")):
+        assert each.labels_needed(0.05) is None
+        assert each.remark_on(None, 0.05) == f"the pilot tells too little: {why}"
 
 
 def test_a_chart_has_a_mark_for_both_judges_and_one_for_each_alone():

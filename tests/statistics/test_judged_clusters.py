@@ -238,7 +238,7 @@ def test_few_clusters_give_no_interval_or_let_people_alone_count():
     one, two, ten = (judged_estimate(moments_of(queries, each)) for each in clusters)
     assert one.interval.reason == "one cluster has no spread"
     assert "clusters are as good as" in two.interval.reason
-    assert ten.note == "fewer than 20 graded clusters of users, or as good as fewer"
+    assert ten.note == "too few graded clusters of users: as good as 8.9, and 20 are needed"
     assert ten.interval == ten.human.interval
     lone = moments_of(queries, np.where(queries.is_graded, place, -1))
     assert judged_estimate(lone).note == "too few clusters have users with only the model's grades"

@@ -154,11 +154,15 @@ def test_estimates_and_intervals_stay_within_bounds_that_values_keep():
     assert bounded.value == bounded.interval.high == 1
 
 
+TOO_FEW = "too few graded users carry the spread of their"
+
+
 @pytest.mark.parametrize(("y", "f", "note"), [
     (np.arange(40) % 5, np.arange(40) % 5, ""),
     (np.arange(40) % 5, 4 - np.arange(40) % 5, ""),
-    (np.arange(40) % 5, np.full(40, 0.5), "too few graded users differ in their model's values"),
-    ((np.arange(40) < 3) * 1.0, np.arange(40) % 5, "too few graded users differ in their human values"),
+    (np.arange(40) % 5, np.full(40, 0.5), f"{TOO_FEW} model's values: as good as 0, and 5 are needed"),
+    # Values of 0 and 1 have their spread from n pq / (1 − 3 pq).
+    ((np.arange(40) < 3) * 1.0, np.arange(40) % 5, f"{TOO_FEW} human values: as good as 3.5, and 5 are needed"),
 ])  # fmt: skip
 def test_a_model_counts_if_enough_queries_differ_and_it_agrees(y, f, note):
     result = estimated(np.concatenate([y, np.full(360, NAN)]), np.tile(f, 10), np.arange(400) < 40)
@@ -169,7 +173,11 @@ def test_a_model_counts_if_enough_queries_differ_and_it_agrees(y, f, note):
 def test_a_model_does_not_count_for_fewer_than_20_graded_queries():
     for n in (19, 20):
         result = estimated(*queries(11, n=n, agreement=0.9))
-        assert (result.note == "fewer than 20 graded users, or as good as fewer") == (result.lambda_ == 0) == (n == 19)
+        assert (
+            (result.note == "too few graded users: as good as 19, and 20 are needed")
+            == (result.lambda_ == 0)
+            == (n == 19)
+        )
         assert result.interval == result.human.interval or n == 20
 
 

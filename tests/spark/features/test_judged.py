@@ -1,6 +1,7 @@
 """Means under human grades that two judges estimate together, however people's queries were drawn; and grades that are missing."""
 
 import math
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -9,7 +10,17 @@ import pandas as pd
 import pytest
 from pyspark.sql import functions as F
 
-from spark_rankeval import Judged, all_pairs, compare, evaluate, merge, quarantine, score_users, summarise
+from spark_rankeval import (
+    Judged,
+    all_pairs,
+    compare,
+    evaluate,
+    labels_needed,
+    merge,
+    quarantine,
+    score_users,
+    summarise,
+)
 from spark_rankeval.errors import DataError, InputError, MetricError, OptionError
 from spark_rankeval.spark.ids import hash_in
 from spark_rankeval.statistics.drawn_clusters import drawn_clusters_of_values
@@ -283,7 +294,8 @@ def test_two_judges_are_two_and_have_t_intervals(result):
         Judged(human="human", judge="human")
     with pytest.raises(OptionError, match="t intervals"):
         summarise(result.per_user, ci="bca")
-    assert "too few graded sessions differ in their human values, so people alone count" in str(result)
+    words = r"rr model 1 \(as good as [\d.]+, and 5 are needed\).*: too few graded sessions carry the spread of their human values, so"
+    assert re.search(words, str(result))
 
 
 def test_wins_are_those_of_users_whom_people_graded(result):
@@ -296,6 +308,19 @@ def test_wins_are_those_of_users_whom_people_graded(result):
         _ = by_people.judged
     assert "estimated from both judges" in str(compared)
     assert compared.to_dict()["judged"][0]["human"] == compared.judged.rows[0].estimate.human.value
+
+
+def test_labels_needed_says_which_width_decides(results):
+    decided = set()
+    for margin in (0.0, 0.05, 0.3):
+        compared = compare(results["in strata"], "model 0", margin=margin)
+        for row, needed in zip(compared, labels_needed(compared, 0.1).itertuples(), strict=True):
+            state, width = re.search(
+                r"the verdict is (\w+), and a width below ([\d.]+) decides it", needed.remark
+            ).groups()
+            assert (needed.width < float(width)) == (state == "decided") == (row.verdict != "undecided")
+            decided.add((margin, state))
+    assert len(decided) > 3
 
 
 def test_models_that_the_judge_orders_in_the_wrong_way_are_a_warning(spark):
