@@ -239,6 +239,10 @@ def _or_dash(value: float, spec: str) -> str:
 class JudgedMeans(_JudgedFigures):
     """What the grades of people and of a model say together, and each alone. It prints as a table; see `Result.judged`."""
 
+    def part(self, *, slices: bool) -> JudgedMeans:
+        """The means of slices alone, or of all users alone."""
+        return replace(self, rows=tuple(row for row in self.rows if (row.slice != "all") == slices))
+
     def as_table(self) -> Table:
         """The rows with what explains them."""
         return self._table(f"Means under {self.human!r}, with the grades of {self.judge!r}", "mean")

@@ -23,7 +23,7 @@ from spark_rankeval.records.comparison_rows import (
     slice_notes,
 )
 from spark_rankeval.records.gaps import attribute_gap_tables
-from spark_rankeval.records.judge_estimates import JudgedMeans, judged_means
+from spark_rankeval.records.judge_estimates import JudgedMeans, is_estimated, judged_means
 from spark_rankeval.records.notes import definitions_table
 from spark_rankeval.records.quality import apart_in_words, quality_table
 from spark_rankeval.records.selection import headline_keys, one_of_each
@@ -77,7 +77,11 @@ class Section:
 def page(contents: Contents) -> str:
     """The report as one HTML document."""
     with speaking_of(contents.unit, names_of_caller(contents)):
-        return document(contents.title, _facts(contents), list(_sections(contents)))
+        judged = judged_means(contents.summary, contents.unit)
+        if judged is not None:
+            # What each judge alone says is a column beside the estimate.
+            contents = replace(contents, summary=list(filter(is_estimated, contents.summary)))
+        return document(contents.title, _facts(contents), list(_sections(contents, judged)))
 
 
 def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Section]) -> str:
@@ -150,7 +154,7 @@ def _which_run(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     return facts
 
 
-def _sections(contents: Contents) -> Iterator[Section]:
+def _sections(contents: Contents, judged: JudgedMeans | None) -> Iterator[Section]:
     if contents.comparison is not None:
         # All models of the page share the colours, with a baseline that the result lacks.
         models = list(dict.fromkeys([*contents.plots.models, *contents.comparison.plot.models]))
@@ -166,10 +170,7 @@ def _sections(contents: Contents) -> Iterator[Section]:
         yield Section("apart", "Before you read on", words=words, alarm=True)
     # Of all items together a share of groups is 1.
     telling = [row for row in total_rows if not shared_by_groups(row.definition)] or total_rows
-    yield _means(contents, telling)
-    judged = judged_means(total_rows, contents.unit)
-    if judged is not None:
-        yield _judges(judged, contents)
+    yield _means(contents, telling) if judged is None else _judges(judged, contents, total_rows)
     if contents.bounded is not None:
         words = ["Items without a label count as not relevant. If they had labels, no mean would leave these bounds."]
         yield Section("bounds", "What is not judged", words=words, tables=[contents.bounded.as_table()])
@@ -183,10 +184,12 @@ def _sections(contents: Contents) -> Iterator[Section]:
     with suppress(UnknownMetricError):
         yield Section("precision-recall", "Precision and recall", pictures=[picture(contents.plots.precision_recall)])
     if any(row.slice != "all" and not has_item_group(row.slice) for row in contents.summary):
-        yield _slices(contents, total_rows)
+        yield _slices(contents, total_rows, judged)
     if any(is_item_group(row.slice) for row in contents.summary):
         yield _item_groups(contents, total_rows)
-    yield _users(contents, telling)
+    # Users have values of each judge alone.
+    by_judge = [row for row in contents.plots.rows if row.slice == "all" and row.relevance]
+    yield _users(contents, telling if judged is None else by_judge)
     yield _definitions(contents, total_rows)
     if contents.qualities:
         yield Section("data", "Data quality", tables=[quality_table(contents.qualities)])
@@ -218,27 +221,29 @@ def _means(contents: Contents, total_rows: list[SummaryRow]) -> Section:
     return Section(
         "means",
         "Means",
-        words=[
-            *_as_sentences(contents.notes, total_rows),
-            *(_sentence(text) for text in missing_intervals(total_rows)),
-        ],
+        words=_notes(contents, total_rows),
         pictures=[picture(contents.plots.means)],
         tables=[means_table("The means as a table", shown)],
         folded=[means_table("All means", total_rows)] if len(shown) < len(total_rows) else [],
     )
 
 
-def _judges(judged: JudgedMeans, contents: Contents) -> Section:
+def _notes(contents: Contents, rows: Sequence[SummaryRow]) -> list[str]:
+    """What means could be mistaken for, and why some have no interval."""
+    return [*_as_sentences(contents.notes, rows), *map(_sentence, missing_intervals(rows))]
+
+
+def _judges(judged: JudgedMeans, contents: Contents, total_rows: Sequence[SummaryRow]) -> Section:
     words = (
         f"People graded some users ({judged.human}), a model graded all of them ({judged.judge}). Both together estimate the mean that "
         f"{judged.human} would have over all users."
     )
     return Section(
-        "judges",
-        "Human and model judges",
-        words=[words],
+        "means",
+        "Means by human and model judges",
+        words=[words, *_notes(contents, total_rows)],
         pictures=[picture(contents.plots.judged)],
-        folded=[judged.as_table()],
+        tables=[judged.part(slices=False).as_table()],
     )
 
 
@@ -306,23 +311,26 @@ def _curves(rows: Sequence[SummaryRow]) -> list[str]:
     return [name for name, values in cutoffs.items() if len(values) >= _CURVE][:_MOST_CURVES]
 
 
-def _slices(contents: Contents, total_rows: list[SummaryRow]) -> Section:
+def _slices(contents: Contents, total_rows: list[SummaryRow], judged: JudgedMeans | None) -> Section:
     rows = [row for row in contents.summary if row.slice != "all" and not has_item_group(row.slice)]
     present = {row.key for row in rows}
     keys = [key for key in one_of_each(total_rows) if key in present]
-    drawn = set(keys[:_MOST_SLICED])
-    with_gaps = [row for row in contents.summary if row.key in drawn and not has_item_group(row.slice)]
-    largest, others = attribute_gap_tables(with_gaps)
-    return Section(
-        "slices",
-        "Slices of users",
-        words=[
-            "Slices with few users have wide intervals. A mean away from the dashed line is not enough to show that a slice differs."
-        ],
-        pictures=[picture(partial(contents.plots.slices, key)) for key in keys[:_MOST_SLICED]],
-        tables=largest,
-        folded=[*others, means_table("Means by slice", _headline(rows, total_rows), slices=True)],
-    )
+    drawn = keys[:_MOST_SLICED]
+    words = [
+        "Slices with few users have wide intervals. A mean away from the dashed line is not enough to show that a slice differs."
+    ]
+    if judged is None:
+        with_gaps = [row for row in contents.summary if row.key in drawn and not has_item_group(row.slice)]
+        largest, others = attribute_gap_tables(with_gaps)
+        means = means_table("Means by slice", _headline(rows, total_rows), slices=True)
+    else:
+        largest, others, means = [], [], judged.part(slices=True).as_table()
+        words.append(
+            "Gaps between slices have no test here, because no user has a value that both judges estimate. result.gaps(…) tests what each "
+            "judge says alone."
+        )
+    pictures = [picture(partial(contents.plots.slices, key)) for key in drawn]
+    return Section("slices", "Slices of users", words=words, pictures=pictures, tables=largest, folded=[*others, means])
 
 
 def _item_groups(contents: Contents, total_rows: list[SummaryRow]) -> Section:

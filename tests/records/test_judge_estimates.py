@@ -209,7 +209,7 @@ def test_a_chart_has_a_mark_for_both_judges_and_one_for_each_alone():
 @pytest.mark.usefixtures("without_charts")
 def test_a_report_has_a_section_of_both_judges(tmp_path):
     page = result_of(ROWS).report(tmp_path / "page.html").read_text()
-    assert "Human and model judges" in page
+    assert "Means by human and model judges" in page
     assert "Means under &#39;human&#39;, with the grades of &#39;llm&#39;" in page
     alone = result_of([one for one in ROWS if one.relevance]).report(tmp_path / "other.html").read_text()
-    assert "Human and model judges" not in alone
+    assert "human and model judges" not in alone

@@ -15,6 +15,8 @@ from types import SimpleNamespace
 import html5lib
 import pytest
 from helpers.reports import GATES, MANIFEST, MODELS, comparison, full_report, result
+from worlds.judged_users import result_of as judged_result
+from worlds.judged_users import rows_of, users
 from worlds.summary_rows import QUALITY, result_of, row, undefined
 
 from spark_rankeval import package_zip
@@ -125,6 +127,7 @@ OTHER_DIALECTS = [
     SimpleNamespace(metric=name, name=name, dialect="mllib", mean=0.2, difference=0.1, n_users=9, because="gain")
     for name in CURVE
 ]
+BY_JUDGES = rows_of(*users(400))
 PAGES = {
     "as little as there is": (plain([row("ndcg@10")]), {}),
     "of nobody": (plain([undefined("ndcg@10"), undefined("ndcg@10", slice="country=DE")]), {}),
@@ -137,6 +140,7 @@ PAGES = {
         plain([row()]),
         {"gates": [replace(GATES[1], name=name) for name in ("b", "a")], "manifest": dict(reversed(MANIFEST.items()))},
     ),
+    "two judges by slice": (judged_result([*BY_JUDGES, *(replace(each, slice="country=DE") for each in BY_JUDGES)]), {}),
     "other dialects at some points of a curve": (plain([row(name) for name in CURVE]), {"dialects": OTHER_DIALECTS}),
 }  # fmt: skip
 
