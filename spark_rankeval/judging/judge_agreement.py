@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 from pyspark.sql import types as T
 
@@ -30,7 +31,7 @@ from spark_rankeval.spark.source import SourceTable, read_source, require_column
 from spark_rankeval.statistics.grade_agreement import MEASUREMENTS, GradeCounts, Measurement
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.table_writers import Shown, as_latex
-from spark_rankeval.tables import Document, Note
+from spark_rankeval.tables import Document, Note, remarks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,8 +71,20 @@ class JudgeAgreement(Shown):
     @property
     @uses_own_unit
     def sentences(self) -> list[str]:
-        """A sentence on each pair of judges, over all labels."""
-        return [row.sentence for row in self.rows if row.slice == "all"]
+        """A sentence on each pair of judges, over all labels, and the notes."""
+        return [*(row.sentence for row in self.rows if row.slice == "all"), *(f"{note}." for note in self.notes)]
+
+    @property
+    def notes(self) -> list[str]:
+        """What the figures could be mistaken for: pairs of judges whose grades begin or end apart."""
+        notes, grades = [], np.array(self.grades)
+        for row in (row for row in self.rows if row.slice == "all" and row.n_items):
+            used = (grades[np.any(row.confusion, axis=axis)] for axis in (1, 0))
+            judge, other = (f"from {each[0]:g} to {each[-1]:g}" for each in used)
+            if judge != other:
+                scales = "If these are two scales, no figure tells agreement: map one to the other"
+                notes.append(f"the grades of {row.judge} go {judge}, those of {row.other} {other}. {scales}")
+        return notes
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -156,7 +169,7 @@ class JudgeAgreement(Shown):
         tables = agreement_tables(rows, [row for row in self.alphas if row.slice in slices])
         pairs = [row for row in rows if row.slice == "all" and row.n_items] if fits_on_page(self.grades) else []
         confusions = (confusion_table(row, [f"{grade:g}" for grade in self.grades]) for row in pairs)
-        return Document((*tables, *confusions), tuple(more))
+        return Document((*tables, *confusions), (*remarks(self.notes), *more))
 
 
 @takes_local_tables

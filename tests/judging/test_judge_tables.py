@@ -69,6 +69,12 @@ def test_undefined_figures_are_named_and_sentences_tell_agreement_and_bias(golde
     golden(scene(equal.to_text(), *(each.sentences for each in (apart, one_higher, alike))))
 
 
+def test_judges_on_two_scales_who_agree_in_all_get_a_word(golden):
+    two_scales = judged([(user, (float(user % 2), 1.0 + 4 * (user % 2))) for user in range(30)])
+    golden(two_scales.to_text())
+    assert two_scales.sentences[1:] == [f"{note}." for note in two_scales.notes]
+
+
 def test_json_and_tables_have_every_figure(of_three):
     stored = json.loads(of_three.to_json())
     assert stored["grades"] == list(of_three.grades) == [0, 1, 2, 3]
