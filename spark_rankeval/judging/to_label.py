@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, is_number, kind_of, one_of
 from spark_rankeval.dialects import Dialect
-from spark_rankeval.errors import USER, DataError, InputError, OptionError, did_you_mean, speaking_of
+from spark_rankeval.errors import USER, DataError, InputError, OptionError, did_you_mean, speaking_of, warn
 from spark_rankeval.evaluation.prepare import Predictions, prepare
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.request.counts import INVALID_COUNTS
@@ -139,7 +139,8 @@ def to_label(
         draw = _Draw(scoring, relevance.probability, seed)
         pairs = draw.pairs()
         queries = draw.queries(pairs)
-        drawn = draw.drawn(queries, drawn_strata(_bins(queries), budget, n_strata))
+        bins = _bins(queries, has_probability=relevance.probability is not None)
+        drawn = draw.drawn(queries, drawn_strata(bins, budget, n_strata))
         return draw.handed_out(pairs, drawn, show_judge=show_judge) if rows == _PAIRS else draw.probabilities(drawn)
 
 
@@ -169,14 +170,15 @@ def _check(
     one_of("show_judge", show_judge, (True, False))
 
 
-def _bins(queries: DataFrame) -> list[Bin]:
+def _bins(queries: DataFrame, *, has_probability: bool) -> list[Bin]:
     """The queries that can be drawn, counted by how much models differ. Raises `DataError` if there are none, or bad rows."""
     sums = [call("sum", named(name)).alias(name) for name in (_OPEN, _N_PAIRS, _N_BAD)]
     # Of a query that people graded before it is above 0.
     is_possible = (named(_BEFORE) > 0.0) | ((named(_BEFORE) == 0.0) & (named(_GRADED) == 0.0))
     is_probability = is_possible & (named(_BEFORE) <= 1.0)
     n_wrong = call("sum", when(_takes_part(), when(is_probability, 0, 1), 0)).alias(_N_WRONG)
-    rows = aggregate(queries, [_STEP], *sums, n_wrong).collect()
+    n_before = call("sum", when(named(_GRADED) > 0.0, 1, 0)).alias(_GRADED)
+    rows = aggregate(queries, [_STEP], *sums, n_wrong, n_before).collect()
     n_bad = sum(row[_N_BAD] for row in rows)
     if n_bad:
         msg = f"rows that cannot be ranked: {n_bad:,}. evaluate(…) with the same tables and options says which and why; fix the data"
@@ -188,6 +190,12 @@ def _bins(queries: DataFrame) -> list[Bin]:
             "that it had been drawn before"
         )
         raise DataError(msg)
+    n_graded = sum(row[_GRADED] for row in rows)
+    if n_graded and not has_probability:
+        warn(
+            f"people graded {n_graded:,} users before, which count as chosen by hand without Judged(probability=…). If they were drawn, "
+            "name a column with the probability of each user; if not, one with 1 for these and 0 for all others"
+        )
     bins = [Bin(row[_STEP], row[_OPEN], row[_N_PAIRS]) for row in rows if row[_OPEN]]
     if not bins:
         msg = "there is nothing to grade: people graded all users, or no list and no label has an item"

@@ -11,6 +11,8 @@ JUDGES = Judged(human="human", judge="llm")
 NAMES = {"user": "query", "item": "doc", "score": "score", "relevance": JUDGES}
 N, K = 60, 3
 
+pytestmark = pytest.mark.filterwarnings("ignore:people graded 6 users before")
+
 
 @pytest.fixture(scope="module")
 def tables(spark):
@@ -88,7 +90,9 @@ def test_the_seed_and_the_ids_alone_decide_who_is_drawn(tables, pairs):
 def test_a_draw_after_a_draw_says_how_likely_each_query_was_in_either(tables, pairs):
     models, labels, *_ = tables
     call = (models, labels.selectExpr("*", "0.1 AS before"), f"ndcg@{K}", 100)
-    queries = to_label(*call, rows="queries", **NAMES).toPandas().set_index("query").sort_index()
+    with pytest.warns(UserWarning, match=r"people graded 6 queries before.*chosen by hand"):
+        drawn_now = to_label(*call, rows="queries", **NAMES, unit="query")
+    queries = drawn_now.toPandas().set_index("query").sort_index()
     assert list(queries.columns) == ["stratum", "is_drawn", "probability"]
     assert list(queries.index) == list(range(N))
     drawn = pairs.groupby("query")[["stratum", "probability"]].first()
