@@ -68,12 +68,10 @@ def kept_notes_of_tables(notes: Iterable[str]) -> tuple[str, ...]:
 def notes_of_given_order(dialects: Sequence[str], qualities: Iterable[DataQuality]) -> tuple[str, ...]:
     """The note on dialects that leave equal scores in the order given, which rows do not have; none if no value depends on it."""
     n = max(quality.n_hanging_on_ties for quality in qualities)
-    if not (n and dialects):
-        return ()
-    return (
-        f"{listed(dialects, _FEW)} {'leaves' if len(dialects) == 1 else 'leave'} equal scores in the order given. Rows have none, and "
-        f"stand by item: the values of {n:,} user{'s' * (n > 1)} depend on it, and the system may give others",
-    )
+    verb = "leaves" if len(dialects) == 1 else "leave"
+    order = f"{verb} equal scores in the order given. Rows have none, and stand by item"
+    note = f"{listed(dialects, _FEW)} {order}: the values of {n:,} user{'s' * (n > 1)} depend on it, and the system may give others"
+    return (note,) if n and dialects else ()
 
 
 def notes_of(

@@ -39,9 +39,8 @@ _DASHES = ([1, 0], [6, 3], [2, 2])
 #: Wide enough for labels beside the marks.
 ROOMY = 420
 _MOST_LISTED = 12
-# What begins a tag or a comment of HTML, and a character without width that makes it plain text.
+# What begins a tag or a comment of HTML.
 _TAG = re.compile("<(?=[/!a-z])", re.IGNORECASE)
-_WORD_JOINER = "\u2060"
 
 
 def domain(values: Iterable[float], *, floor: float | None = None) -> list[float]:
@@ -171,7 +170,7 @@ def titled(chart: Drawing, title: str, reading: Sequence[str], about: str) -> Dr
     """
     chart = chart.properties(title=heading(title, reading), description=unit_words(about))
     text = chart.to_json(validate=False, indent=None, sort_keys=False)
-    harmless = _TAG.sub(f"<{_WORD_JOINER}", text)
+    harmless = _TAG.sub("<\u2060", text)  # a character without width
     return chart if harmless == text else cast("Drawing", type(chart).from_json(harmless, validate=False))
 
 

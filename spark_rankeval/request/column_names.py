@@ -60,9 +60,9 @@ class ColumnNames:
                 "the column of items"
             )
         elif len(items) != 2:
+            words = "If an item has several columns, join them in one, as with concat_ws"
             problems.append(
-                f"item must be one column, or a tuple of two, that of predictions and that of labels; got {item!r}. If an item has several "
-                "columns, join them in one, as with concat_ws"
+                f"item must be one column, or a tuple of two (of predictions and of labels); got {item!r}. {words}"
             )
         if one_table and len(set(items)) == 1:
             problems.append(

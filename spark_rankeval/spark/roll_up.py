@@ -188,7 +188,7 @@ def _names_of(options: ScoringOptions, labels: DataFrame | None, tables: Iterabl
     documents = options.roll_up
     pair = (documents, documents) if isinstance(documents, str) else documents
     if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(name, str) for name in pair):
-        msg = f"roll_up must be one column of documents, or a tuple of two, that of predictions and that of labels; got {documents!r}"
+        msg = f"roll_up must be one column of documents, or a tuple of two (of predictions and of labels); got {documents!r}"
         raise InputError(msg)
     if any(isinstance(table, Vectors) for table in tables):
         msg = (

@@ -112,7 +112,7 @@ EVALUATIONS = [
     (on(user=5), InputError, "user must be a column name"),
     (on(user=["user", "USER"]), InputError, "twice"),
     (on(item=None), InputError, "item=None is for one table"),
-    (on(item=["item", "grade"]), InputError, "item must be one column, or a tuple of two, .* got .'item', 'grade'.. If"),
+    (on(item=["item", "grade"]), InputError, "item must be one column, or a tuple of two .* got .'item', 'grade'.. If"),
     (on("text scores"), InputError, "score='score' must be a number; it is string"),
     (on("several scores"), InputError, r"'score' is ambiguous: the table has \['score', 'SCORE'\]"),
     (on([1]), InputError, "predictions must be a table or Vectors; got a list"),
