@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_rankeval.errors import listed, warn
+from spark_rankeval.errors import listed
 from spark_rankeval.records.gaps import largest_gaps
 from spark_rankeval.records.slices import attributes_of
 from spark_rankeval.records.stored import changed_tables
@@ -20,6 +20,7 @@ from spark_rankeval.report import Gate
 from spark_rankeval.report.contents import gates_table
 from spark_rankeval.run_history.gate_rules import ATTRIBUTES, FIGURES, FIXED, GateRule, names
 from spark_rankeval.statistics.confidence_sequences import LEAST_NIGHTS, Nights, spans_of
+from spark_rankeval.statistics.distributions import normal_quantile
 from spark_rankeval.statistics.intervals import requested_method
 from spark_rankeval.statistics.verdicts import percent
 from spark_rankeval.table_writers import as_text
@@ -34,6 +35,8 @@ _figure_key: Callable[[SummaryRow], _Figure] = attrgetter("model", "slice", "key
 _EVERY_SLICE = "*"
 # With this probability a system that does not change never fails a sequential gate.
 _SEQUENTIAL_LEVEL = 0.95
+# So many standard errors of their difference explain how far apart two means are, in 95% of pairs of runs that differ by chance alone.
+_CHANCE = normal_quantile(0.975)
 
 
 @dataclass(frozen=True)
@@ -84,11 +87,8 @@ def check_gates(
         earlier: rows of earlier good runs with the names of the runs, newest first. A row counts if it has the same definition,
             dialect and user weights. For a gate on an interval it also needs the same method and level. A sequential gate uses the
             rows of all runs, others the first of each figure.
-
-    A warning names the tables that are not those of an earlier run, if a gate refers to it and does not fail because of them.
     """
     outcomes = []
-    changed: dict[tuple[str, str], None] = {}
     earlier_rows = _by_figure(earlier)
     for rule in rules:
         if rule.gap:
@@ -98,17 +98,9 @@ def check_gates(
         for row in chosen:
             before = earlier_rows.get(_figure_key(row), ())
             check = _sequential_outcome if rule.sequential else _outcome
-            row_outcomes = [check(rule, condition, row, before) for condition in rule.conditions]
-            outcomes += row_outcomes
-            if not rule.same_labels:
-                changed |= dict.fromkeys(
-                    (outcome.changed, outcome.earlier) for outcome in row_outcomes if outcome.changed
-                )
+            outcomes += [check(rule, condition, row, before) for condition in rule.conditions]
         if not chosen:
             outcomes.append(_absent(rule, _rows_of_metric(rule, rows)))
-    if changed:
-        since = "; ".join(f"{tables} changed since the run {run}" for tables, run in changed)
-        warn(f"{since}, and figures may have moved because of that. To make a gate fail then, set same_labels = true")
     return outcomes
 
 
@@ -202,6 +194,7 @@ class _Limit(NamedTuple):
     before: float = math.nan
     changed: str = ""  # the tables that are not those of that run
     unknown: str = ""  # why it is unknown which tables these are
+    reach: float = math.nan  # how far apart chance may bring two means
 
 
 def _limit(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[tuple[str, SummaryRow]]) -> _Limit:
@@ -215,9 +208,12 @@ def _limit(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[tu
         if _same(other, row, rule.on):
             before = _figure(other, rule.on)
             far = _decimal(bound) * abs(_decimal(before)) if share else _decimal(bound)
+            reach = _CHANCE * math.hypot(other.standard_error, row.standard_error) if rule.on == "mean" else math.nan
+            if rule.beyond_chance and reach > far:
+                far, words = _decimal(reach), f"{words}, or as far as chance explains"
             changed = listed(changed_tables(other.fingerprints, row.fingerprints))
             unknown = _why_unknown(run, other, row)
-            return _Limit(words, _decimal(before) + (-far if is_least else far), run, before, changed, unknown)
+            return _Limit(words, _decimal(before) + (-far if is_least else far), run, before, changed, unknown, reach)
     return _Limit(words, None)
 
 
@@ -246,11 +242,17 @@ def _outcome(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[
         words += f", after {limit.before:.6g} in {limit.run}"
         if limit.before > 0 and value != limit.before:
             words += f" ({percent(value / limit.before - 1)})"
+        if value != limit.before and not math.isnan(limit.reach):
+            within = "within" if abs(value - limit.before) <= limit.reach else "more than"
+            words += f", {within} chance, which explains up to {limit.reach:.2g}"
+        elif rule.beyond_chance and math.isnan(limit.reach):
+            words += "; no standard error of users' values, which beyond_chance needs"
     if limit.changed:
         words += f"; since then, {limit.changed} changed"
     if rule.same_labels and limit.unknown:
         words += f"; {limit.unknown}"
     is_comparable = not (rule.same_labels and (limit.changed or limit.unknown))
+    is_comparable &= not (rule.beyond_chance and limit.run and math.isnan(limit.reach))
     return GateOutcome(
         name=_name(rule, row.name, row.model, row.slice),
         condition=f"{FIGURES[rule.on]} {limit.words}",

@@ -105,7 +105,7 @@ def test_a_gate_that_is_not_met_is_4_and_everything_is_written(start, tmp_path, 
 def test_a_gate_that_needs_the_same_labels_fails_with_others(start, tmp_path):
     assert start("day1", 6).code == 0
     done = start("day2", 6, "gates.rr={max_drop = 1, same_labels = true}", labelled=11)
-    said = "found 0.545455, after 0.6 in day1 (-9.1%); since then, labels changed"
+    said = "found 0.545455, after 0.6 in day1 (-9.1%), within chance, which explains up to 0.44; since then, labels changed"
     assert done.says(4, f"rr: mean at most 1 below the last good run; {said}")
     shown = called(trend, tmp_path, "--output", f"{tmp_path}/out", "--metric", "rr")
     assert (shown.code, [line.split()[0] for line in shown.out.splitlines() if "labels" in line]) == (0, ["day2"])
@@ -145,8 +145,8 @@ def test_drops_are_from_the_newest_run_that_failed_no_gate(days):
     # A run without gates has failed none, and keeps its name, which is a number for others. The run before the third one has failed.
     assert days.codes == [0, 4, 0, 0]
     assert days.gates[::2] == [
-        ("rr", "max_drop", False, "0.5, after 0.8 in 007 (-38%)"),
-        ("rr", "max_drop", True, "0.7, after 0.8 in 007 (-13%)"),
+        ("rr", "max_drop", False, "0.5, after 0.8 in 007 (-38%), within chance, which explains up to 0.42"),
+        ("rr", "max_drop", True, "0.7, after 0.8 in 007 (-13%), within chance, which explains up to 0.4"),
         # It is not compared with itself.
         ("rr", "max_drop", True, "0.8, after 0.8 in 007"),
     ]

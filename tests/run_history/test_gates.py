@@ -64,6 +64,9 @@ OTHERS = [
     {"definition": "ndcg(gain='binary')@10"}, {"dialect": "mllib"}, {"user_weight": "spend"}, ALS,
     {"slice": "country=DE"}, {"relevance": "click"}, {"mean": math.nan},
 ]  # fmt: skip
+# The same model on 600 of the same 671 users; the last one has lost half.
+FEW_USERS = {"standard_error": 0.0057}
+TEN_PERCENT, BEYOND = {"max_drop_share": 0.1}, {"max_drop_share": 0.1, "beyond_chance": True}
 OTHER_LEVEL = [("monday", row(mean=0.9, interval_level=0.99))]
 SCENES = {
     "a fixed value is met where it is reached": lambda: checked([{"min": 0.31} | ALS, {"min": 0.3100001} | ALS])
@@ -86,6 +89,11 @@ SCENES = {
         line for metric, one, value, before in SHARES for line in checked(one, [row(metric, value)], before, metric)
     ],
     "a drop of an end": lambda: checked({"on": "ci_low"} | DROP, [row(mean=0.3)], [("monday", row(mean=0.3))]),
+    "a drop within chance": lambda: [
+        line
+        for mean, error in ((0.0445, 0.0057), (0.0255, 0.0057), (0.0445, math.nan), (0.051, math.nan))
+        for line in checked([TEN_PERCENT, BEYOND], [row(mean=mean, standard_error=error)], [("monday", row(mean=0.051, **FEW_USERS))])
+    ],
     "other predictions are no change": lambda: checked(
         SAME, [replace(KNOWN, fingerprints=HASHES | {"predictions": "e" * 32})], [("monday", KNOWN)]
     ),
@@ -113,10 +121,11 @@ def test_outcomes_of_gates(golden, recwarn, name):
     assert not recwarn
 
 
-def test_a_drop_since_other_labels_is_warned_of_and_refused_on_request(golden):
+def test_a_drop_since_other_labels_is_said_without_a_warning_and_refused_on_request(golden, recwarn):
+    """Yesterday's clicks are other labels every night."""
     today = replace(KNOWN, fingerprints=HASHES | {"labels": "c" * 32, "predictions": "d" * 32})
-    with pytest.warns(UserWarning, match=r"labels changed since the run monday.*same_labels = true"):
-        golden("\n".join(checked([DROP, SAME], [today], [("monday", KNOWN)])))
+    golden("\n".join(checked([DROP, SAME], [today], [("monday", KNOWN)])))
+    assert not recwarn
 
 
 def test_failures_are_lines_and_outcomes_are_gates_of_a_report_and_need_no_spark():
@@ -153,6 +162,9 @@ SEQUENTIAL = {"sequential": True, "max_drop": 0.1}
         ({"sequential": True, "min": 0.1}, "sequential is about earlier runs; give at least one of max_drop"),
         (SEQUENTIAL | {"min": 0.1}, "and slice; found min"),
         (SEQUENTIAL | {"on": "ci_low", "same_labels": True}, "and slice; found on, same_labels"),
+        ({"beyond_chance": True, "min": 0.1}, "beyond_chance is about the last good run; give at least one of max_drop"),
+        ({"beyond_chance": True, "max_drop": 0, "on": "ci_low"}, "beyond_chance is about means; found on = 'ci_low'"),
+        (SEQUENTIAL | {"beyond_chance": True}, "and slice; found beyond_chance"),
         (SEQUENTIAL | {"gap": "country"}, "a gate with gap takes min, max, on and model; found"),
     ],
 )
