@@ -1,22 +1,26 @@
 """Simulate experiments without an effect, and slices without a gap: how often verdicts are false, and intervals hold the truth.
 
 `python tools/simulate_experiments.py` prints the tables of docs/evidence/experiments.md, in some ten minutes; `gaps`, `groups`, `skewed`,
-`power`, `covariates`, `lifts`, `looks` and `starts` name one of them. A test runs a short version of each at night.
+`power`, `covariates`, `missing`, `lifts`, `looks` and `starts` name one of them. A test runs a short version of each at night.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from spark_rankeval.comparison.comparison_inputs import ComparedMetric
+from spark_rankeval.experiments import covariates
 from spark_rankeval.experiments.covariates import Adjusted, GroupSumAccumulator, adjusted_difference, group_of
 from spark_rankeval.experiments.group_comparison import ComparedGroup, GroupTest
 from spark_rankeval.statistics.confidence_sequences import TIGHTEST_AT, sequence_of
@@ -26,7 +30,7 @@ from spark_rankeval.statistics.multiple_comparisons import adjusted
 from spark_rankeval.statistics.sums import Mean, degrees_of_freedom
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 Array = np.ndarray[Any, Any]
 Draw = Any
@@ -276,6 +280,36 @@ def with_covariate(
     return plain_rate, by_welch, cautious, float(np.nanmean(saved))
 
 
+# Who lacks the covariate, by it and by the values.
+MISSING: dict[str, Callable[[np.random.Generator, Array, Array], Array]] = {
+    "nobody": lambda rng, before, values: np.zeros(len(before), np.bool_),
+    "1 in 10": lambda rng, before, values: rng.random(len(before)) < 0.1,
+    "half": lambda rng, before, values: rng.random(len(before)) < 0.5,
+    "the lowest fifth": lambda rng, before, values: before < 0.583,
+    "the lower half": lambda rng, before, values: before < 1.187,
+    "the highest fifth": lambda rng, before, values: before > 2.117,
+    "values below the median": lambda rng, before, values: values < np.median(values),
+    "everybody": lambda rng, before, values: np.ones(len(before), np.bool_),
+}
+
+
+def false_if_missing(
+    rng: np.random.Generator, sizes: tuple[int, int], runs: int, patterns: tuple[str, str]
+) -> tuple[float, float]:
+    """How often two groups of one mean differ if these users of each lack the covariate: as given, and if that counts as chance."""
+    n_false = np.zeros(2)
+    for _ in range(runs):
+        samples = [explained(rng, n_users) for n_users in sizes]
+        for (before, values), pattern in zip(samples, patterns, strict=True):
+            before[MISSING[pattern](rng, before, values)] = np.nan
+        for place, level in enumerate((covariates._UNEVEN, np.inf)):
+            with patch.object(covariates, "_UNEVEN", level):
+                _, pair, adjustment = adjusted_groups(samples)
+            n_false[place] += adjustment.difference.cautious(pair).p_of() <= 1 - LEVEL
+    as_given, trusting = (n_false / runs).tolist()
+    return as_given, trusting
+
+
 def false_alarms(
     rng: np.random.Generator, draw: Draw, n_a_look: int, share: float, runs: int, looks: int = 50, *, waits: bool = True
 ) -> tuple[float, float, float]:
@@ -378,6 +412,15 @@ def covariates_table(rng: np.random.Generator) -> Iterator[str]:
         yield f"| {name} | {sizes[0]:,} | {sizes[1]:,} | {cells} | {100 * saved:.0f}% |"
 
 
+def missing_table(_: np.random.Generator) -> Iterator[str]:
+    """Two groups of one mean, of which each lacks the covariate otherwise. Each figure has the same seed."""
+    sizes = ((30, 30), (100, 100), (1000, 1000))
+    yield f"| one group lacks it | the other | {' | '.join(f'{a:,}, {b:,}' for a, b in sizes)} |\n|---|---|---:|---:|---:|"
+    for patterns in itertools.combinations_with_replacement(MISSING, 2):
+        rates = (false_if_missing(np.random.default_rng(8), each, 300, patterns) for each in sizes)
+        yield f"| {' | '.join(patterns)} | {' | '.join(f'{trusting:.3f} → {given:.3f}' for given, trusting in rates)} |"
+
+
 def lifts_table(rng: np.random.Generator) -> Iterator[str]:
     """Two groups, a covariate that explains most of the variance, and a lift of 100%."""
     yield "| users | baseline's | weights | with the covariate's mean taken as known | as given |\n|---:|---:|---|---:|---:|"
@@ -416,6 +459,7 @@ TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {
     "skewed": skewed_table,
     "power": power_table,
     "covariates": covariates_table,
+    "missing": missing_table,
     "lifts": lifts_table,
     "looks": looks_table,
     "starts": starts_table,

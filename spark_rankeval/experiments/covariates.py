@@ -5,9 +5,10 @@ data. θ is cov(x, y) / var(x), pooled within the two groups. Each user has z = 
 expected value is the same, and the variance is smaller. The estimate θ costs a degree of freedom, as in an analysis of
 covariance. It also adds its own variance, times the squared difference of the groups' mean x. With many users both are nothing.
 
-A user without x takes the mean of the others, and so keeps the own y. The groups are drawn at random, so this is no bias, and no
+A user without x takes the mean of the others, and so keeps the own y. That is no bias if the group has no part in who lacks x, and no
 user is lost (Zhao and Ding, To adjust or not to adjust? Estimating the average treatment effect in randomized experiments with
-missing covariates, JASA 2024).
+missing covariates, JASA 2024). Where the group may have a part, the difference is the plain one. Its interval then also holds that of the
+adjusted one, so that it decides nothing that either leaves open.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.statistics.description import with_reliable_figures
+from spark_rankeval.statistics.distributions import normal_quantile
 from spark_rankeval.statistics.independent_groups import Difference, Group
 from spark_rankeval.statistics.intervals import UNBOUNDED
 from spark_rankeval.statistics.moments import MomentsAccumulator, State, moments_of, with_prefix
@@ -39,6 +41,9 @@ Column = np.ndarray[tuple[int], np.dtype[np.float64]]
 _TERMS = ((0, 0), (1, 0), (2, 0), (1, 1), (0, 1))
 # Products are rounded before they are added: a spread smaller than this share of them is rounding.
 _ROUNDING = Fraction(1, 2**40)
+# If the groups differ so much in who lacks the covariate as one in five would by chance, they may have a part in it. Twice −log of it is
+# the critical χ² of two differences. Simulations in docs/evidence/experiments.md say that rarer chances let false differences through.
+_UNEVEN = -2 * math.log(0.2)
 
 
 class CovariateAccumulator:
@@ -140,10 +145,35 @@ def adjusted_difference(
     shares = [variance * (1 + apart / sum(variances)) for variance in variances]
     adjusted = replace(plain, estimate=float(after[0] - after[1]), variances=(shares[0], shares[1]), df_spent=1)
     saved = 1 - sum(shares) / sum(plain.variances)
+    if n > sum(each.n for each in covariates) and _unevenness(groups, covariates) > _UNEVEN:
+        reach = abs(plain.estimate - adjusted.estimate) / normal_quantile(0.975) + adjusted.standard_error
+        factor = max(1.0, (reach / plain.standard_error) ** 2)
+        careful = replace(plain, variances=(plain.variances[0] * factor, plain.variances[1] * factor))
+        return Adjusted(careful, means, problem="the groups may have a part in who lacks the covariate")
     means = (float(after[0]), float(after[1]))
     return Adjusted(
         adjusted, means, *_common_mean_terms(sides, theta, covariates), theta=float(theta), variance_saved=saved
     )
+
+
+def _unevenness(groups: tuple[Group, Group], covariates: tuple[CovariateSums, CovariateSums]) -> float:
+    """The χ² of the differences of two groups in the share of users with a covariate, and in their mean covariate; infinite without one."""
+    if min(each.n for each in covariates) < 2:
+        return math.inf
+    sizes = [group.n for group in groups]
+    shares = [each.n / size for each, size in zip(covariates, sizes, strict=True)]
+    share = sum(each.n for each in covariates) / sum(sizes)
+    moments = []
+    for sums in (each.sums for each in covariates if each.sums):
+        mean = sums[1, 1, 0] / sums[1, 0, 0]
+        moments.append(
+            (mean, (sums[2, 2, 0] - 2 * mean * sums[2, 1, 0] + mean**2 * sums[2, 0, 0]) / sums[1, 0, 0] ** 2)
+        )
+    (first, variance), (second, other_variance) = moments
+    if not variance + other_variance:
+        return math.inf
+    of_shares = (shares[0] - shares[1]) ** 2 / (share * (1 - share) * (1 / sizes[0] + 1 / sizes[1]))
+    return of_shares + float((first - second) ** 2 / (variance + other_variance))
 
 
 def _common_mean_terms(

@@ -82,12 +82,34 @@ def test_groups_of_other_sizes_and_weights(is_weighted):
 
 def test_users_without_the_covariate_take_the_mean_of_the_others():
     (y, x), (other_y, other_x) = drawn(40), drawn(50)
-    x[:7], other_x[:20] = math.nan, math.nan
+    x[:10], other_x[:13] = math.nan, math.nan
     mean = np.nanmean(np.concatenate([x, other_x]))
     filled = ((y, np.nan_to_num(x, nan=mean)), (other_y, np.nan_to_num(other_x, nan=mean)))
     found, expected = adjusted(((y, x), (other_y, other_x))), adjusted(filled)
     assert (found.theta, *found.means) == pytest.approx((expected.theta, *expected.means))
     assert found.difference.standard_error == pytest.approx(expected.difference.standard_error)
+
+
+MISSING = {
+    "in one group": lambda x: np.zeros(len(x), np.bool_),
+    "of the same share": lambda x: x < np.quantile(x, 0.3),
+    "of all in the other": lambda x: np.ones(len(x), np.bool_),
+}
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("pattern", MISSING)
+def test_a_covariate_that_one_group_lacks_otherwise_makes_no_interval_shorter(pattern, is_weighted):
+    """The groups are alike, and the users with the largest covariate lack it in the first."""
+    y, x = drawn(200)
+    high = np.where(x > np.quantile(x, 0.7), math.nan, x)
+    samples, weights = ((y, high), (y, np.where(MISSING[pattern](x), math.nan, x))), np.full(200, 3.0)
+    pair = (weights, weights) if is_weighted else PLAIN
+    found, plain = adjusted(samples, pair), difference_of(*groups_of(samples, pair))
+    low, high = found.difference.interval(0.95)[:2]
+    assert found.problem == "the groups may have a part in who lacks the covariate"
+    assert (found.difference.estimate, *found.means) == pytest.approx((0, y.mean(), y.mean()))
+    assert low <= plain.interval(0.95).low < 0 < plain.interval(0.95).high <= high
 
 
 def test_sums_merge_to_the_last_bit():
@@ -138,7 +160,7 @@ def test_a_group_loses_at_most_all_of_the_baseline_and_without_users_has_no_lift
 def test_the_baselines_mean_varies_with_the_covariates_mean(weighted):
     (y, x), (other_y, other_x) = drawn(60, 0.4), drawn(90)
     y, x = y + x, x.copy()
-    x[:9], other_x[:30] = math.nan, math.nan
+    x[:15], other_x[:23] = math.nan, math.nan
     samples, own = ((y, x), (other_y, other_x)), [RNG.random(n) + 0.2 if weighted else np.ones(n) for n in (60, 90)]
     weights = own if weighted else PLAIN
     result, every_x = adjusted(samples, weights), np.concatenate([x, other_x])
