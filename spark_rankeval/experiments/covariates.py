@@ -5,8 +5,8 @@ data. θ is cov(x, y) / var(x), pooled within the two groups. Each user has z = 
 expected value is the same, and the variance is smaller. The estimate θ costs a degree of freedom, as in an analysis of
 covariance. It also adds its own variance, times the squared difference of the groups' mean x. With many users both are nothing.
 
-A user without x takes the mean of the others, and so keeps the own y. That is no bias if the group has no part in who lacks x, and no
-user is lost (Zhao and Ding, To adjust or not to adjust? Estimating the average treatment effect in randomized experiments with
+A user without x takes the mean of the others, and so keeps the own y. That is no bias if the group has no part in who lacks x. No user
+is lost (Zhao and Ding, To adjust or not to adjust? Estimating the average treatment effect in randomized experiments with
 missing covariates, JASA 2024). Where the group may have a part, the difference is the plain one. Its interval then also holds that of the
 adjusted one, so that it decides nothing that either leaves open.
 """

@@ -162,7 +162,10 @@ SEQUENTIAL = {"sequential": True, "max_drop": 0.1}
         ({"sequential": True, "min": 0.1}, "sequential is about earlier runs; give at least one of max_drop"),
         (SEQUENTIAL | {"min": 0.1}, "and slice; found min"),
         (SEQUENTIAL | {"on": "ci_low", "same_labels": True}, "and slice; found on, same_labels"),
-        ({"beyond_chance": True, "min": 0.1}, "beyond_chance is about the last good run; give at least one of max_drop"),
+        (
+            {"beyond_chance": True, "min": 0.1},
+            "beyond_chance is about the last good run; give at least one of max_drop",
+        ),
         ({"beyond_chance": True, "max_drop": 0, "on": "ci_low"}, "beyond_chance is about means; found on = 'ci_low'"),
         (SEQUENTIAL | {"beyond_chance": True}, "and slice; found beyond_chance"),
         (SEQUENTIAL | {"gap": "country"}, "a gate with gap takes min, max, on and model; found"),
