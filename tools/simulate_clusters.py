@@ -161,6 +161,15 @@ VALUES = (
     Values("reciprocal rank", 0.05, _RANKS),
     Values("reciprocal rank", 0.3, _RANKS),
 )
+# Clusters that share what they get.
+SHARED = {
+    name: Values(name, correlation, shares)
+    for name, correlation, shares in (
+        ("hit rate 0.97, half shared", 0.5, {0.0: 0.03, 1.0: 0.97}),
+        ("hit rate 0.97, shared", 0.97, {0.0: 0.03, 1.0: 0.97}),
+        ("nearly alike", 0.97, {0.0: 0.03, 0.89: 0.485, 0.91: 0.485}),
+    )
+}
 SIZES = ("equal", "1 to 50", "Pareto 1.1", "one half", "a fifth has 80%")
 _USERS = 10
 

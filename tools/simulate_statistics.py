@@ -1,7 +1,7 @@
 """Simulate evaluations of which the truth is known: how often verdicts are false, and how often intervals hold the true mean.
 
 `python tools/simulate_statistics.py` prints the tables of docs/statistics.md, in some five minutes; `hit_rates`, `continuous`,
-`shares`, `bootstrap`, `margins`, `families`, `pairs` and `ranks` name one of them. A test runs a short version of each at night.
+`shares`, `rare`, `bootstrap`, `margins`, `families`, `pairs` and `ranks` name one of them. A test runs a short version of each at night.
 """
 
 from __future__ import annotations
@@ -206,6 +206,18 @@ def reciprocal_ranks(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return rng.choice(RECIPROCAL_RANKS, shape)
 
 
+def nearly_alike(lost: float, noise: float) -> Any:
+    """Draws of 0.9, give or take some noise, and of 0 for users for whom the model fails."""
+    return lambda rng, shape: np.where(rng.random(shape) < lost, 0.0, np.clip(rng.normal(0.9, noise, shape), 0, 1))
+
+
+def held_if_nearly_alike(
+    rng: np.random.Generator, lost: float, noise: float, n_users: int, runs: int
+) -> tuple[float, float]:
+    """How often t without more, and the interval that stands in the table, hold the mean of users who are nearly alike."""
+    return coverage(rng, nearly_alike(lost, noise), 0.9 * (1 - lost), n_users, runs)
+
+
 def slices_table(rng: np.random.Generator, draw: Any, runs: int) -> Iterator[str]:
     """Slices in which two models are alike."""
     yield "| users in a slice | any verdict |\n|---:|---:|"
@@ -220,6 +232,15 @@ def shares_table(rng: np.random.Generator) -> Iterator[str]:
     for rate, n_users in itertools.product((0.02, 0.1, 0.5), (3, 10, 30, 100)):
         plain, shown = coverage(rng, share(rate), rate, n_users, 2000)
         yield f"| {rate} | {n_users} | {plain:.3f} | {shown:.3f} |"
+
+
+def rare_table(_: np.random.Generator) -> Iterator[str]:
+    """Users who are nearly alike, of whom a model fails few. Each figure has the same seed."""
+    yield "| users | noise | 2% lost | 2 lost | 4 lost | 8 lost |\n|---:|---:|---:|---:|---:|---:|"
+    for n_users, noise in itertools.product((30, 60, 100, 300, 1000), (0, 0.01, 0.03)):
+        shares = (0.02, 2 / n_users, 4 / n_users, 8 / n_users)
+        rates = (held_if_nearly_alike(np.random.default_rng(8), each, noise, n_users, 2000) for each in shares)
+        yield f"| {n_users:,} | {noise} | {' | '.join(f'{plain:.3f} → {shown:.3f}' for plain, shown in rates)} |"
 
 
 def bootstrap_table(rng: np.random.Generator) -> Iterator[str]:
@@ -265,6 +286,7 @@ TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {
     "hit_rates": partial(slices_table, draw=hit_rates, runs=400),
     "continuous": partial(slices_table, draw=continuous, runs=400),
     "shares": shares_table,
+    "rare": rare_table,
     "bootstrap": bootstrap_table,
     "margins": margins_table,
     "families": families_table,

@@ -33,6 +33,8 @@ UNKNOWN_MEAN = "the mean or its spread is unknown: values are too large, too sma
 _ROUNDING = 2.0**-40
 # Fewer users than this may have a small spread by chance.
 _FEW_USERS = 30
+# A variance hangs on few users if fewer than so many at the farthest value would give it, and that is √9 standard deviations away.
+_FEW, _FAR = 10, 9
 _OUT_OF_BOUNDS = "all users have the same value, and it is outside of the metric's bounds"
 _NO_SPREAD = "all users have the same value, and the metric has no bounds"
 
@@ -132,18 +134,39 @@ def adjusted_interval(
         without_spread = interval_without_spread(interval.low, effective_n, interval.level, (low, high))
         breaks_bounds = not without_spread and (low, high) != bounds
         return without_spread._replace(reason=_OUT_OF_BOUNDS) if breaks_bounds else without_spread
-    if interval.method != T or (low, high) != (0, 1):
-        return interval.within((low, high))
-    is_binary = are_binary(moments, weighted)
+    error = moments.std / math.sqrt(moments.n) if weighted is None else weighted.standard_error
+    is_share = interval.method == T and (low, high) == (0, 1)
+    is_binary = is_share and are_binary(moments, weighted)
     if is_binary and math.isclose(effective_n, moments.n):
         ends = clopper_pearson_interval(moments.n - moments.n_zero, moments.n, interval.level)
-    elif is_binary or (clusters is not None and clusters.are_few_if_skewed):
-        mean = moments.mean if weighted is None else weighted.mean
+        return Interval(*ends, interval.level, CLOPPER_PEARSON)
+    mean = moments.mean if weighted is None else weighted.mean
+    if is_binary or (is_share and clusters is not None and clusters.are_few_if_skewed):
         n = _equivalent_n(mean, moments, weighted, clusters, interval.level)
-        ends = clopper_pearson_interval(mean * n, n, interval.level)
-    else:
-        return interval.within((low, high))
-    return Interval(*ends, interval.level, CLOPPER_PEARSON)
+        interval = Interval(*clopper_pearson_interval(mean * n, n, interval.level), interval.level, CLOPPER_PEARSON)
+    if interval.method not in (JACKKNIFE, PREDICTION_POWERED):
+        error = error if clusters is None else clusters.standard_error
+        interval = _with_unseen(interval, mean, error, effective_n, moments, (low, high))
+    return interval.within((low, high))
+
+
+def _with_unseen(
+    interval: Interval, mean: float, error: float, n: float, moments: Moments, bounds: tuple[float, float]
+) -> Interval:
+    """The interval, which reaches no less far than if all n users had the mean; values without bounds have those that were seen.
+
+    Users who were not drawn may be as far away. If the farthest value is one of a few that carry the variance, both reaches are added.
+    """
+    ends = [
+        bound if math.isfinite(bound) else seen
+        for bound, seen in zip(bounds, (moments.least, moments.greatest), strict=True)
+    ]
+    unseen = interval_without_spread(mean, n, interval.level, (ends[0], ends[1]))
+    farthest = max(mean - moments.least, moments.greatest - mean)
+    if farthest**2 <= max(_FAR * n, n * n / _FEW) * error**2:
+        return interval._replace(low=min(interval.low, unseen.low), high=max(interval.high, unseen.high))
+    low, high = math.hypot(mean - interval.low, mean - unseen.low), math.hypot(interval.high - mean, unseen.high - mean)
+    return interval._replace(low=mean - low, high=mean + high)
 
 
 def _equivalent_n(

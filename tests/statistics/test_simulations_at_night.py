@@ -31,6 +31,11 @@ def coverage_of(t, runs, rate, n_users):
     return 1 - shown, 1 - plain
 
 
+def nearly_alike(t, runs, *cell):
+    plain, shown = t.held_if_nearly_alike(rng(), *cell, runs)
+    return 1 - shown, 1 - plain
+
+
 def families_of(t, runs, gain):
     alone, jointly, lifts = t.joint_coverage(rng(), 30, gain, runs)
     return 1 - min(jointly, lifts), 1 - alone
@@ -48,6 +53,11 @@ def sessions_of(t, runs, n_persons, most, correlation):
 
 def sizes_of(t, runs, sizes, n_clusters, place):
     before, now, _ = t.covered(rng(), t.VALUES[place], t.sizes_of(sizes, rng(), runs, n_clusters))
+    return 1 - now, 1 - before
+
+
+def shared_of(t, runs, values, n_clusters):
+    before, now, _ = t.covered(rng(), t.SHARED[values], t.sizes_of("equal", rng(), runs, n_clusters))
     return 1 - now, 1 - before
 
 
@@ -117,6 +127,7 @@ def drawn_queries(t, runs, of, design, narrower):
 
 
 JUDGES = ("unbiased", "biased", "noisy", "useless", "reversed", "none", "on 1%", "on 5%", "on a tenth of queries")
+MISSING = ("nobody", "1 in 10", "half", "the lowest fifth", "the lower half", "the highest fifth", "everybody")
 TOGETHER = "half of ranks, weights that go with them"
 # A tool; how many runs; the share of them that may be wrong; how many a simpler method has wrong; what simulates; and its cells.
 PROMISES = [
@@ -124,6 +135,9 @@ PROMISES = [
     ("statistics", 300, 0.05, 0, lambda t, runs: (t.false_slices(rng(), t.continuous, 10, runs), 1), [()]),
     ("statistics", 300, 0.05, 0, lambda t, runs: (t.false_margins(rng(), 50, runs), 1), [()]),
     ("statistics", 3000, 0.05, 0, coverage_of, [*itertools.product((0.02, 0.1, 0.5), (3, 10, 100))]),
+    ("statistics", 1000, 0.08, 0.4, nearly_alike, [(0.02, noise, 30) for noise in (0, 0.01, 0.03)]),
+    ("statistics", 1000, 0.08, 0, nearly_alike,
+     [(lost, noise, n) for noise in (0, 0.01, 0.03) for n in (60, 100, 300, 1000) for lost in (0.02, 2 / n, 8 / n)]),
     ("statistics", 500, 0.05, 0.1, families_of, [(0.0,), (0.2,)]),
     ("statistics", 500, 0.05, 0.08,
      lambda t, runs: tuple(t.false_pairs(rng(), 50, runs, pairwise=each) for each in (True, False)), [()]),
@@ -134,6 +148,8 @@ PROMISES = [
     ("clusters", 500, 0.06, 0.1, lambda t, runs: tuple(1 - each for each in t.week(rng(), 60, 0.9, 0.5, runs)[::-1]), [()]),
     ("clusters", 500, 0.08, 0.15, sizes_of, [*itertools.product(["one half"], [40], range(6))]),
     ("clusters", 500, 0.08, 0.03, sizes_of, [*itertools.product(("Pareto 1.1", "1 to 50"), [20], range(6))]),
+    ("clusters", 500, 0.08, 0, shared_of, [*itertools.product(
+        ("hit rate 0.97, half shared", "hit rate 0.97, shared", "nearly alike"), (60, 150))]),
     ("clusters", 500, 0.05, 0.1, cluster_gaps, [()]),
     ("experiments", 400, 0.05, 0, slices_of, [("continuous", 10, 5), ("hit_rates", 10, 5)]),
     ("experiments", 400, 0.05, 0.15, slices_of, [("rare_ranks", 200, 10)]),
@@ -142,6 +158,10 @@ PROMISES = [
     ("experiments", 2000, 0.06, 0.04, groups_of, [(TOGETHER, 30, 30), ("gains, weights apart", 30, 300)]),
     ("experiments", 500, 0.05, 0, covariate_of, [("explained", 5, 5), ("explained", 50, 50)]),
     ("experiments", 500, 0.06, 0.08, covariate_of, [("rare_before", 100, 1000)]),
+    ("experiments", 300, 0.06, 0.9, lambda t, runs, *patterns: t.false_if_missing(rng(), (1000, 1000), runs, patterns),
+     [("nobody", "the highest fifth"), ("the lowest fifth", "the highest fifth"), ("half", "the lower half")]),
+    ("experiments", 300, 0.06, 0, lambda t, runs, n, *patterns: t.false_if_missing(rng(), (n, n), runs, patterns),
+     [(n, *patterns) for n in (30, 100, 300) for patterns in itertools.combinations_with_replacement(MISSING, 2)]),
     ("experiments", 500, 0.05, 0.12,
      lambda t, runs: tuple(1 - each for each in t.lifts_held(rng(), (200, 300), runs)[::-1]), [()]),
     ("experiments", 300, 0.05, 0.15, looks_of, [()]),

@@ -10,6 +10,7 @@ from scipy import stats
 from spark_rankeval.statistics.distributions import clopper_pearson_interval, sign_test_p
 from spark_rankeval.statistics.intervals import (
     UNKNOWN_MEAN,
+    Interval,
     adjusted_interval,
     interval_without_spread,
     mean_interval,
@@ -79,6 +80,49 @@ def test_values_that_are_all_one_have_an_interval_as_long_as_others_may_lie_away
     plain = t_interval(weighted.mean, weighted.standard_error, 10)
     expected = interval_without_spread(0.25, weighted.effective_n, 0.95, SHARE)
     assert adjusted_interval(plain, moments(values), SHARE, weighted) == expected
+
+
+NOISE = 0.01 * np.sin(np.arange(60.0))
+
+
+def reaches(values, bounds):
+    """How far the mean is from both ends of Student's t interval, and of that of users who all have the mean."""
+    mean, n = values.mean(), len(values)
+    t = stats.t.ppf(0.975, n - 1) * values.std(ddof=1) / math.sqrt(n)
+    others = 1 - 0.025 ** (1 / n)
+    return np.array([t, t]), others * np.abs(mean - np.array(bounds))
+
+
+@pytest.mark.parametrize("n", [3, 30, 60])
+def test_values_that_are_nearly_one_reach_as_far_as_if_they_were_one(n):
+    """Of 30 users of 0.9, give or take 0.01, the t interval reaches from 0.898; if 1 in 50 fails, the mean is 0.882."""
+    values = 0.9 + NOISE[:n]
+    interval, (t, unseen) = shown(values), reaches(values, SHARE)
+    assert (values.mean() - interval.low, interval.high - values.mean()) == pytest.approx(np.maximum(t, unseen))
+    assert (interval.method, interval.low < 0.882) == ("t", True)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "seen"), [(SHARE, SHARE), ((0, math.inf), (0, 0.91)), ((-math.inf, math.inf), (0, 0.91))]
+)
+@pytest.mark.parametrize(("n_lost", "hangs_on_few"), [(1, True), (5, True), (9, False)])
+def test_a_spread_that_hangs_on_few_users_is_no_surer_than_if_they_were_missing(bounds, seen, n_lost, hangs_on_few):
+    values = np.where(np.arange(60) < n_lost, 0.0, 0.9 + np.minimum(NOISE, 0.01))
+    interval, (t, unseen) = (
+        shown(values, bounds),
+        reaches(values, (0, max(seen[1], values.max()) if seen[1] < 1 else 1)),
+    )
+    expected = np.hypot(t, unseen) if hangs_on_few else np.maximum(t, unseen)
+    assert interval.low == pytest.approx(values.mean() - expected[0])
+    assert interval.high == pytest.approx(min(values.mean() + expected[1], bounds[1]))
+
+
+def test_a_bootstrap_of_users_who_are_nearly_alike_reaches_as_far():
+    values = 0.9 + NOISE[:30]
+    few = Interval(0.898, 0.902, 0.95, "bca")
+    assert adjusted_interval(few, moments(values), SHARE)[:2] == pytest.approx(shown(values)[:2])
+    jackknife = few._replace(method="jackknife")
+    assert adjusted_interval(jackknife, moments(values), SHARE) == jackknife
 
 
 def test_values_below_what_exact_sums_hold_have_no_mean_rather_than_a_wrong_one():
