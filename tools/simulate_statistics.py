@@ -1,7 +1,8 @@
 """Simulate evaluations of which the truth is known: how often verdicts are false, and how often intervals hold the true mean.
 
 `python tools/simulate_statistics.py` prints the tables of docs/statistics.md, in some five minutes; `hit_rates`, `continuous`,
-`shares`, `rare`, `bootstrap`, `margins`, `families`, `pairs` and `ranks` name one of them. A test runs a short version of each at night.
+`shares`, `rare`, `bootstrap`, `margins`, `families`, `few_moved`, `pairs` and `ranks` name one of them. A test runs a short version of
+each at night.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of, rank_sets
 from spark_rankeval.statistics.bootstrap import BootstrapAccumulator, bca_interval, bootstrap_means_of
-from spark_rankeval.statistics.intervals import adjusted_interval, mean_interval
+from spark_rankeval.statistics.intervals import adjusted_interval, mean_interval, t_interval
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
-from spark_rankeval.statistics.multiple_comparisons import adjusted, family_of
+from spark_rankeval.statistics.multiple_comparisons import family_of
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
 from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
 from spark_rankeval.statistics.verdicts import UNDECIDED, verdict_of
@@ -68,10 +69,10 @@ def any_false_verdict(values: Array, baseline: Array, family: int, margin: float
     n_false = 0
     for first in range(0, len(values), family):
         members = comparisons[first : first + family]
-        p_values = adjusted([each.p_of("sign_flip", margin)[0] for each in members])
+        judged = family_of([each.p_of("sign_flip", margin)[0] for each in members], "holm", LEVEL)
         words = [
-            verdict_of(each.interval, p, margin=margin, difference=each.difference).word
-            for each, p in zip(members, p_values.tolist(), strict=True)
+            verdict_of(each.interval_at(joint.level, margin), joint.p, margin=margin, difference=each.difference).word
+            for each, joint in zip(members, judged, strict=True)
         ]
         # A true difference of a margin is neither beyond it nor within, and without a margin none is true.
         true = {UNDECIDED} if truth == margin else {UNDECIDED, "no relevant difference"}
@@ -126,11 +127,35 @@ def false_pairs(rng: np.random.Generator, n_users: int, runs: int, pairwise: boo
     """How often any pair of models is told apart whose means are equal, one of the models being ten times noisier."""
     scale = np.ones(n_models)
     scale[-1] = 10.0
-    blocks = AllPairsAccumulator(runs, n_models, pairwise=pairwise)
+    blocks = AllPairsAccumulator(runs, n_models)
     blocks.add(np.arange(n_users), rng.normal(size=(runs, n_models, n_users)) * scale[:, None])
     state = blocks.state()
-    intervals = [[pair.interval for pair in all_pairs_of(column(state, run), LEVEL)] for run in range(runs)]
+    intervals = [
+        [pair.interval for pair in all_pairs_of(column(state, run), LEVEL, pairwise=pairwise)] for run in range(runs)
+    ]
     return sum(any(each.low > 0 or each.high < 0 for each in pairs) for pairs in intervals) / runs
+
+
+# Models of one mean: two of them ten times noisier; and six variants of one model beside two others.
+NOISY: dict[str, tuple[Array, float]] = {
+    "two noisy": (np.array([1.0] * 6 + [10.0] * 2), 0.0),
+    "six variants": (np.array([0.1] * 6 + [1.0] * 2), 1.0),
+}
+
+
+def noisy_ranks(rng: np.random.Generator, models: str, n_users: int, runs: int) -> tuple[float, float]:
+    """How often the sets of ranks of eight models of one mean hold all true ranks: by Tukey's intervals, and by those of each pair."""
+    scale, shared = NOISY[models]
+    values = rng.normal(size=(runs, 8, n_users)) * scale[:, None]
+    values[:, :6] += shared * rng.normal(size=(runs, 1, n_users))
+    blocks = AllPairsAccumulator(runs, 8)
+    blocks.add(np.arange(n_users), values)
+    state, held = blocks.state(), np.zeros(2)
+    for run, means in enumerate(values.mean(axis=2).tolist()):
+        for place, pairwise in enumerate((False, True)):
+            sets = rank_sets(all_pairs_of(column(state, run), LEVEL, pairwise=pairwise), means)
+            held[place] += all(each.lowest == 1 for each in sets)
+    return tuple((held / runs).tolist())
 
 
 def ranks_of_models(rng: np.random.Generator, step: float, n_users: int, runs: int) -> tuple[float, float, float]:
@@ -146,11 +171,56 @@ def ranks_of_models(rng: np.random.Generator, step: float, n_users: int, runs: i
     state = blocks.state()
     held, ordered, size = 0, 0, 0
     for run, means in enumerate(values.mean(axis=2).tolist()):
-        sets = rank_sets(all_pairs_of(column(state, run), LEVEL), means)
+        sets = rank_sets(all_pairs_of(column(state, run), LEVEL, pairwise=True), means)
         held += all(each.lowest <= rank <= each.highest for rank, each in zip(ranks, sets, strict=True))
         ordered += [each.rank for each in sets] == ranks
         size += sum(each.highest - each.lowest + 1 for each in sets)
     return held / runs, ordered / runs, size / runs / len(true)
+
+
+# How much those users differ who move: all by as much, evenly, like gains of NDCG, and to both sides.
+GAINS: dict[str, tuple[float, Any]] = {
+    "equal": (1.0, lambda rng, shape: np.ones(shape)),
+    "even": (0.5, lambda rng, shape: rng.random(shape)),
+    "skewed": (0.25, lambda rng, shape: rng.beta(1, 3, shape)),
+    "mixed": (0.125, lambda rng, shape: rng.beta(1, 3, shape) * rng.choice([1, 1, 1, -1], shape)),
+}
+
+
+def few_moved(
+    rng: np.random.Generator, gains: str, n_moved: float, noise: float, n_users: int, runs: int
+) -> tuple[float, float, float, float]:
+    """Users who move with a small chance: how often t and the interval hold the true difference, and the lift; and how much longer it is.
+
+    `n_moved` users move on average. `noise` is the standard deviation of the differences of all.
+    """
+    mean, draw = GAINS[gains]
+    shape, truth = (runs, n_users), mean * n_moved / n_users
+    baseline = 0.2 + 0.1 * rng.random(shape)
+    moves = np.where(rng.random(shape) < n_moved / n_users, draw(rng, shape), 0.0) + rng.normal(0, noise, shape)
+    pairs = PairedAccumulator(runs, replicates=0)
+    pairs.add(np.arange(n_users), baseline + moves, baseline)
+    state, figures = pairs.state(), np.zeros(4)
+    for run in range(runs):
+        each = comparison_of(column(state, run), LEVEL, (-1.0, 2.0))
+        shown, lift, t = each.interval, each.lift_at(LEVEL), t_interval(each.difference, each.standard_error, n_users)
+        held = [low - 1e-12 <= truth <= high + 1e-12 for low, high in (t[:2], shown[:2])]
+        lift_held = bool(lift.reason) or lift.low - 1e-12 <= truth / 0.25 <= lift.high + 1e-12
+        longer = (shown.high - shown.low) / (t.high - t.low) if t.high > t.low else 1.0
+        figures += [*held, lift_held, longer]
+    return tuple((figures / runs).tolist())
+
+
+def most_gain(rng: np.random.Generator, noise: float, n_users: int, runs: int) -> tuple[float, float]:
+    """How often 95% who gain 0.025 and 5% who lose 0.475 make a model better, by t and by the verdict: the true difference is 0."""
+    shape = (runs, n_users)
+    differences = np.where(rng.random(shape) < 0.05, -0.475, 0.025 + rng.normal(0, noise, shape))
+    pairs = PairedAccumulator(runs, replicates=0)
+    pairs.add(np.arange(n_users), differences, np.zeros(shape))
+    state = pairs.state()
+    figures = [comparison_of(column(state, run), LEVEL, SHARE) for run in range(runs)]
+    words = [verdict_of(each.interval, each.p_of("sign_flip")[0], difference=each.difference).word for each in figures]
+    return sum(each.p_t <= 0.05 and each.difference > 0 for each in figures) / runs, words.count("better") / runs
 
 
 def metrics_of_hits(hits: Array) -> Array:
@@ -171,7 +241,7 @@ def paired_hits(rng: np.random.Generator, n_users: int, gain: float) -> Array:
 
 
 def joint_coverage(rng: np.random.Generator, n_users: int, gain: float, runs: int) -> tuple[float, float, float]:
-    """How often all intervals of fifteen metrics hold the true differences: alone, jointly, and jointly those of lifts."""
+    """Intervals of fifteen metrics: how often all hold, alone and corrected; and the share of decided comparisons whose interval misses."""
     model, baseline = metrics_of_hits(paired_hits(rng, 400_000, gain)).mean(axis=-1).T
     held = np.zeros(3)
     for _ in range(runs):
@@ -180,20 +250,19 @@ def joint_coverage(rng: np.random.Generator, n_users: int, gain: float, runs: in
         pairs.add(np.arange(n_users), values[:, 0], values[:, 1])
         state = pairs.state()
         figures = [comparison_of(column(state, place), LEVEL, SHARE) for place in range(len(values))]
-        joint = family_of([each.p_t for each in figures], "holm", LEVEL)
-        truths = zip(figures, joint, model - baseline, model / baseline - 1, strict=True)
-        ends = [
-            (difference, lift, each.interval, each.interval_at(other.level), each.lift_at(other.level))
-            for each, other, difference, lift in truths
-        ]
-        # A lift without an interval may be anything.
-        held += [
-            all(interval.low <= difference <= interval.high for difference, _, interval, *_ in ends),
-            all(interval.low <= difference <= interval.high for difference, _, _, interval, _ in ends),
-            all(bool(lift.reason) or lift.low <= true <= lift.high for _, true, _, _, lift in ends),
-        ]
-    alone, jointly, lifts = held / runs
-    return float(alone), float(jointly), float(lifts)
+        joint = family_of([each.p_of("t")[0] for each in figures], "holm", LEVEL)
+        alone, corrected = (
+            np.array(
+                [interval.low <= truth <= interval.high for interval, truth in zip(each, model - baseline, strict=True)]
+            )
+            for each in (
+                [f.interval for f in figures],
+                [f.interval_at(j.level) for f, j in zip(figures, joint, strict=True)],
+            )
+        )
+        decided = np.array([each.p <= 1 - LEVEL for each in joint])
+        held += [alone.all(), corrected.all(), (decided & ~corrected).sum() / max(1, decided.sum())]
+    return tuple((held / runs).tolist())
 
 
 def share(rate: float) -> Any:
@@ -261,10 +330,23 @@ def margins_table(rng: np.random.Generator) -> Iterator[str]:
 
 def families_table(rng: np.random.Generator) -> Iterator[str]:
     """Fifteen metrics of the same users."""
-    yield "| gain | users | each alone | joint | joint, of lifts |\n|---:|---:|---:|---:|---:|"
+    yield "| gain | users | all hold: each alone | all hold: corrected | miss, of decided ones |\n|---:|---:|---:|---:|---:|"
     for gain, n_users in itertools.product((0.0, 0.2), (30, 100, 300, 1000)):
         figures = joint_coverage(rng, n_users, gain, 1000)
         yield f"| {gain:.0%} | {n_users:,} | {' | '.join(f'{figure:.3f}' for figure in figures)} |"
+
+
+def few_moved_table(rng: np.random.Generator) -> Iterator[str]:
+    """Users who seldom move."""
+    yield "| gains | users who move | noise | users | t | interval | lift | length |\n|---|---:|---:|---:|---:|---:|---:|---:|"
+    for gains, n_moved, noise in itertools.product(GAINS, (3.05, 6, 12), (0.0, 0.01, 0.03)):
+        for n_users in (60, 200, 1000) if n_moved > 5 or gains == "equal" else ():
+            held = few_moved(rng, gains, n_moved, noise, n_users, 400)
+            yield f"| {gains} | {n_moved:g} | {noise:g} | {n_users:,} | {' | '.join(f'{each:.3f}' for each in held)} |"
+    yield "\n| 95% gain 0.025 | noise | users | t | verdict |\n|---|---:|---:|---:|---:|"
+    for noise, n_users in itertools.product((0.005, 0.01), (20, 60, 100, 300, 1000)):
+        figures = most_gain(rng, noise, n_users, 400)
+        yield f"| better | {noise:g} | {n_users:,} | {' | '.join(f'{each:.3f}' for each in figures)} |"
 
 
 def pairs_table(rng: np.random.Generator) -> Iterator[str]:
@@ -272,6 +354,9 @@ def pairs_table(rng: np.random.Generator) -> Iterator[str]:
     yield "| test | any false difference |\n|---|---:|"
     for name, pairwise in (("tukey", False), ("games_howell", True)):
         yield f"| `{name}` | {false_pairs(rng, 50, 1000, pairwise):.3f} |"
+    yield "\n| eight models of one mean | sets of ranks by Tukey | by each pair's spread |\n|---|---:|---:|"
+    for models in NOISY:
+        yield f"| {models} | {' | '.join(f'{each:.3f}' for each in noisy_ranks(rng, models, 60, 300))} |"
 
 
 def ranks_table(rng: np.random.Generator) -> Iterator[str]:
@@ -290,6 +375,7 @@ TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {
     "bootstrap": bootstrap_table,
     "margins": margins_table,
     "families": families_table,
+    "few_moved": few_moved_table,
     "pairs": pairs_table,
     "ranks": ranks_table,
 }

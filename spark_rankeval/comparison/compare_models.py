@@ -14,6 +14,7 @@ from spark_rankeval.comparison.comparison_inputs import (
     check_baseline,
     check_number,
     compared_metrics,
+    comparison_notes,
     headline_of,
     judges_of,
     labels_of,
@@ -212,7 +213,12 @@ def compare(
     rows, sliced = against.rows(everyone, test), against.rows(sliced_models, "sign_flip")
     warn_of_few_clusters([*rows, *sliced])
     judged = None if judges is None else _judged(everyone, sliced_models, judges, tables.unit)
-    notes = (*_notes(tables, labels, rows, owners, [*others, baseline]), *([] if judged is None else judged.notes()))
+    said = comparison_notes(results, metrics, compared)
+    notes = (
+        *said,
+        *_notes(tables, labels, rows, owners, [*others, baseline]),
+        *([] if judged is None else judged.notes()),
+    )
     return ModelComparison(
         with_unit(rows, tables.unit), level, test, replicates, seed, baseline=baseline, correction=correction,
         headline=first_metric, sliced=with_unit(sliced, tables.unit),
@@ -316,7 +322,7 @@ def all_pairs(
     size = size_of_state(len(labels), max(len(names), 1), max(drawn, 1))
     layout = ClusterLayout(len(labels), n_keys=1, masks=((True,),)) if tables.clusters else None
     shared = tables.shared_tables
-    run = all_pairs_batches(len(labels), drawn, seed, test == "games_howell", layout, shared)
+    run = all_pairs_batches(len(labels), drawn, seed, layout, shared)
     merger = None if layout is None else partial(ClusterMerger, layout)
     sums = tables.collected(labels, run, size, shared=shared, clusters=merger)
     owners = sums.users.everyone
@@ -330,7 +336,7 @@ def all_pairs(
     pair_clusters = PairClusters(sums.clusters, ", ".join(tables.clusters)) if tables.clusters else None
     rows, ranked = pair_rows(models, compared, owners, level, test, drawn, pair_clusters)
     warn_of_few_clusters(rows)
-    notes = _notes(tables, labels, rows, owners, models)
+    notes = (*comparison_notes(results, metrics, compared), *_notes(tables, labels, rows, owners, models))
     rows = with_unit(rows, tables.unit)
     return PairwiseComparison(rows, level, test, drawn, seed, notes, tables.unit, ranked)
 

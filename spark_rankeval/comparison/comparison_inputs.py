@@ -14,6 +14,7 @@ from spark_rankeval.errors import (
     OptionError,
     UnknownMetricError,
     did_you_mean,
+    listed,
     warn,
 )
 from spark_rankeval.evaluation.result import Result
@@ -21,7 +22,7 @@ from spark_rankeval.features.item_groups.spark import ITEM_GROUP
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.records.stored import not_shared_in_words
-from spark_rankeval.records.summary import shared_by_groups
+from spark_rankeval.records.summary import MOST_LISTED, OF_ALL_LISTS, direction_of, is_over_lists, shared_by_groups
 from spark_rankeval.records.unjudged_rows import is_bound
 from spark_rankeval.request.options import Table
 from spark_rankeval.spark.model_table import Judges, read_table, refuse_one_model
@@ -185,6 +186,9 @@ def _label(tables: ModelTables, key: str | Metric) -> str:
         if key in (label, first[label].column):
             return label
     metric = parse_metric(key)
+    if metric.corpus_level:
+        msg = f"{str(key)!r} cannot be compared: {OF_ALL_LISTS}"
+        raise UnknownMetricError(msg)
     labels = [label for label in tables.labels if reads_as(label, metric)]
     if len(labels) == 1:
         return labels[0]
@@ -227,8 +231,13 @@ class ComparedMetric(NamedTuple):
     label: str
     asked: str = ""
     margin: float = 0.0
-    larger_is_better: bool = True
+    direction: bool | None = None  # as of `direction_of`
     bounds: tuple[float, float] = UNBOUNDED
+
+    @property
+    def larger_is_better(self) -> bool:
+        """Whether a larger value counts as a win; it does if neither way is better."""
+        return self.direction is not False
 
     @property
     def name(self) -> str:
@@ -237,7 +246,7 @@ class ComparedMetric(NamedTuple):
 
 
 def compared_metrics(tables: ModelTables, metrics: Metrics, margin: Margin) -> list[ComparedMetric]:
-    """The metrics to compare. If a column's metric is unknown, larger values are better and there are no bounds."""
+    """The metrics to compare. If a column's metric is unknown, neither way is better and there are no bounds."""
     labels = labels_of(tables, metrics)
     judges = tables.judges
     human = judges.human if judges is not None and (judges.draw or judges.stratum) else None
@@ -252,9 +261,23 @@ def compared_metrics(tables: ModelTables, metrics: Metrics, margin: Margin) -> l
         metric = _metric_of(tables, label)
         compared_metric = ComparedMetric(label, tables.caller_key(label), margins[label])
         if metric is not None:
-            compared_metric = compared_metric._replace(larger_is_better=metric.larger_is_better, bounds=metric.bounds)
+            compared_metric = compared_metric._replace(direction=direction_of(metric), bounds=metric.bounds)
         compared.append(compared_metric)
     return compared
+
+
+def comparison_notes(results: Results, metrics: Metrics, compared: Sequence[ComparedMetric]) -> list[str]:
+    """Which metrics of results are not compared, and of which others nobody says that larger values are better."""
+    tables = results.values() if isinstance(results, Mapping) else [results]
+    rows = [row for table in tables if isinstance(table, Result) for row in table.summary]
+    left_out = dict.fromkeys(row.name for row in rows if metrics is None and is_over_lists(row))
+    texts = {
+        None: "higher and lower, as nobody says which way is better",
+        False: "smaller is better, as the metric says",
+    }
+    names = {way: [metric.name for metric in compared if metric.direction is way] for way in texts}
+    said = [f"{text}: {listed(names[way], MOST_LISTED)}" for way, text in texts.items() if names[way]]
+    return [*(f"not compared: {name}, because {OF_ALL_LISTS}" for name in left_out), *said]
 
 
 def _metric_of(tables: ModelTables, label: str) -> Metric | None:

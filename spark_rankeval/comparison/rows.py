@@ -20,7 +20,7 @@ from spark_rankeval.statistics.judged_draws import draw_check
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.multiple_comparisons import Joint, family_of, headline_first
 from spark_rankeval.statistics.paired import SIDES, PairedAccumulator, PairedClusters, PairedComparison, comparison_of
-from spark_rankeval.statistics.verdicts import ShownFigures, Verdict, verdict_of
+from spark_rankeval.statistics.verdicts import ShownFigures, Verdict, as_decided, verdict_of
 from spark_rankeval.worker.clusters import ClusterStates, group_name
 from spark_rankeval.worker.compared_users import N_SHARED, N_USERS, merged_owners, n_other_rows
 from spark_rankeval.worker.comparing import Owner, name_of_pair, side_of
@@ -146,22 +146,29 @@ class AgainstBaseline(NamedTuple):
         return count(model, N_USERS) + count(self.baseline, N_USERS) - count(model, N_SHARED)
 
     def rows(self, compared: Sequence[ComparedModel], test: str) -> tuple[ComparisonRow, ...]:
-        """The rows with their verdicts, corrected for all these comparisons."""
+        """The rows with their verdicts. Metrics that nobody decides by are corrected for each other alone."""
         stated = [each.figures.p_of(test, each.metric.margin, self.resolution) for each in compared]
-        p_values = [p for p, _ in stated]
-        if self.headline and all(each.users == "all" for each in compared):
-            is_headline = [each.metric.label == self.headline for each in compared]
-            family = headline_first(p_values, self.level, is_headline, [each.model for each in compared])
-        else:
-            family = family_of(p_values, self.correction, self.level)
-        return tuple(
-            self._row(each, joint, p_test) for each, joint, (_, p_test) in zip(compared, family, stated, strict=True)
-        )
+        decide = [each.metric.direction is not None or each.metric.label == self.headline for each in compared]
+        judged: dict[int, Joint] = {}
+        for kind in (True, False):
+            places = [place for place, decides in enumerate(decide) if decides is kind]
+            family = self._family([compared[place] for place in places], [stated[place][0] for place in places])
+            judged.update(zip(places, family, strict=True))
+        return tuple(self._row(each, judged[place], stated[place][1]) for place, each in enumerate(compared))
+
+    def _family(self, compared: Sequence[ComparedModel], p_values: Sequence[float]) -> list[Joint]:
+        is_headline = [each.metric.label == self.headline and each.users == "all" for each in compared]
+        if any(is_headline):
+            return headline_first(p_values, self.level, is_headline, [each.model for each in compared])
+        return family_of(p_values, self.correction, self.level)
 
     def _row(self, compared: ComparedModel, judged: Joint, p_test: str) -> ComparisonRow:
         metric, model, users, figures, not_shared = compared
-        interval, joint = figures.interval, figures.interval_at(judged.level)
+        interval, joint = (figures.interval_at(level, metric.margin) for level in (self.level, judged.level))
+        joint = as_decided(joint, judged.p, self.level, metric.margin)
         lift = figures.lift_at(judged.level)
+        if joint.low <= 0 <= joint.high:
+            lift = lift._replace(low=min(lift.low, 0.0), high=max(lift.high, 0.0))
         shown = ShownFigures(joint, judged.n, (figures.mean, figures.baseline_mean), lift[:3])
         verdict = _verdict(figures, judged.p, metric, (model, self.baseline), users, shown)
         better, worse = figures.wins, figures.losses
@@ -243,7 +250,7 @@ def _verdict(
         difference=figures.difference,
         names=models,
         metric=metric.name if users == "all" else f"{metric.name} of users with {users}",
-        higher_is_better=metric.larger_is_better,
+        higher_is_better=metric.direction,
         shown=shown,
         no_user_differs=figures.no_user_differs,
     )
@@ -275,18 +282,19 @@ def pair_rows(
     # States of fewer models are of users who lack one.
     complete = owners.get(tuple(models))
     if not complete:
-        pairwise = test == "games_howell"
-        complete = AllPairsAccumulator(len(metrics), len(models), replicates=replicates, pairwise=pairwise).state()
+        complete = AllPairsAccumulator(len(metrics), len(models), replicates=replicates).state()
     n_users = int(owners[()][N_USERS][0]) if () in owners else 0
     rows, ranked = [], []
     for place, metric in enumerate(metrics):
         state = {field: entries[place] for field, entries in complete.items()}
         means = [moments.mean for moments in moments_of_each(state, "value")]
         clusters = None if pair_clusters is None else pair_clusters.of(models, place)
-        pairs = all_pairs_of(state, level, metric.bounds, clusters)
+        own_spread = all_pairs_of(state, level, metric.bounds, clusters, pairwise=True)
+        pairs = own_spread if test == "games_howell" else all_pairs_of(state, level, metric.bounds, clusters)
         cluster = "" if pair_clusters is None else pair_clusters.cluster
         rows += [_pair_row(pair, metric, models, means, n_users, test, cluster) for pair in pairs]
-        ranked += _rank_rows(pairs, metric, models, means)
+        # The intervals of Tukey do not hold together if one model is noisier than others.
+        ranked += _rank_rows(own_spread, metric, models, means)
     return tuple(rows), tuple(ranked)
 
 
@@ -316,11 +324,12 @@ def _pair_row(
 ) -> PairRow:
     model, other = models[pair.second], models[pair.first]
     p = pair.p_of(test, metric.margin)
-    verdict = _verdict(pair, p, metric, (model, other))
+    interval = as_decided(pair.interval, p, pair.interval.level, metric.margin)
+    verdict = _verdict(pair, p, metric, (model, other), shown=ShownFigures(interval))
     return PairRow(
         metric=metric.label, model=model, other=other, n_users=pair.n, n_undefined=n_users - pair.n, mean=means[pair.second],
-        other_mean=means[pair.first], difference=pair.difference, interval_low=pair.interval.low,
-        interval_high=pair.interval.high, q=pair.q, p_tukey=pair.p_tukey, p_randomised=pair.p_randomised, p=p,
+        other_mean=means[pair.first], difference=pair.difference, interval_low=interval.low,
+        interval_high=interval.high, q=pair.q, p_tukey=pair.p_tukey, p_randomised=pair.p_randomised, p=p,
         margin=metric.margin, verdict=verdict.word, sentence=verdict.sentence, interval_method=pair.interval.method,
         asked=metric.asked, cluster=cluster, n_clusters=pair.n_clusters or 0,
         effective_n_clusters=pair.effective_n if cluster else math.nan,

@@ -106,7 +106,9 @@ def facts(metric: type[Metric], mark: str = "") -> str:
         clauses.append("needs " + " or ".join(f"{mark}facts=Facts({table}=…){mark}" for table in tables))
     if metric.corpus_level:
         clauses.append("one value for all lists together")
-    if not metric.larger_is_better:
+    if metric.describes:
+        clauses.append("neither way is better")
+    elif not metric.larger_is_better:
         clauses.append("smaller is better")
     return f"{written}. {'; '.join(clauses)}."
 

@@ -22,7 +22,7 @@ from spark_rankeval.statistics.intervals import Interval, bounds_of_lifts
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.multiple_comparisons import family_of
 from spark_rankeval.statistics.relative_lift import Lift, lift_of
-from spark_rankeval.statistics.verdicts import ShownFigures, verdict_of
+from spark_rankeval.statistics.verdicts import ShownFigures, as_decided, verdict_of
 from spark_rankeval.tables import Document, remarks
 from spark_rankeval.worker.clusters import ClusterStates, group_name
 from spark_rankeval.worker.comparing import Owner
@@ -175,7 +175,8 @@ def group_rows(compared: Sequence[ComparedGroup], options: GroupTest) -> Iterato
     family = family_of([each.p for each in compared], options.correction, options.level)
     for each, judged in zip(compared, family, strict=True):
         metric, (group, other), adjustment, difference, interval, _, n_without_covariate = each
-        p, joint = judged.p, each.interval_at(judged.level, options)
+        p = judged.p
+        joint = as_decided(each.interval_at(judged.level, options), p, options.level, metric.margin)
         mean, other_mean = each.means
         lift = each.lift_at(judged.level, options)
         verdict = verdict_of(
@@ -185,7 +186,7 @@ def group_rows(compared: Sequence[ComparedGroup], options: GroupTest) -> Iterato
             difference=difference.estimate,
             names=(group.name, other.name),
             metric=metric.name,
-            higher_is_better=metric.larger_is_better,
+            higher_is_better=metric.direction,
             shown=ShownFigures(joint, judged.n, (mean, other_mean), lift[:3]),
         )
         row = GroupRow(

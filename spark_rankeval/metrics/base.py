@@ -141,6 +141,7 @@ class Metric(ABC):
         aliases: its other names, in any case of letters. Subclasses do not inherit them.
         takes_cutoff: whether ``@k`` may follow the name.
         larger_is_better: which way comparisons read.
+        describes: whether the metric says what lists are like, and neither way is better: verdicts are "higher" and "lower".
         k: the cutoff; None for the whole list.
         undefined: the value of a user for whom the metric is undefined: ``nan`` leaves the user out of the mean, ``zero`` counts.
             Some metrics also take ``one_if_empty``: 1 without predictions, which is right if there is nothing to find, else 0.
@@ -170,6 +171,7 @@ class Metric(ABC):
     aliases: ClassVar[tuple[str, ...]] = ()
     takes_cutoff: ClassVar[bool] = True
     larger_is_better: ClassVar[bool] = True
+    describes: ClassVar[bool] = False
     needs: ClassVar[Needs] = "relevant"
     covers_no_answer: ClassVar[bool] = False
     zero_without_predictions: ClassVar[bool] = True

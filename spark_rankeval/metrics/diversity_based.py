@@ -209,6 +209,7 @@ class Serendipity(ShareOfPlaces, RelevanceMetric):
     """
 
     name: ClassVar[str] = "serendipity"
+    describes: ClassVar[bool] = False
     needs: ClassVar[Needs] = "relevant"
 
     against: str | Unset = parameter(
@@ -273,6 +274,7 @@ class Miscalibration(ListMetric):
     """
 
     name: ClassVar[str] = "miscalibration"
+    describes: ClassVar[bool] = False
     aliases: ClassVar[tuple[str, ...]] = ("calibration", "calibration_kl", "kl_calibration")
     larger_is_better: ClassVar[bool] = False
     facts: ClassVar[frozenset[Fact]] = frozenset({"categories", "history_categories"})

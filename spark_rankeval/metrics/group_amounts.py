@@ -108,6 +108,7 @@ class GroupMetric(ListMetric, RelevanceMetric):
     """A metric of the attention that groups of items get."""
 
     needs: ClassVar[Needs] = "predictions"
+    describes: ClassVar[bool] = False
     facts: ClassVar[frozenset[Fact]] = frozenset({"groups"})
 
     discount: str | Unset = parameter(
@@ -221,6 +222,7 @@ class AllListsGroupMetric(AllListsMetric):
 
     # Sums stay below 2^63 for 2^31 of attention.
     unit: ClassVar[float] = 2.0**-32
+    describes: ClassVar[bool] = False
     by_labels: ClassVar[bool] = False
 
     @abstractmethod

@@ -199,6 +199,7 @@ class IDCG(IdealMetric):
     """
 
     name: ClassVar[str] = "idcg"
+    describes: ClassVar[bool] = True
     aliases: ClassVar[tuple[str, ...]] = ("ideal_dcg",)
 
     def _check_together(self) -> None:

@@ -137,6 +137,7 @@ class ListMetric(Metric):
     """
 
     needs: ClassVar[Needs] = "predictions"
+    describes: ClassVar[bool] = True
     value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     zero_without_predictions: ClassVar[bool] = False
     zero_without_hits: ClassVar[bool] = False

@@ -232,6 +232,7 @@ class Judged(Metric):
     """
 
     name: ClassVar[str] = "judged"
+    describes: ClassVar[bool] = True
     aliases: ClassVar[tuple[str, ...]] = ("judged_share",)
     needs: ClassVar[Needs] = "predictions"
     value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)

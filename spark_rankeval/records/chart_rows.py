@@ -17,7 +17,7 @@ from spark_rankeval.metrics.base import UNSET, Metric
 from spark_rankeval.metrics.naming import expand, parse_metric
 from spark_rankeval.ranking.lists import LIST_PARAMETERS
 from spark_rankeval.records.selection import fits
-from spark_rankeval.records.summary import SummaryRow, bounds_of, metric_or_none
+from spark_rankeval.records.summary import SummaryRow, bounds_of, is_over_lists
 from spark_rankeval.tables import number
 
 #: How wide a drawing is without its labels, in pixels.
@@ -66,12 +66,6 @@ def axis_of(definition: str) -> str:
     """
     low, high = bounds_of(definition)
     return "" if low >= 0 and high <= 1 else re.sub(r"@\d+$", "", definition)
-
-
-def is_over_lists(row: SummaryRow) -> bool:
-    """Whether a row's figure is of all lists together, and no mean over users."""
-    metric = metric_or_none(row.definition)
-    return metric is not None and metric.corpus_level
 
 
 def means_title(rows: Sequence[SummaryRow]) -> str:

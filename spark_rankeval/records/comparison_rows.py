@@ -26,7 +26,7 @@ from spark_rankeval.records.judged_rows import (
     smallest_p_in_words,
 )
 from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SLICE, USERS
-from spark_rankeval.statistics.intervals import PREDICTION_POWERED
+from spark_rankeval.statistics.intervals import PREDICTION_POWERED, SCORE
 from spark_rankeval.statistics.verdicts import UNDECIDED, p_in_words, signed
 from spark_rankeval.tables import Column, Note, Table, text_column
 
@@ -58,8 +58,8 @@ class ComparisonRow(LiftedRow):
         interval_low: the lower end of the interval of the difference, within the metric's bounds; NaN if there is none. It is for this
             comparison alone.
         interval_high: its upper end.
-        joint_low: the lower end of the interval that holds together with those of all `n_joint` comparisons, and stands in tables,
-            charts and sentences.
+        joint_low: the lower end of the interval that is corrected for `n_joint` comparisons as p is. It stands in tables, charts and
+            sentences, and leaves out 0, or what a margin holds, exactly if p decides.
         joint_high: its upper end.
         n_joint: how many comparisons p and the joint interval are corrected for; 1: they stand alone.
         lift_low: the lower end of the interval of relative_lift (Fieller), joint as well; NaN if there is none.
@@ -68,20 +68,21 @@ class ComparisonRow(LiftedRow):
         p_t: the two-sided p-value of the paired t test.
         p_sign_flip: the two-sided p-value of the randomisation test that gives each user's difference a random sign. It is exact
             if up to 16 users differ, or all by as much. Slices with more users draw no signs and have NaN.
-        p: of what the verdict states, corrected for all comparisons of all users, or for all of slices. Without a margin it is
-            that of `test`; with one, the larger of that and `p_margin`, or `p_margin`. Slices: p_sign_flip, or p_t.
+        p: of what the verdict states, corrected for all comparisons of all users, or for all of slices. It is that of the interval, or
+            that of signs if these are the test and it is larger. Metrics that nobody decides by are corrected for each other alone.
         cohens_d: difference / std, the effect size.
         wins: how many users are better off: their value is larger, or smaller if smaller values are better. Of two judges only the
             users whom people graded count here, and in ties and losses.
         ties: for how many users both are equal.
         losses: how many users are worse off.
         margin: the largest difference that does not matter.
-        larger_is_better: whether a larger value of the metric is better.
+        larger_is_better: whether a larger value of the metric is better; true if neither is.
         verdict: ``better``, ``worse``, ``no relevant difference``, ``undecided``, or ``no user differs`` if both are equal for each user.
+            ``higher`` or ``lower`` if the metric describes lists, or is a column of your own: nobody said which way is better.
         sentence: the same in a sentence, with the figures.
-        interval_method: ``t``; ``clopper_pearson`` if all users have the same difference; ``prediction_powered`` of two judges.
-        p_test: what p is of: ``exact`` (all signs of the users who differ), ``sign_flip`` (drawn), ``t``, or ``clopper_pearson``
-            (with a margin, if all users have the same difference); ``prediction_powered``: of the t test of two judges' estimate.
+        interval_method: ``t``; ``score`` if few users differ far more than others; ``clopper_pearson`` if all users have nearly the same
+            difference, or fewer than 30 users shall show what a margin holds; ``prediction_powered`` of two judges.
+        p_test: what p is of: ``exact`` (all signs of the users who differ), ``sign_flip`` (drawn), or the method of the interval.
         p_margin: with a margin, the uncorrected two-sided p-value of the nearer of two statements: that the difference is beyond
             ±margin, or within.
         asked: the caller's name for the metric, such as ``map@10`` for ``ap@10``; empty if it equals `metric`.
@@ -212,7 +213,7 @@ def difference_notes(
     return [
         *_headline_notes(rows, headline),
         Note(f"from {name_of_test(test, replicates)}{_corrected_in_words(rows, correction, headline)}", "p"),
-        *joint_notes(rows, correction, level, headline),
+        *joint_notes(rows, level, headline),
         *lift_notes(rows),
         *(Note(text, "verdict") for text in margins_in_words(rows)),
         *map(Note, _exceptions(rows, test, replicates, headline)),
@@ -227,7 +228,7 @@ def slice_notes(
     test = name_of_test(PREDICTION_POWERED, 0) if is_judged else "all patterns of signs or the paired t test"
     return [
         Note(f"from {test}{corrected_in_words(sliced, correction)}", "p"),
-        *joint_notes(sliced, correction, level),
+        *joint_notes(sliced, level),
         *lift_notes(rows),
         *map(Note, missing_intervals(rows)),
     ]
@@ -282,7 +283,8 @@ def reversals_in_words(rows: Sequence[ComparisonRow], sliced: Sequence[Compariso
 
 def _exceptions(rows: Sequence[ComparisonRow], test: str, replicates: int, headline: str) -> list[str]:
     """Sentences on the rows without an interval, or whose p or interval comes from another method than in the other rows."""
-    same = "Clopper-Pearson interval, because all users have the same difference"
+    same = "Clopper-Pearson interval, because all users have nearly the same difference, or are few"
+    far = "longer interval and larger p than of t, because few users differ far more than others"
     kinds = {
         smallest_p_in_words(replicates, " before correction"): [
             row for row in rows if row.p_test == "sign_flip" and is_smallest_p(row.p_sign_flip, replicates)
@@ -290,6 +292,7 @@ def _exceptions(rows: Sequence[ComparisonRow], test: str, replicates: int, headl
         **_raised_by_headline(rows, headline),
         "p from all patterns of signs, not from random ones": [row for row in rows if row.p_test == "exact"],
         "p from the paired t test": [row for row in rows if row.p_test == "t" != test and not math.isnan(row.p)],
+        far: [row for row in rows if row.interval_method == SCORE],
         same: [row for row in rows if row.interval_method == "clopper_pearson"],
     }
     figures = {kind: [row.figure for row in kind_rows] for kind, kind_rows in kinds.items()}

@@ -15,7 +15,7 @@ from spark_rankeval.checks import one_of
 from spark_rankeval.errors import USER, OptionError, did_you_mean, listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import reads_as
-from spark_rankeval.records.chart_rows import is_over_lists, means_title
+from spark_rankeval.records.chart_rows import means_title
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.selection import Metrics, chosen, headline_keys, largest, named_metrics, one_of_each
 from spark_rankeval.records.side_by_side import best_models, bold_in_words, star_in_words
@@ -27,6 +27,7 @@ from spark_rankeval.records.summary import (
     ends_in_words,
     interval_marks,
     interval_name,
+    is_over_lists,
     marks_in_words,
     missing_intervals,
     notes_of_quality,

@@ -22,7 +22,17 @@ from spark_rankeval.records.judged_rows import (
     rare_value_notes,
 )
 from spark_rankeval.records.slices import ITEM_PREFIX, attributes_of, has_item_group, is_item_group, slice_of
-from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SummaryRow, bounds_of, metric_or_none
+from spark_rankeval.records.summary import (
+    METRIC,
+    MODEL,
+    MOST_LISTED,
+    OF_ALL_LISTS,
+    SummaryRow,
+    bounds_of,
+    direction_of,
+    is_over_lists,
+    metric_or_none,
+)
 from spark_rankeval.statistics.cluster_sums import GroupedClusters, clusters_of_days
 from spark_rankeval.statistics.description import with_reliable_figures
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of, largest_gap
@@ -30,7 +40,7 @@ from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval
 from spark_rankeval.statistics.moments import moments_of_sums
 from spark_rankeval.statistics.multiple_comparisons import family_of
 from spark_rankeval.statistics.sums import Sums, added, from_text, mean_of_sums
-from spark_rankeval.statistics.verdicts import ShownFigures, verdict_of
+from spark_rankeval.statistics.verdicts import ShownFigures, as_decided, verdict_of
 from spark_rankeval.tables import DASH, Column, Note, Table, text_column
 
 if TYPE_CHECKING:
@@ -152,7 +162,8 @@ def gap_rows(
     """
     largest, against = [], []
     for row, slices in _figures(rows, attributes):
-        users = {name: _users_of_rows(slice_rows) for name, slice_rows in slices.items()}
+        parts = {} if is_over_lists(row) else slices
+        users = {name: _users_of_rows(slice_rows) for name, slice_rows in parts.items()}
         gap = largest_gap([each.named(name, row) for name, each in users.items()], level, least_n)
         pair = (gap.highest or _Users().named("", row), gap.lowest or _Users().named("", row))
         largest.append(
@@ -171,14 +182,16 @@ def gap_rows(
 
 
 def _without_unknown_interval(compared: _ComparedGroups) -> _ComparedGroups:
-    """Remove the interval if users come in clusters, and a slice has no sums of them."""
-    if not compared.row.cluster or all(group.clusters is not None or not group.n for group in compared.groups):
+    """Remove the interval if there are no users, or if users come in clusters, and a slice has no sums of them."""
+    reason = OF_ALL_LISTS if is_over_lists(compared.row) else _CLUSTERED
+    is_known = not compared.row.cluster or all(group.clusters is not None or not group.n for group in compared.groups)
+    if is_known and reason == _CLUSTERED:
         return compared
     difference, method = (
         replace(compared.difference, variances=(math.nan, math.nan)),
         compared.interval_function(0.95).method,
     )
-    missing = partial(Interval.missing, method=method, reason=_CLUSTERED)
+    missing = partial(Interval.missing, method=method, reason=reason)
     return compared._replace(difference=difference, interval_function=missing, p=math.nan)
 
 
@@ -315,9 +328,9 @@ def _judged(compared: Sequence[_ComparedGroups], kind: str, attribute: str, marg
     family = family_of([each.p for each in compared], _CORRECTION, compared[0].level if compared else math.nan)
     for each, judged in zip(compared, family, strict=True):
         row, (group, other), difference, level, *_ = each
-        p, interval, joint = judged.p, each.interval_function(level), each.interval_function(judged.level)
-        metric = metric_or_none(row.definition)
-        larger_is_better = metric is None or metric.larger_is_better
+        p, interval = judged.p, each.interval_function(level)
+        joint = as_decided(each.interval_function(judged.level), p, level, margin)
+        direction = direction_of(metric_or_none(row.definition))
         verdict = verdict_of(
             interval,
             p,
@@ -325,7 +338,7 @@ def _judged(compared: Sequence[_ComparedGroups], kind: str, attribute: str, marg
             difference=difference.estimate,
             names=(group.name or "the highest slice", other.name or f"the lowest by {attribute}"),
             metric=f"{row.name} of {row.model}" if row.model else row.name,
-            higher_is_better=larger_is_better,
+            higher_is_better=direction,
             shown=ShownFigures(joint, judged.n),
         )
         yield GapRow(
@@ -334,7 +347,7 @@ def _judged(compared: Sequence[_ComparedGroups], kind: str, attribute: str, marg
             standard_error=difference.standard_error, interval_low=interval.low, interval_high=interval.high,
             joint_low=joint.low, joint_high=joint.high, n_joint=judged.n, interval_method=interval.method,
             no_interval=interval.reason, p=p, margin=margin,
-            larger_is_better=larger_is_better, verdict=verdict.word, sentence=verdict.sentence,
+            larger_is_better=direction is not False, verdict=verdict.word, sentence=verdict.sentence,
             asked=row.name if row.name != row.key else "", n_left_out=each.n_left_out, cluster=row.cluster,
         )  # fmt: skip
 
@@ -352,6 +365,8 @@ def gaps_tables(rows: Sequence[GapRow], level: float) -> list[Table]:
 
 def _gaps_table(rows: Sequence[GapRow], level: float, caption: str) -> Table:
     is_largest = rows[0].kind == LARGEST_GAP
+    apart = list(dict.fromkeys(row.name for row in rows if row.no_interval == OF_ALL_LISTS))
+    rows = [row for row in rows if row.name not in apart]
     columns: list[Column[Any]] = [
         METRIC,
         *([MODEL] if any(row.model for row in rows) else []),
@@ -364,8 +379,9 @@ def _gaps_table(rows: Sequence[GapRow], level: float, caption: str) -> Table:
         GAP_VERDICT,
     ]
     return Table(
-        rows, columns, caption, caption, _gap_notes(rows, level, is_largest=is_largest), dash_means="there is no interval",
-        is_grouped=True,
+        rows, columns, caption, caption,
+        [*_gap_notes(rows, level, is_largest=is_largest), *(Note(f"no gap of {name}: {OF_ALL_LISTS}") for name in apart)],
+        dash_means="there is no interval", is_grouped=True,
     )  # fmt: skip
 
 
@@ -376,7 +392,7 @@ def _gap_notes(rows: Sequence[GapRow], level: float, *, is_largest: bool) -> lis
         notes = [p, Note("holds although the pair was chosen for its difference", "interval")]
     else:
         notes = [Note(f"from Welch's test{corrected}", "p")]
-    notes += joint_notes(rows, _CORRECTION, level)
+    notes += joint_notes(rows, level)
     notes += [Note(text, "verdict") for text in margins_in_words(rows)]
     clusters = listed(list(dict.fromkeys(row.cluster for row in rows if row.cluster)))
     if clusters:

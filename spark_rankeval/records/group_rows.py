@@ -150,7 +150,7 @@ def groups_table(
         columns.append(Column("saved", _saved))
     notes = [
         *_test_notes(rows, level, correction, tightest_at),
-        *joint_notes(rows, correction, level),
+        *joint_notes(rows, level),
         *lift_notes(rows),
         *_adjustment_notes(rows, covariate),
         *(Note(text, "verdict") for text in margins_in_words(rows)),

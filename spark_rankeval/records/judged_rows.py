@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from spark_rankeval.errors import listed, names_in, speaking_of, unit_words
 from spark_rankeval.records.summary import MOST_LISTED, MetricRow, methods_in_words
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED
-from spark_rankeval.statistics.verdicts import OPEN, decides, interval_in_words, percent
+from spark_rankeval.statistics.verdicts import interval_in_words, percent
 from spark_rankeval.tables import DASH, Cell, Column, Note, Tone, common_format, probability, text_column
 
 
@@ -55,7 +55,7 @@ def with_unit(rows: Sequence[Row], unit: str) -> tuple[Row, ...]:
 
 
 class JointRow(VerdictRow):
-    """A row that also has the interval that holds together with those of the other comparisons."""
+    """A row that also has the interval that is corrected for the other comparisons as p is."""
 
     joint_low: float
     joint_high: float
@@ -65,11 +65,6 @@ class JointRow(VerdictRow):
     def shown_ends(self) -> tuple[float, float]:
         """The ends of the joint interval."""
         return self.joint_low, self.joint_high
-
-    @property
-    def p_of_signs(self) -> float:
-        """The p-value of signs before correction, if p is of them; else NaN."""
-        return math.nan
 
 
 class LiftedRow(JointRow):
@@ -136,12 +131,11 @@ def lift_in_words(row: LiftedRow) -> str:
 
 
 def joined_in_words(rows: Sequence[JointRow]) -> str:
-    """For how many comparisons at once intervals are wide enough, after the word; empty if each stands alone."""
+    """For how many comparisons intervals are corrected, after the word; empty if each stands alone."""
     most = max((row.n_joint for row in rows), default=1)
     fewer = {row.name: f"{row.n_joint:,}" if row.n_joint > 1 else "alone" for row in rows if row.n_joint < most}
     apart = "; ".join(f"{name}: {size}" for name, size in fewer.items())
-    every = "both" if most == 2 else f"all {most:,}"
-    return f", wide enough for {every} comparisons at once{f' ({apart})' if apart else ''}" if most > 1 else ""
+    return f", corrected for {most:,} comparisons{f' ({apart})' if apart else ''}" if most > 1 else ""
 
 
 def _sizes(rows: Sequence[JointRow]) -> str:
@@ -149,12 +143,11 @@ def _sizes(rows: Sequence[JointRow]) -> str:
     return " or ".join(f"{size:,}" for size in sorted({row.n_joint for row in rows if row.n_joint > 1}))
 
 
-def joint_notes(rows: Sequence[JointRow], correction: str, level: float, headline: str = "") -> list[Note]:
-    """Notes that tell which intervals hold together, and where intervals do not agree with the verdict.
+def joint_notes(rows: Sequence[JointRow], level: float, headline: str = "") -> list[Note]:
+    """A note that tells what intervals are corrected for, and what that promises. Empty if each stands alone.
 
     Args:
         rows: the rows of a comparison.
-        correction: of their p-values.
         level: of an interval that stands alone.
         headline: the label of the metric that is tested first; empty if there is none.
     """
@@ -162,42 +155,14 @@ def joint_notes(rows: Sequence[JointRow], correction: str, level: float, headlin
     others = [row for row in rows if row.metric != headline]
     if not others:
         first, others = [], first
-    kind, own = "Benjamini-Yekutieli" if correction == "benjamini_hochberg" else "Bonferroni", ""
+    own = ""
     if first:
         models = _sizes(first)
-        own = (
-            f", as do those of {first[0].name} for {models} models"
-            if models
-            else f", that of {first[0].name} stands alone"
-        )
+        own = f", those of {first[0].name} for {models} models" if models else f", that of {first[0].name} stands alone"
     sizes = _sizes(others)
-    together = f"the intervals of {sizes}{' other' if first else ''} comparisons hold together ({kind}){own}"
-    return [
-        *([Note(together, "interval", "to_pandas() also has each one alone")] if sizes else []),
-        *(Note(text, "interval") for text in _disagreements(others, first, correction, level)),
-    ]
-
-
-def _disagreements(rows: Sequence[JointRow], first: Sequence[JointRow], correction: str, level: float) -> list[str]:
-    """Why verdicts are not those of the intervals beside them; `first` are the rows of a headline metric."""
-    gates = {frozenset(row.names): row for row in first}
-    figures: dict[str, list[str]] = {}
-    for row in (*first, *rows):
-        is_open = row.verdict in OPEN
-        if is_open != decides(*row.shown_ends, row.margin):
-            continue
-        gate = gates.get(frozenset(row.names), row)
-        if is_open and gate is not row and gate.verdict in OPEN and not row.p > gate.p:
-            why = f"undecided although the interval decides, because {gate.name} is undecided"
-        elif not is_open and correction == "holm" and not row.p_of_signs * row.n_joint <= 1 - level + 1e-12:
-            why = "Holm's steps decide what Bonferroni's wider interval leaves open"
-        else:
-            # With a margin only few users make p stricter than the interval.
-            few = "p allows for few users and" if is_open and row.margin else "p"
-            test = few if math.isnan(row.p_of_signs) else "the sign-flip test"
-            why = f"{test} {'leaves open what the interval decides' if is_open else 'decides what the interval leaves open'}"
-        figures.setdefault(why, []).append(row.figure)
-    return [f"{why}: {listed(names, MOST_LISTED)}" for why, names in figures.items()]
+    each = f"each holds with {100 * level:.6g}% or more, all together may not"
+    text = f"corrected for {sizes}{' other' if first else ''} comparisons as p is{own}; {each}"
+    return [Note(text, "interval", "to_pandas() also has each one alone")] if sizes else []
 
 
 def lift_notes(rows: Sequence[LiftedRow]) -> list[Note]:

@@ -254,6 +254,23 @@ def metric_or_none(text: str) -> Metric | None:
         return None
 
 
+#: Why a metric is not compared between models or slices.
+OF_ALL_LISTS = (
+    "it has one value for all lists together, and none for each user; result.summary has it for each model and slice"
+)
+
+
+def is_over_lists(row: SummaryRow) -> bool:
+    """Whether a row's figure is of all lists together, and no mean over users."""
+    metric = metric_or_none(row.definition)
+    return metric is not None and metric.corpus_level
+
+
+def direction_of(metric: Metric | None) -> bool | None:
+    """Whether larger values are better; None if nobody says so: of a metric that describes lists, or of a caller's own column."""
+    return None if metric is None or metric.describes else metric.larger_is_better
+
+
 def shared_by_groups(definition: str) -> str:
     """What a metric shares out to groups of items; empty of other metrics. All items together have 1, which says nothing.
 

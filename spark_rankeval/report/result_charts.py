@@ -30,7 +30,6 @@ from spark_rankeval.records.chart_rows import (
     Histogram,
     axis_of,
     cutoff_points,
-    is_over_lists,
     mean_of,
     means_title,
     parameter_points,
@@ -49,7 +48,7 @@ from spark_rankeval.records.selection import (
     rows_of_one_metric,
 )
 from spark_rankeval.records.slices import attributes_of, group_of, has_item_group, is_item_group, item_attribute
-from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, shared_by_groups
+from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, is_over_lists, shared_by_groups
 from spark_rankeval.report.estimate_charts import (
     estimate_of,
     forest,

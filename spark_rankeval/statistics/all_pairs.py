@@ -21,10 +21,12 @@ from spark_rankeval.statistics.distributions import studentized_range_critical, 
 from spark_rankeval.statistics.intervals import (
     UNBOUNDED,
     UNKNOWN_MEAN,
+    Far,
     Interval,
     bounds_of_differences,
     checked_level,
     interval_without_spread,
+    nearest_limits,
     p_beyond_without_spread,
     ratio,
 )
@@ -51,18 +53,15 @@ class AllPairsAccumulator:
     """The values of several columns under several models, for users that come batch by batch.
 
     Each user is a block: their values under the models are compared with one another, not with other users'. `replicates` and
-    `seed` are for the randomised test (0 replicates: no test); `pairwise` keeps the spread of each pair's differences.
+    `seed` are for the randomised test (0 replicates: no test).
     """
 
-    def __init__(
-        self, n_columns: int, n_models: int, *, replicates: int = 0, seed: int = 0, pairwise: bool = False
-    ) -> None:
+    def __init__(self, n_columns: int, n_models: int, *, replicates: int = 0, seed: int = 0) -> None:
         self._shape = (n_columns, n_models)
         self._replicates, self._seed = replicates, seed
         self._moments = {side: MomentsAccumulator(n_columns * n_models) for side in _SIDES}
-        self._pairs = list(itertools.combinations(range(n_models), 2)) if pairwise else []
-        if pairwise:
-            self._moments[_PAIR] = MomentsAccumulator(n_columns * len(self._pairs))
+        self._pairs = list(itertools.combinations(range(n_models), 2))
+        self._moments[_PAIR] = MomentsAccumulator(n_columns * len(self._pairs))
         self._n_excessive = np.zeros(n_columns, np.int64)
         self._dealt = FixedPoint.zeros((n_columns, n_models, replicates))
 
@@ -124,6 +123,7 @@ class Pair:
         design_effect: the variance of the difference with clusters ÷ without.
         p_randomised: (b + 1) / (B + 1). Each of B replicates permutes the models within each user; in b of them the range of
             means is at least as large as the difference (Carterette, TOIS 2012). NaN without replicates.
+        far: how far few users lie from the mean difference, in errors of one model's mean.
     """
 
     first: int
@@ -140,6 +140,7 @@ class Pair:
     n_clusters: int | None = None
     effective_n: float = math.nan
     design_effect: float = math.nan
+    far: Far = Far()
 
     @property
     def no_user_differs(self) -> bool:
@@ -164,16 +165,20 @@ class Pair:
         return studentized_range_sf(self.q, self.n_models, self.df)
 
     def p_of(self, test: str, margin: float = 0.0) -> float:
-        """The p-value of a verdict: that there is a difference, or that it lies beyond ±margin or within, as the estimate does."""
-        p = self.p_randomised if test == "randomised" else self.p_tukey
-        if not margin or math.isnan(p) or math.isnan(self.error):
-            return p
+        """The p-value of a verdict: that there is a difference, or that it lies beyond ±margin or within, as the estimate does.
+
+        The interval leaves out what it rejects. A randomised p may be larger.
+        """
+        if math.isnan(self.p_tukey):
+            return math.nan
         if self.error:
-            beyond = studentized_range_sf(abs(abs(self.difference) - margin) / self.error, self.n_models, self.df)
+            limits = nearest_limits(self.difference, margin)
+            q = min(self.far.t_at(limit, self.difference, self.error) for limit in limits)
+            p = studentized_range_sf(q, self.n_models, self.df)
         else:
             n_pairs = math.comb(self.n_models, 2)
-            beyond = min(1.0, n_pairs * p_beyond_without_spread(self.difference, self.effective_n, margin, self.bounds))
-        return max(p, beyond) if abs(self.difference) > margin else beyond
+            p = min(1.0, n_pairs * p_beyond_without_spread(self.difference, self.effective_n, margin, self.bounds))
+        return p if test != "randomised" or 0 < margin >= abs(self.difference) else max(p, self.p_randomised)
 
 
 def all_pairs_of(
@@ -181,10 +186,13 @@ def all_pairs_of(
     level: float = 0.95,
     bounds: tuple[float, float] = UNBOUNDED,
     clusters: Sequence[Clusters] | None = None,
+    *,
+    pairwise: bool = False,
 ) -> tuple[Pair, ...]:
     """The pairs of one column's models from its merged state: one entry of each field of `AllPairsAccumulator.state`.
 
-    The residual mean square is that of the two-way layout, value = user + model + residual (Tukey 1953; Carterette 2012).
+    The residual mean square is that of the two-way layout, value = user + model + residual (Tukey 1953; Carterette 2012). `pairwise` takes
+    the spread of each pair's differences instead (Games and Howell 1976).
     `bounds` are the least and the largest possible value. They are ignored if a value breaks them. `clusters` say how precise the mean
     difference of each pair is; without them users are independent. For clusters of equal size the residual mean square of clusters and
     models is half the mean variance of the pairs.
@@ -202,7 +210,7 @@ def all_pairs_of(
         n_clusters = n_independent = largest_pair.n
         effective_n, df, problem = largest_pair.effective_n, largest_pair.df, largest_pair.problem
     problem = "values too large to be compared" if excessive else problem
-    df *= 1 if pair_moments else n_models - 1
+    df *= 1 if pairwise else n_models - 1
     square = math.fsum(side.std**2 for side in residuals) / (n_models - 1)
     size = max(1.0, *(abs(end) for side in values for end in (side.least, side.greatest)))
     dealt = FixedPoint(state["dealt_ones"], state["dealt_fraction"]).carried().floats()
@@ -211,24 +219,26 @@ def all_pairs_of(
     pairs = []
     combinations = list(itertools.combinations(range(n_models), 2))
     for place, (first, second) in enumerate(combinations):
-        spread = pair_moments[place].std / math.sqrt(2) if pair_moments else math.sqrt(square)
+        spread = pair_moments[place].std / math.sqrt(2) if pairwise else math.sqrt(square)
         # Below this, only rounding makes the differences vary.
         spread = 0.0 if spread <= size * _ROUNDING else spread
         error = spread / math.sqrt(n) if n_independent > 1 and not problem else math.nan
         error_of_users = error
         if clusters is not None and error > 0:
-            pooled = [clusters[place]] if pair_moments else clusters
+            pooled = [clusters[place]] if pairwise else clusters
             error = math.sqrt(math.fsum(each.standard_error**2 for each in pooled) / len(pooled) / 2)
         # Residuals have the same differences as values, without the rounding of large values.
         difference = math.nan if excessive else residuals[second].mean - residuals[first].mean
         q = ratio(abs(difference), error)
+        # A model's error is that of a difference by the root of 2.
+        far = Far(*(each / math.sqrt(2) for each in Far.of(pair_moments[place])))
         if error == 0:
             level_of_one = 1 - (1 - level) / len(combinations)
             interval = interval_without_spread(difference, effective_n, level_of_one, bounds)._replace(level=level)
         else:
-            half_width = studentized_range_critical(level, n_models, df) * error if error > 0 else math.nan
-            method = "games_howell" if pair_moments else "tukey"
-            interval = _interval(difference, half_width, n, level, problem, method).within(bounds)
+            critical = studentized_range_critical(level, n_models, df) if error > 0 else math.nan
+            method, ends = "games_howell" if pairwise else "tukey", far.interval(difference, error, critical)
+            interval = _interval(ends, n, level, problem, method).within(bounds)
         total = abs(residuals[second].total - residuals[first].total)
         p_randomised = math.nan
         if n and len(ranges) and not excessive:
@@ -237,7 +247,7 @@ def all_pairs_of(
             first=first, second=second, n=n, difference=difference, interval=interval, error=error, q=q, df=df,
             n_models=n_models, p_randomised=p_randomised, bounds=bounds, n_clusters=n_clusters,
             effective_n=effective_n,
-            design_effect=math.nan if clusters is None else ratio(error, error_of_users) ** 2,
+            design_effect=math.nan if clusters is None else ratio(error, error_of_users) ** 2, far=far,
         ))  # fmt: skip
     return tuple(pairs)
 
@@ -279,14 +289,14 @@ def moments_of_each(state: dict[str, Any], side: str) -> list[Moments]:
     return [moments_of({name: each[place] for name, each in fields.items()}) for place in places]
 
 
-def _interval(difference: float, half_width: float, n: int, level: float, problem: str, method: str) -> Interval:
+def _interval(ends: tuple[float, float], n: int, level: float, problem: str, method: str) -> Interval:
     if problem:
         return Interval.missing(level, method, problem)
     if n < 2:
         return Interval.missing(level, method, "no user" if n == 0 else "one user has no spread")
-    if math.isnan(half_width):
+    if math.isnan(ends[0]):
         return Interval.missing(level, method, UNKNOWN_MEAN)
-    return Interval(difference - half_width, difference + half_width, level, method)
+    return Interval(*ends, level, method)
 
 
 def permuted_sums(values: Floats, users: Array, replicates: int, seed: int) -> FixedPoint:

@@ -24,7 +24,7 @@ from spark_rankeval.statistics.sums import Mean, are_equal, name_of_term
 
 #: The bounds of a metric whose values have no limits.
 UNBOUNDED = (-math.inf, math.inf)
-T, CLOPPER_PEARSON, JACKKNIFE = "t", "clopper_pearson", "jackknife"
+T, CLOPPER_PEARSON, JACKKNIFE, SCORE = "t", "clopper_pearson", "jackknife", "score"
 #: The method for two judges: people who grade few queries, and a model that grades all of them.
 PREDICTION_POWERED = "prediction_powered"
 #: Why there is no interval if floats cannot hold the mean or its spread.
@@ -33,8 +33,15 @@ UNKNOWN_MEAN = "the mean or its spread is unknown: values are too large, too sma
 _ROUNDING = 2.0**-40
 # Fewer users than this may have a small spread by chance.
 _FEW_USERS = 30
-# A variance hangs on few users if fewer than so many at the farthest value would give it, and that is √9 standard deviations away.
-_FEW, _FAR = 10, 9
+# The variance of a mean hangs on few users if fewer than so many at the farthest value would give it, and that value is √9 standard
+# deviations away.
+_FEW_CARRY, _CARRIED_FAR = 10, 9
+# If users as far from the mean as the farthest one were all that varies, so many or more would make the mean close enough to normal.
+_ENOUGH_FAR = 5
+# Nobody is far who is less than the root of this many standard deviations from the mean.
+_FAR = 10
+# Users nearly agree if the mean is so many times their standard deviation.
+_NEARLY_ALIKE = 2
 _OUT_OF_BOUNDS = "all users have the same value, and it is outside of the metric's bounds"
 _NO_SPREAD = "all users have the same value, and the metric has no bounds"
 
@@ -43,7 +50,8 @@ class Interval(NamedTuple):
     """An interval of an estimate. If there is none, the ends are NaN and `reason` says why in a few words.
 
     `method` names how it was computed, such as ``t``, ``bca`` or ``tukey``. ``clopper_pearson`` replaces these if all values are equal,
-    or all are 0 or 1. ``jackknife`` replaces a bootstrap if a metric has one value for all lists together.
+    or all are 0 or 1. ``jackknife`` replaces a bootstrap if a metric has one value for all lists together. ``score`` replaces ``t`` if few
+    users lie far from the mean (`Far`).
     """
 
     low: float
@@ -63,8 +71,47 @@ class Interval(NamedTuple):
             return self
         return self._replace(low=max(self.low, bounds[0]), high=min(self.high, bounds[1]))
 
+    def reaching(self, low: float, high: float) -> Interval:
+        """The smallest interval that holds this one and both ends."""
+        return self if self.reason else self._replace(low=min(self.low, low), high=max(self.high, high))
+
     def __bool__(self) -> bool:
         return not self.reason
+
+
+class Far(NamedTuple):
+    """How far the farthest user below the mean, and the farthest above, move it: in standard errors, and 0 unless these are few.
+
+    Of such users there may be more than were seen: then the mean is further on their side, and has a larger variance. As of a share, whose
+    interval is Wilson's, the variance at a distance x from the mean is error² · (1 + x · far / error). It is that of users who are all as
+    far as the farthest. So each end solves x² = t² · error² · (1 + x · far / error).
+    """
+
+    below: float = 0.0
+    above: float = 0.0
+
+    @classmethod
+    def of(cls, moments: Moments) -> Far:
+        """How far those of some users are who lie far from their mean, and are few."""
+        if not moments.std > 0:
+            return cls()
+        distances = moments.mean - moments.least, moments.greatest - moments.mean
+        far = (distance / (moments.std * math.sqrt(moments.n)) for distance in distances)
+        least = max(1 / _ENOUGH_FAR, _FAR / moments.n)
+        return cls(*(each if each**2 > least else 0.0 for each in far))
+
+    def interval(self, value: float, error: float, critical: float) -> tuple[float, float]:
+        """The ends of the interval of a value, at a critical value of t."""
+        below, above = (
+            critical * (half + math.hypot(half, 1)) * error for half in (critical * far / 2 for far in self)
+        )
+        return value - below, value + above
+
+    def t_at(self, limit: float, value: float, error: float) -> float:
+        """The size of t if the truth were the limit."""
+        distance = ratio(abs(value - limit), error)
+        far = self.below if limit < value else self.above
+        return distance / math.sqrt(1 + distance * far) if far else distance
 
 
 def ratio(numerator: float, denominator: float) -> float:
@@ -88,10 +135,18 @@ def mean_interval(moments: Moments, level: float = 0.95) -> Interval:
     return t_interval(moments.mean, error, moments.n, level)
 
 
+#: No few users lie far from the mean.
+NOBODY_FAR = Far()
+
+
 def t_interval(
-    mean: float, standard_error: float, n: int, level: float = 0.95, df: float | None = None, problem: str = ""
-) -> Interval:
-    """The interval mean ± t_{(1+level)/2, df} · standard error; df is n − 1 by default. With a `problem` there is no interval."""
+    mean: float, standard_error: float, n: int, level: float = 0.95, df: float | None = None, problem: str = "",
+    far: Far = NOBODY_FAR,
+) -> Interval:  # fmt: skip
+    """The interval mean ± t_{(1+level)/2, df} · standard error; df is n − 1 by default. With a `problem` there is no interval.
+
+    It is longer on the side of few users who are `far`.
+    """
     checked_level(level)
     if problem:
         return Interval.missing(level, "t", problem)
@@ -99,8 +154,8 @@ def t_interval(
         return Interval.missing(level, "t", "no user" if n == 0 else "one user has no spread")
     if not (math.isfinite(mean) and math.isfinite(standard_error)):
         return Interval.missing(level, "t", UNKNOWN_MEAN)
-    half_width = t_critical(level, n - 1 if df is None else df) * standard_error
-    return Interval(mean - half_width, mean + half_width, level, "t")
+    ends = far.interval(mean, standard_error, t_critical(level, n - 1 if df is None else df))
+    return Interval(*ends, level, SCORE if any(far) else T)
 
 
 def requested_method(method: str) -> str:
@@ -108,7 +163,7 @@ def requested_method(method: str) -> str:
 
     A jackknife replaces any bootstrap, so it only tells that the caller chose a ``bootstrap``.
     """
-    return {CLOPPER_PEARSON: T, PREDICTION_POWERED: T, JACKKNIFE: "bootstrap"}.get(method, method)
+    return {CLOPPER_PEARSON: T, PREDICTION_POWERED: T, SCORE: T, JACKKNIFE: "bootstrap"}.get(method, method)
 
 
 def adjusted_interval(
@@ -163,7 +218,7 @@ def _with_unseen(
     ]
     unseen = interval_without_spread(mean, n, interval.level, (ends[0], ends[1]))
     farthest = max(mean - moments.least, moments.greatest - mean)
-    if farthest**2 <= max(_FAR * n, n * n / _FEW) * error**2:
+    if farthest**2 <= max(_CARRIED_FAR * n, n * n / _FEW_CARRY) * error**2:
         return interval._replace(low=min(interval.low, unseen.low), high=max(interval.high, unseen.high))
     low, high = math.hypot(mean - interval.low, mean - unseen.low), math.hypot(interval.high - mean, unseen.high - mean)
     return interval._replace(low=mean - low, high=mean + high)
@@ -242,23 +297,37 @@ def p_beyond_without_spread(value: float, n: float, margin: float, bounds: tuple
 
     All n users have the difference `value`. p is 1 − level if the interval of `interval_without_spread` ends at the margin.
     """
-    limits = (math.copysign(margin, value),) if abs(value) > margin else (-margin, margin)
-    return min(1.0, 2 * max(_p_of_limit(value, n, limit, bounds) for limit in limits))
+    return min(1.0, 2 * max(_p_of_limit(value, n, limit, bounds) for limit in nearest_limits(value, margin)))
+
+
+def nearest_limits(value: float, margin: float) -> tuple[float, ...]:
+    """What must not be the true mean difference, if it is beyond ±margin as the value is, or within as the value is."""
+    return (math.copysign(margin, value),) if abs(value) > margin else (-margin, margin)
+
+
+def may_agree_by_chance(value: float, error: float, n: float, margin: float, bounds: tuple[float, float]) -> bool:
+    """Whether users who differ may be missing, so that t is too sure: they nearly agree, or are few who shall show what a margin holds.
+
+    Without bounds nobody knows how far others may differ.
+    """
+    is_few = n < _FEW_USERS and margin > 0
+    return all(map(math.isfinite, bounds)) and (is_few or abs(value) > _NEARLY_ALIKE * error * math.sqrt(n))
 
 
 def p_beyond_margin(
-    value: float, error: float, df: float, n: float, margin: float, bounds: tuple[float, float]
+    value: float, error: float, df: float, n: float, margin: float, bounds: tuple[float, float], far: Far = NOBODY_FAR
 ) -> float:
     """The two-sided p-value of the claim that the mean difference is beyond ±margin, or within if `value` is within.
 
-    It comes from the t test, or from `p_beyond_without_spread` if the error is 0. Few users may have a small spread by chance, which
-    makes the t test too sure. If differences have bounds, p is therefore at least that of `n` users who all have the difference `value`.
+    It comes from the t test, or from `p_beyond_without_spread` if the error is 0. If users `may_agree_by_chance`, it is at least the
+    latter, which is that of `n` users who all have the difference `value`.
     """
     without_spread = p_beyond_without_spread(value, n, margin, bounds)
     if not error:
         return without_spread
-    by_t = min(1.0, 2 * t_sf(abs(abs(value) - margin) / error, df))
-    return max(by_t, without_spread) if n < _FEW_USERS and all(map(math.isfinite, bounds)) else by_t
+    t = min(far.t_at(limit, value, error) for limit in nearest_limits(value, margin))
+    by_t = min(1.0, 2 * t_sf(t, df))
+    return max(by_t, without_spread) if may_agree_by_chance(value, error, n, margin, bounds) else by_t
 
 
 def _p_of_limit(value: float, n: float, limit: float, bounds: tuple[float, float]) -> float:

@@ -127,8 +127,8 @@ class JudgedDifference:
         """The interval of the difference, as of no other comparison."""
         return self.interval_at(self.level)
 
-    def interval_at(self, level: float) -> Interval:
-        """The interval at a level."""
+    def interval_at(self, level: float, margin: float = 0.0) -> Interval:
+        """The interval at a level, whatever the margin."""
         estimate = (
             self.estimate if level == self.level else judged_estimate(self.differences, level, bounds=self._bounds)
         )

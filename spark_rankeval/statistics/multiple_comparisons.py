@@ -44,7 +44,7 @@ class Joint(NamedTuple):
 
     Attributes:
         p: the p-value, corrected for the others.
-        level: of the interval that holds together with theirs.
+        level: of the interval that leaves out 0, or what a margin holds, exactly if the corrected p decides.
         n: how many comparisons these are, this one included; 1: it stands alone.
     """
 
@@ -54,12 +54,12 @@ class Joint(NamedTuple):
 
 
 def family_of(p_values: Sequence[float], correction: str, level: float) -> list[Joint]:
-    """Correct the p-values of a family, and find the levels of intervals that hold together, in the order given.
+    """Correct the p-values of a family, and find the level of the intervals that decide what these decide, in the order given.
 
-    ``holm``: each of m intervals has the level 1 − (1 − level) / m, as Bonferroni's. Holm's own regions have no end on one side for the
-    comparisons that he decides (Strassburger and Bretz, Statistics in Medicine 2008). ``benjamini_hochberg``: if r comparisons are decided,
-    each interval has the level 1 − (1 − level) max(r, 1) / m. That bounds the expected share of intervals of decided comparisons that miss
-    the truth (Benjamini and Yekutieli, JASA 2005). ``none``: each interval has the level itself.
+    If r of m comparisons are decided, or r is 1 because none is, each interval has the level 1 − (1 − level) · share. For ``holm`` the
+    share is 1 / (m − r + 1), that of his last step. For ``benjamini_hochberg`` it is r / m (Benjamini and Yekutieli, JASA 2005), and for
+    ``none`` 1. The first two shares are at most r / m. So of the intervals of decided comparisons an expected share of at most 1 − level
+    misses the truth. Each interval holds at least as often as the level says, and all together do so if none is decided.
 
     Args:
         p_values: of each comparison; NaN if it could not be made, which does not count.
@@ -72,9 +72,9 @@ def family_of(p_values: Sequence[float], correction: str, level: float) -> list[
     if correction == "none" or n < 2:
         return [Joint(p, level) for p in corrected.tolist()]
     # 1 − 0.95 is not 0.05 in floats.
-    n_decided = int(np.count_nonzero(corrected <= 1 - level + 1e-12)) if correction == "benjamini_hochberg" else 1
-    joint_level = 1 - (1 - level) * max(n_decided, 1) / n
-    return [Joint(p, joint_level, n) for p in corrected.tolist()]
+    n_decided = max(1, int(np.count_nonzero(corrected <= 1 - level + 1e-12)))
+    share = 1 / (n - n_decided + 1) if correction == "holm" else n_decided / n
+    return [Joint(p, 1 - (1 - level) * share, n) for p in corrected.tolist()]
 
 
 def headline_first(
@@ -84,7 +84,7 @@ def headline_first(
 
     This is a fixed sequence (Maurer, Hothorn and Lehmacher 1995). Its second step is Holm's correction of the other metrics. With J
     models each has a sequence of its own, whose p-values are multiplied by J. So the probability of any false difference is at most
-    1 − level. The intervals of the other metrics hold together, and those of the headline do so among models.
+    1 − level. Intervals are those of each step alone.
 
     Args:
         p_values: of each comparison; NaN if it could not be made.
@@ -98,10 +98,10 @@ def headline_first(
     judged = [Joint(math.nan, level)] * len(values)
     for model in dict.fromkeys(models):
         own = names == model
-        step = _scaled(family_of(values[own & first].tolist(), "holm", level), n_models)
+        step = _family_of_several(values[own & first], level, n_models)
         # Without a headline nothing of the model is decided.
         gate = next((joint.p for joint in step if not math.isnan(joint.p)), 1.0)
-        others = _scaled(family_of(values[own & ~first].tolist(), "holm", level), n_models)
+        others = _family_of_several(values[own & ~first], level, n_models)
         for place, joint in zip(np.flatnonzero(own & first), step, strict=True):
             judged[place] = joint
         for place, joint in zip(np.flatnonzero(own & ~first), others, strict=True):
@@ -110,9 +110,7 @@ def headline_first(
     return judged
 
 
-def _scaled(family: Sequence[Joint], n_families: int) -> list[Joint]:
-    """The same family as one of several that share the error."""
-    return [
-        Joint(float(np.minimum(1.0, joint.p * n_families)), 1 - (1 - joint.level) / n_families, joint.n * n_families)
-        for joint in family
-    ]
+def _family_of_several(values: Array, level: float, n_families: int) -> list[Joint]:
+    """One of several families that share the error."""
+    family = family_of(values.tolist(), "holm", 1 - (1 - level) / n_families)
+    return [Joint(float(np.minimum(1.0, p * n_families)), own_level, n * n_families) for p, own_level, n in family]

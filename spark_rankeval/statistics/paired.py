@@ -12,10 +12,12 @@ from spark_rankeval.statistics.cluster_sums import ClusterAccumulator, Clusters,
 from spark_rankeval.statistics.distributions import sign_test_p, t_sf
 from spark_rankeval.statistics.intervals import (
     UNBOUNDED,
+    Far,
     Interval,
     bounds_of_differences,
     bounds_of_lifts,
     interval_without_spread,
+    may_agree_by_chance,
     p_beyond_margin,
     ratio,
     t_interval,
@@ -169,6 +171,7 @@ class PairedComparison:
         baseline_variance: the variance of the baseline's mean.
         covariance: the covariance of that mean and the difference.
         clusters: what clusters say of the mean difference; None if users are independent.
+        far: how far few users, or clusters, lie from the mean difference.
     """
 
     n: int
@@ -194,6 +197,7 @@ class PairedComparison:
     bounds: tuple[float, float] = field(default=UNBOUNDED, repr=False)
     lift_bounds: tuple[float, float] = field(default=UNBOUNDED, repr=False)
     clusters: Clusters | None = None
+    far: Far = Far()
 
     @property
     def no_user_differs(self) -> bool:
@@ -224,18 +228,31 @@ class PairedComparison:
         """The interval of the difference, as of no other comparison."""
         return self.interval_at(self.level)
 
-    def interval_at(self, level: float) -> Interval:
-        """The t interval of the difference at a level, within its bounds; without spread `interval_without_spread`."""
+    def interval_at(self, level: float, margin: float = 0.0) -> Interval:
+        """The t interval of the difference at a level, within its bounds; without spread `interval_without_spread`.
+
+        If users may agree by chance, also within a margin, it holds the latter, too. So it leaves out what `p_beyond` rejects.
+        """
         problem = "" if self.clusters is None else self.clusters.problem
-        interval = t_interval(self.difference, self.standard_error, self.n_independent, level, self.df, problem)
+        error, n = self.standard_error, self._effective_n
+        interval = t_interval(self.difference, error, self.n_independent, level, self.df, problem, self.far)
         if not interval:
             return interval
-        if self.standard_error:
-            return interval.within(self.bounds)
-        return interval_without_spread(self.difference, self._effective_n, level, self.bounds)
+        alike = interval_without_spread(self.difference, n, level, self.bounds)
+        if not error:
+            return alike
+        if self._may_agree_by_chance(margin):
+            interval = interval.reaching(alike.low, alike.high)._replace(method=alike.method)
+        return interval.within(self.bounds)
+
+    def _may_agree_by_chance(self, margin: float = 0.0) -> bool:
+        return may_agree_by_chance(self.difference, self.standard_error, self._effective_n, margin, self.bounds)
 
     def lift_at(self, level: float) -> Lift:
-        """The difference as a share of the baseline's mean, with Fieller's interval at a level."""
+        """The difference as a share of the baseline's mean, with Fieller's interval at a level.
+
+        If the difference has a longer interval than that of t, the lift's holds the shares that its ends are of the baseline's mean.
+        """
         lift = lift_of(
             self.difference,
             self.baseline_mean,
@@ -249,6 +266,10 @@ class PairedComparison:
         if not self.standard_error and not math.isnan(lift.value):
             return Lift(lift.value, reason="all users have the same difference")
         interval = self.interval_at(level)
+        if not lift.reason and (any(self.far) or self._may_agree_by_chance()):
+            low, high = (end / abs(self.baseline_mean) for end in interval[:2])
+            (least, greatest), low, high = self.lift_bounds, min(lift.low, low), max(lift.high, high)
+            return Lift(lift.value, max(low, least), min(high, greatest))
         # The lift lacks an interval for the same reason as the difference.
         return lift if interval or not self.baseline_mean else Lift(lift.value, reason=interval.reason)
 
@@ -260,21 +281,18 @@ class PairedComparison:
     def p_of(self, test: str, margin: float = 0.0, resolution: float = 0.0) -> tuple[float, str]:
         """The p-value of what a verdict would state, before correction, and what it is of: see `ComparisonRow.p_test`.
 
-        A model that is better by more than a margin is better at all: the larger of the two p-values holds. The t test's p-value, no
-        less than all signs can give, replaces one of signs that were neither counted nor drawn. It also replaces a drawn one up to the
-        resolution, if it is smaller.
+        The interval must leave out what is rejected, so p is no smaller than that of the interval. Signs may make it larger: by their own
+        p-value, if they were counted, or drawn and above the resolution; else by what they can give at least. A model that is better by
+        more than a margin is better at all: the largest of these holds.
         """
-        p, name = self.p_t, "t"
-        if test == "sign_flip":
-            p, drawn = max(p, self.least_p), self.p_sign_flip
-            if self.p_is_exact:
-                p, name = self.p_sign_flip, "exact"
-            elif not math.isnan(drawn) and (drawn > resolution or not p < drawn):
-                p, name = drawn, "sign_flip"
-        if not margin:
+        p, name = self.p_beyond(margin), self.interval_at(self.level, margin).method
+        if test != "sign_flip" or (margin and abs(self.difference) <= margin):
             return p, name
-        beyond = self.p_beyond(margin)
-        return (p, name) if abs(self.difference) > margin and p > beyond else (beyond, self.interval.method)
+        signs, of_signs = self.p_sign_flip, "exact" if self.p_is_exact else "sign_flip"
+        if not self.p_is_exact and not signs > resolution:
+            signs, of_signs = self.least_p, name
+        # Both are NaN if one is: without an interval there is no test.
+        return (signs, of_signs) if signs >= p else (p, name)
 
     def p_beyond(self, margin: float) -> float:
         """The two-sided p-value of what lies nearest: that the difference is beyond ±margin, or that it is within.
@@ -284,7 +302,7 @@ class PairedComparison:
         n = self.n_independent if self.clusters is None else self._effective_n
         if n < 2 or math.isnan(self.p_t):
             return math.nan
-        return p_beyond_margin(self.difference, self.standard_error, self.df, n, margin, self.bounds)
+        return p_beyond_margin(self.difference, self.standard_error, self.df, n, margin, self.bounds, self.far)
 
 
 def comparison_of(
@@ -323,8 +341,9 @@ def comparison_of(
     if not math.isnan(t) and not problem:
         p_t = 2.0 ** (1 - n_independent) if math.isinf(t) else min(1.0, 2 * t_sf(abs(t), df))
     p_sign_flip, p_is_exact = math.nan, False
+    independent = difference if cluster_state is None else moments_of(with_prefix(signs, SIDES[0]))
     if not int(state["n_excessive"]):
-        p_sign_flip, p_is_exact = _sign_flip_p(signs, moments_of(with_prefix(signs, SIDES[0])))
+        p_sign_flip, p_is_exact = _sign_flip_p(signs, independent)
     # value = difference + baseline, so var(value) = var(difference) + var(baseline) + 2 cov.
     covariance = (errors["value"] ** 2 - error**2 - errors["baseline"] ** 2) / 2
     return PairedComparison(
@@ -333,7 +352,7 @@ def comparison_of(
         p_t=p_t, p_sign_flip=p_sign_flip, p_is_exact=p_is_exact,
         cohens_d=ratio(difference.mean, std), wins=wins, ties=n - wins - losses, losses=losses,
         n_independent=n_independent, n_moved=int(signs["wins"]) + int(signs["losses"]), level=level, bounds=bounds,
-        lift_bounds=lift_bounds, clusters=clusters,
+        lift_bounds=lift_bounds, clusters=clusters, far=Far.of(independent) if std else Far(),
     )  # fmt: skip
 
 

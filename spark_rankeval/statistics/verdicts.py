@@ -11,14 +11,16 @@ BETTER = "better"
 
 WORSE = "worse"
 
+#: Instead of "better" and "worse", if nobody said which way is better.
+HIGHER = "higher"
+
+LOWER = "lower"
+
 NO_RELEVANT_DIFFERENCE = "no relevant difference"
 
 UNDECIDED = "undecided"
 
 NO_USER_DIFFERS = "no user differs"
-
-#: The verdicts that decide nothing.
-OPEN = (UNDECIDED, NO_USER_DIFFERS)
 
 
 class Verdict(NamedTuple):
@@ -32,7 +34,7 @@ class ShownFigures(NamedTuple):
     """What the sentence of a verdict shows beside its p-value.
 
     Attributes:
-        joint: the interval that holds together with those of other comparisons; None: there are no others.
+        joint: the interval that is corrected for other comparisons as p is, and decides; None: there are no others.
         n_comparisons: how many comparisons these are.
         means: of the model and of the baseline.
         lift: the difference as a share of the baseline's mean; the sentence has it if it has an interval.
@@ -102,52 +104,66 @@ def verdict_of(
     difference: float,
     names: tuple[str, str] = ("the model", "the baseline"),
     metric: str = "the metric",
-    higher_is_better: bool = True,
+    higher_is_better: bool | None = True,
     shown: ShownFigures | None = None,
     no_user_differs: bool = False,
 ) -> Verdict:
     """The verdict on a difference, model − baseline, from its interval and p-value.
 
-    Nothing is decided unless p, corrected for the other comparisons, is at most 1 − level. Then the interval decides. Beyond the
-    margin on one side, the model is better or worse. Within ±margin, there is no relevant difference. These are two one-sided tests
+    Nothing is decided unless p, corrected for the other comparisons, is at most 1 − level. Then the interval that is shown decides. Beyond
+    the margin on one side, the model is better or worse; or higher or lower, if `higher_is_better` is None because nobody said which way is
+    better. Within ±margin, there is no relevant difference. These are two one-sided tests
     (TOST; Schuirmann 1987), each with α = (1 − level)/2, stricter than the 90% interval of TOST at α = 5%. Without a margin (0) any
     difference is relevant. The sentence has the figures of `shown`. If nothing is decided because `no_user_differs`, the verdict says so.
     """
     model, baseline = names
     if not interval and not no_user_differs:
         return Verdict(UNDECIDED, f"Nothing can be said of {model} and {baseline} on {metric}: {interval.reason}.")
-    word = _word(interval, p, margin, higher_is_better)
+    figures = shown or ShownFigures()
+    decisive = interval if figures.joint is None else figures.joint
+    word = _word(decisive, margin, higher_is_better) if is_enough(p, interval.level) else UNDECIDED
     if no_user_differs and word == UNDECIDED:
         word = NO_USER_DIFFERS
     within = f"a margin of {margin:g}"
+    up, down = (HIGHER, LOWER) if higher_is_better is None else (BETTER, WORSE)
     says = {
-        BETTER: f"{model} is better than {baseline} on {metric}" + (f" by more than {within}" if margin else ""),
-        WORSE: f"{model} is worse than {baseline} on {metric}" + (f" by more than {within}" if margin else ""),
         NO_RELEVANT_DIFFERENCE: f"{model} and {baseline} differ by less than {within} on {metric}",
-        UNDECIDED: f"whether {model} is better or worse than {baseline} on {metric} is undecided",
+        UNDECIDED: f"whether {model} is {up} or {down} than {baseline} on {metric} is undecided",
         NO_USER_DIFFERS: f"no user differs between {model} and {baseline} on {metric}",
-    }[word]
+    }.get(word, f"{model} is {word} than {baseline} on {metric}" + (f" by more than {within}" if margin else ""))
     # A model's name is written as it is.
     begin = says[0].upper() if says.startswith(("the model", "whether", "no user")) else says[0]
     if not interval:
         return Verdict(word, f"{begin}{says[1:]} ({p_in_words(p)}).")
-    figures = (shown or ShownFigures()).figures_in_words(interval, difference, margin)
-    return Verdict(word, f"{begin}{says[1:]} ({figures}, {p_in_words(p)}).")
+    direction = "smaller is better; " if higher_is_better is False else ""
+    shown_words = figures.figures_in_words(interval, difference, margin)
+    return Verdict(word, f"{begin}{says[1:]} ({direction}{shown_words}, {p_in_words(p)}).")
+
+
+def is_enough(p: float, level: float) -> bool:
+    """Whether a corrected p-value decides at a level."""
+    # 1 − 0.95 is not 0.05 in floats.
+    return p <= 1 - level + 1e-12
 
 
 def decides(low: float, high: float, margin: float) -> bool:
     """Whether an interval with these ends lies on one side of 0 and the margin, or within the margin."""
-    return low > margin or high < -margin or bool(margin and -margin <= low and high <= margin)
+    return low > margin or high < -margin or bool(margin and -margin < low and high < margin)
 
 
-def _word(interval: Interval, p: float, margin: float, higher_is_better: bool) -> str:
-    # 1 − 0.95 is not 0.05 in floats.
-    if not p <= 1 - interval.level + 1e-12:
+def as_decided(interval: Interval, p: float, level: float, margin: float) -> Interval:
+    """The interval that decides no more than p does: up to the nearest difference that p leaves open, which is 0 or a margin."""
+    if is_enough(p, level) or not decides(interval.low, interval.high, margin):
+        return interval
+    if -margin < interval.low and interval.high < margin:
+        return interval.reaching(-margin, margin)
+    return interval.reaching(0.0, 0.0)
+
+
+def _word(interval: Interval, margin: float, higher_is_better: bool | None) -> str:
+    if not decides(interval.low, interval.high, margin):
         return UNDECIDED
-    if margin and -margin <= interval.low and interval.high <= margin:
+    if -margin < interval.low and interval.high < margin:
         return NO_RELEVANT_DIFFERENCE
-    if interval.low > margin:
-        return BETTER if higher_is_better else WORSE
-    if interval.high < -margin:
-        return WORSE if higher_is_better else BETTER
-    return UNDECIDED
+    words = {True: (BETTER, WORSE), False: (WORSE, BETTER), None: (HIGHER, LOWER)}[higher_is_better]
+    return words[0] if interval.low > margin else words[1]

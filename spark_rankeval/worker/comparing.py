@@ -293,7 +293,6 @@ def all_pairs_batches(
     n_metrics: int,
     replicates: int,
     seed: int,
-    pairwise: bool = False,
     layout: ClusterLayout | None = None,
     tables: tuple[str, ...] = (),
 ) -> Run:
@@ -319,9 +318,7 @@ def all_pairs_batches(
                 # Nothing raises here: the driver refuses too many models for permutations.
                 drawn = replicates if len(models) <= MOST_LABELS else 0
                 if len(models) > 1:
-                    accumulator = AllPairsAccumulator(
-                        n_metrics, len(models), replicates=drawn, seed=seed, pairwise=pairwise
-                    )
+                    accumulator = AllPairsAccumulator(n_metrics, len(models), replicates=drawn, seed=seed)
             if accumulator is not None:
                 values = np.stack([users.values_of(model) for model in models], axis=1)
                 accumulator.add(users.hashes, values)

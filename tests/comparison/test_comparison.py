@@ -2,11 +2,14 @@
 
 import json
 import math
+import warnings
 from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
@@ -73,7 +76,8 @@ def test_every_figure_is_that_of_scipy_on_the_collected_users(users, compared):
 @pytest.mark.parametrize("test", ["sign_flip", "t"])
 def test_p_is_corrected_over_all_metrics_and_models(users, correction, theirs, test):
     rows = compare_frames(users, METRICS, "old", correction=correction, test=test, replicates=199).rows
-    raw = [getattr(row, f"p_{test}") for row in rows]
+    # What the interval leaves open signs cannot decide.
+    raw = [max(row.p_t, getattr(row, f"p_{test}")) for row in rows]
     expected = raw if theirs is None else multipletests(raw, method=theirs)[1]
     assert [row.p for row in rows] == like(*expected)
 
@@ -192,6 +196,64 @@ def test_small_slices_are_judged_by_all_their_signs():
     assert 0 < margin.p < 1e-6
 
 
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n_users=st.sampled_from([3, 8, 20, 60]),
+    noise=st.sampled_from([0.0, 0.01, 0.2]),
+    gain=st.sampled_from([0.0, 0.05, 0.3]),
+    told=st.fixed_dictionaries({
+        "test": st.sampled_from(["sign_flip", "t"]),
+        "correction": st.sampled_from(["holm", "benjamini_hochberg", "none"]),
+        "margin": st.sampled_from([0.0, 0.0, 0.04]),
+        "replicates": st.sampled_from([9, 199]),
+        "level": st.sampled_from([0.8, 0.95]),
+    }),
+    headline=st.booleans(),
+)  # fmt: skip
+def test_verdict_interval_lift_and_p_of_a_comparison_are_of_one_rule(seed, n_users, noise, gain, told, headline):
+    rng, metrics = np.random.default_rng(seed), ["ndcg_at_5", "rr", "novelty", "own"]
+    base = rng.random((4, n_users)) / 2
+    frames = {"old": base} | {
+        name: base + rng.normal(0, noise, base.shape) + gain * (rng.random(base.shape) < 0.4)
+        for name in ("new", "other")
+    }
+    frames = {name: table_of(n_users, **dict(zip(metrics, each, strict=True))) for name, each in frames.items()}
+    told |= {"headline": "ndcg_at_5", "correction": "holm"} if headline else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SparkRankEvalWarning)
+        rows = compare_frames(frames, metrics, "old", **told).rows
+    for row in rows:
+        low, high, margin = row.joint_low, row.joint_high, row.margin
+        above, below, within = low > margin, high < -margin, -margin < low <= high < margin
+        words = ("higher", "lower") if row.metric in ("novelty", "own") else ("better", "worse")
+        expected = words[0] if above else words[1] if below else "no relevant difference" if within else "open"
+        assert row.verdict == expected or (expected == "open" and row.verdict in ("undecided", "no user differs"))
+        assert (row.p <= 1 - told["level"] + 1e-12) == (above or below or within)
+        assert math.isnan(row.lift_low) or (row.lift_low <= 0 <= row.lift_high) == (low <= 0 <= high)
+
+
+def test_a_metric_that_nobody_decides_by_changes_nothing_of_others(users):
+    with_novelty = {name: frame.assign(novelty=frame["ndcg_at_10"] * 5, ms=1.0) for name, frame in users.items()}
+    columns = {"ndcg@10": "ndcg_at_10", "novelty": "novelty"}
+    for told in ({}, {"headline": "ndcg@10"}):
+        alone, beside = (
+            compare_frames(with_novelty, columns, "old", metrics=metrics, **told, **QUICK)
+            for metrics in (["ndcg@10"], ["ndcg@10", "novelty"])
+        )
+        assert [beside["ndcg@10", name] for name in MODELS[1:]] == [alone["ndcg@10", name] for name in MODELS[1:]]
+        assert {row.verdict for row in beside if row.metric == "novelty"} <= {"higher", "lower", "undecided"}
+
+
+def test_nobody_said_which_way_a_column_of_ones_own_is_better():
+    rng = np.random.default_rng(2)
+    frames = {name: table_of(60, latency_ms=rng.normal(mean, 9, 60)) for name, mean in (("old", 100), ("new", 130))}
+    found = compare_frames(frames, ["latency_ms"], "old", **QUICK)
+    assert found.sentences[0].startswith("new is higher than old on latency_ms (+")
+    assert "higher and lower, as nobody says which way is better: latency_ms" in repr(found)
+    assert pairs_of_frames(frames, ["latency_ms"])["latency_ms"].verdict == "lower"
+
+
 def test_a_difference_without_an_interval_says_why():
     frames = {name: table_of(1, rr=value) for name, value in (("old", 0.25), ("new", 0.5))}
     for found in (compare_frames(frames, ["rr"], "old", **QUICK), pairs_of_frames(frames, ["rr"])):
@@ -203,7 +265,7 @@ def test_a_difference_without_an_interval_says_why():
 def test_too_few_replicates_for_as_many_comparisons_are_warned_of_and_t_stands_for_them():
     rng = np.random.default_rng(9)
     names = ("old", *(f"m{place}" for place in range(8)))
-    frames = {name: table_of(40, ndcg_at_5=rng.random(40) / 4 + (name != "old") / 2) for name in names}
+    frames = {name: table_of(40, ndcg_at_5=rng.random(40) * 0.6 + (name != "old") * 0.4) for name in names}
     words = "8 comparisons corrected by holm; .* Pass replicates=159"
     with pytest.warns(SparkRankEvalWarning, match=words):
         found = compare_frames(frames, ["ndcg_at_5"], "old", replicates=99)
@@ -445,6 +507,8 @@ def test_users_without_predictions_are_counted_if_they_count_as_0(users):
     frames["new"].loc[second, columns] = math.nan
     n_empty, n_valued = int(empty.sum()) - 2, int(frames["new"][columns].notna().any(axis=1).sum())
     note = f"users without predictions count as 0: {n_empty} of {n_valued} ({n_empty / n_valued:.1%}) for new"
-    assert compare_frames(frames, METRICS, "old", n_partitions=5, **QUICK).notes == (note,)
-    assert pairs_of_frames(frames, METRICS, **QUICK).notes == (note,)
-    assert compare_frames(users, METRICS, "old", **QUICK).notes == ()
+    assert compare_frames(frames, METRICS, "old", n_partitions=5, metrics=["ndcg@10", "recall@5"], **QUICK).notes == (
+        note,
+    )
+    assert pairs_of_frames(frames, METRICS, metrics=["ndcg@10", "recall@5"], **QUICK).notes == (note,)
+    assert compare_frames(users, METRICS, "old", metrics=["ndcg@10", "recall@5"], **QUICK).notes == ()

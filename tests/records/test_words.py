@@ -16,42 +16,10 @@ from spark_rankeval.records.unjudged_rows import bounded_means, is_bound
 from spark_rankeval.table_writers import as_text
 from spark_rankeval.tables import Document
 
-# --- why a verdict is not that of its interval
+# --- comparisons
 
 #: An interval that leaves a difference open, and a verdict that does.
 WIDE, OPEN = {"joint_low": -0.01, "joint_high": 0.07}, {"verdict": "undecided", "p": 0.2}
-HOLM = "Holm's steps decide what Bonferroni's wider interval leaves open"
-SIGNS_DECIDE = "the sign-flip test decides what the interval leaves open"
-SIGNS_DO_NOT = "the sign-flip test leaves open what the interval decides"
-FEW = "p allows for few users and leaves open what the interval decides"
-
-
-def notes_beside(name, rows, **others):
-    """The notes of a comparison that stand beside a name."""
-    lines = repr(comparison_of(rows, **others)).splitlines()
-    return [line.removeprefix(name).strip() for line in lines if line.startswith(f"{name} ")]
-
-
-@pytest.mark.parametrize(("figures", "says"), [
-    ({}, ""),
-    (WIDE, HOLM),
-    (WIDE | {"p_test": "exact", "p_sign_flip": 0.02}, HOLM),
-    (WIDE | {"p_test": "exact", "p_sign_flip": 0.01}, SIGNS_DECIDE),
-    (OPEN | {"p_test": "exact"}, SIGNS_DO_NOT),
-    (OPEN | WIDE, ""),
-    ({"margin": 0.02}, HOLM),
-    ({"margin": 0.01}, ""),
-    ({"margin": 0.04, "verdict": "no relevant difference"}, HOLM),
-    ({"margin": 0.05, "verdict": "no relevant difference"}, ""),
-    (OPEN | {"margin": 0.02}, ""),
-    (OPEN | {"margin": 0.05}, FEW),
-])  # fmt: skip
-def test_a_note_says_why_a_verdict_is_not_that_of_its_interval(figures, says):
-    first, *others = notes_beside("interval", [difference(n_joint=4, **figures), difference("mrr", n_joint=4)])
-    assert first.startswith("the intervals of 4 comparisons hold together (Bonferroni)")
-    assert others == ([f"{says}: ndcg@10 of als"] if says else [])
-
-
 MARGIN = {"margin": 0.01, "p_test": "t", "p": 0.001}
 WAITING = difference(verdict="undecided", p=0.3, **WIDE)
 GATED = [
@@ -66,9 +34,8 @@ OF_TWO = [
 
 
 CORRECTED = {
-    "Benjamini and Hochberg have no steps of Holm": [
-        difference(n_joint=2, p_test="sign_flip", p_sign_flip=0.04, **WIDE), difference("mrr", n_joint=2)
-    ],
+    "Benjamini and Hochberg": [difference(n_joint=2), difference("mrr", n_joint=2)],
+    "few users differ far more than others": [difference(interval_method="score"), difference("mrr")],
     "a single comparison is not corrected": [difference(p_test="exact", **OPEN)],
     "no headline limits p": [FLIPPED, HITS],
 }  # fmt: skip
@@ -101,9 +68,9 @@ def test_the_least_p_of_pairs_is_that_of_the_replicates(golden):
     golden(scene(pairs_of(rows, "randomised", 999), pairs_of(rows, "tukey", 999)))
 
 
-def test_intervals_are_wide_enough_for_several_comparisons_in_words():
-    assert joined_in_words([WAITING, *GATED]) == ", wide enough for both comparisons at once (ndcg@10: alone)"
-    assert joined_in_words(GATED) == ", wide enough for both comparisons at once"
+def test_intervals_are_corrected_for_several_comparisons_in_words():
+    assert joined_in_words([WAITING, *GATED]) == ", corrected for 2 comparisons (ndcg@10: alone)"
+    assert joined_in_words(GATED) == ", corrected for 2 comparisons"
     assert joined_in_words([WAITING]) == ""
 
 
@@ -111,7 +78,7 @@ def test_only_sessions_say_what_to_call_for_single_intervals():
     compared = comparison_of([difference(n_joint=2), difference("mrr", n_joint=2)])
     assert "to_pandas() also has each one alone" in repr(compared)
     for text in (compared.to_text(), compared.to_markdown(), compared.to_latex()):
-        assert "the intervals of 2 comparisons hold together" in text
+        assert "corrected for 2 comparisons as p is; each holds with 95% or more, all together may not" in text
         assert "to_pandas" not in text
 
 

@@ -220,7 +220,7 @@ def test_who_is_better_by_more_than_a_margin_is_better():
     assert result.p_of("sign_flip", 0.1) == (result.p_beyond(0.1), result.interval.method)
     # Few drawn signs show less than the distance from the margin does.
     many = compare(0.5 + RNG.random(40) / 4, np.full(40, 0.1), replicates=99, bounds=SHARE)
-    assert many.p_beyond(0.1) < 1e-9
+    assert many.p_beyond(0.1) < 1e-5
     assert many.p_of("sign_flip", 0.1) == (0.01, "sign_flip")
 
 
@@ -228,7 +228,9 @@ def test_a_drawn_p_below_the_resolution_is_that_of_t_and_no_less_than_signs_can_
     ours, theirs = RNG.random((2, 60))
     result = compare(ours + 1, theirs, replicates=99, bounds=(0, 2))
     assert result.p_of("sign_flip") == (0.01, "sign_flip")
-    assert result.p_of("sign_flip", resolution=0.01) == (max(result.p_t, 2.0**-59), "t")
+    interval_p = result.p_beyond(0.0)
+    assert result.p_of("sign_flip", resolution=0.01) == (interval_p, "clopper_pearson")
+    assert max(result.p_t, 2.0**-59) < interval_p
     for replicates in (99, 0):
         narrow = compare(0.5 + ours[:17] / 1e6, [0.0] * 17, replicates=replicates)
         assert narrow.p_t < 1e-50
@@ -237,7 +239,7 @@ def test_a_drawn_p_below_the_resolution_is_that_of_t_and_no_less_than_signs_can_
     # A drawn p stands where that of t is not smaller.
     outlier = compare(np.append(RNG.random(20) / 100 + 0.01, 50.0), np.zeros(21), replicates=99)
     assert outlier.p_sign_flip == 0.01 < outlier.p_t
-    assert outlier.p_of("sign_flip", resolution=0.01) == (0.01, "sign_flip")
+    assert outlier.p_of("sign_flip", resolution=0.01) == (outlier.p_beyond(0.0), "score")
 
 
 def test_a_large_value_of_both_models_is_no_tolerance():
@@ -354,3 +356,61 @@ def test_a_lift_keeps_its_bounds():
     assert free.low < -1
     assert bounded == free._replace(low=-1.0)
     assert lift_of(*figures, bounds=(-math.inf, free.value)).high == free.value
+
+
+# --- few users who differ far more than others
+
+
+def far_end(difference, side):
+    """The end of an interval: the farthest x where x² = t² · (variance at x) / n, by bisection."""
+    n, mean = len(difference), difference.mean()
+    reach = (difference.max() - mean) if side > 0 else mean - difference.min()
+    variance, t = difference.var(ddof=1), stats.t.isf(0.025, n - 1)
+    low, high = 0.0, 10.0
+    for _ in range(200):
+        x = (low + high) / 2
+        low, high = (x, high) if x**2 < t**2 * (variance + reach * x) / n else (low, x)
+    return mean + side * low
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.03])
+@pytest.mark.parametrize(("n", "n_moved", "gain"), [(100, 1, 1.0), (1000, 3, 1.0), (100, 2, -0.475), (60, 4, 0.3)])
+def test_an_interval_reaches_further_on_the_side_of_few_who_differ_far_more(n, n_moved, gain, noise):
+    difference = np.random.default_rng(3).normal(0.0, noise, n)
+    difference[:n_moved] += gain
+    result, plain = compare(difference, np.zeros(n)), stats.ttest_1samp(difference, 0.0).confidence_interval()
+    side = int(gain > 0)
+    assert result.interval[side] == pytest.approx(far_end(difference, 2 * side - 1), rel=1e-9)
+    assert result.interval[1 - side] == pytest.approx(plain[1 - side], rel=1e-9)
+    assert result.interval.method == "score"
+
+
+def test_of_a_share_the_further_end_is_about_that_of_wilson():
+    hits = np.zeros(1000)
+    hits[:3] = 1
+    wilson = stats.binomtest(3, 1000).proportion_ci(0.95, "wilson")
+    assert compare(hits, np.zeros(1000), bounds=SHARE).interval.high == pytest.approx(wilson.high, rel=0.01)
+
+
+@pytest.mark.parametrize(("n", "n_losers"), [(20, 0), (60, 1), (100, 1), (100, 2)])
+def test_that_nearly_all_gain_a_little_is_no_proof_if_few_may_lose_much(n, n_losers):
+    """95% gain 0.025 and 5% lose 0.475: the true difference is 0. Signs alone are sure, because symmetry is what they need."""
+    difference = 0.025 + np.random.default_rng(4).normal(0, 0.005, n)
+    difference[:n_losers] = -0.475
+    result = compare(difference, np.zeros(n), replicates=999, bounds=SHARE)
+    assert min(result.p_t, result.p_sign_flip) < 0.05
+    assert (word(result), result.p_of("sign_flip")[0] > 0.05) == ("undecided", True)
+
+
+def test_many_who_differ_are_no_few():
+    assert compare(*RNG.random((2, 60))).interval.method == "t"
+    gains = np.zeros(1000)
+    gains[:100] = RNG.random(100)
+    assert compare(gains, np.zeros(1000)).interval.method == "t"
+
+
+def test_a_lift_reaches_as_far_as_its_difference():
+    baseline, gains = np.random.default_rng(6).beta(4, 4, 60), np.zeros(60)
+    gains[:6] = [0.05, 0.1, 0.02, 0.3, 0.04, 0.03]
+    result = compare(baseline + gains, baseline)
+    assert result.lift_at(0.95).high == pytest.approx(result.interval.high / baseline.mean())

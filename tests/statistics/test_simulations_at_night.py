@@ -37,8 +37,14 @@ def nearly_alike(t, runs, *cell):
 
 
 def families_of(t, runs, gain):
-    alone, jointly, lifts = t.joint_coverage(rng(), 30, gain, runs)
-    return 1 - min(jointly, lifts), 1 - alone
+    alone, corrected, missed = t.joint_coverage(rng(), 30, gain, runs)
+    # If there is no difference none is decided, and the intervals hold together.
+    return missed if gain else max(missed, 1 - corrected), 1 - alone
+
+
+def moved(t, runs, gains, n_moved, noise, n_users):
+    plain, *held, _ = t.few_moved(rng(), gains, n_moved, noise, n_users, runs)
+    return 1 - min(held), 1 - plain
 
 
 def ranks_of(t, runs, step):
@@ -142,6 +148,12 @@ PROMISES = [
     ("statistics", 500, 0.05, 0.08,
      lambda t, runs: tuple(t.false_pairs(rng(), 50, runs, pairwise=each) for each in (True, False)), [()]),
     ("statistics", 500, 0.05, 0.5, ranks_of, [(0.0,), (0.1,)]),
+    ("statistics", 300, 0.06, 0.1, lambda t, runs, models: tuple(1 - each for each in t.noisy_ranks(rng(), models, 60, runs)[::-1]),
+     [("two noisy",), ("six variants",)]),
+    ("statistics", 400, 0.08, 0.02, moved, [*itertools.product(["equal"], (3.05, 6), (0.0, 0.01, 0.03), (60, 100, 300, 1000))]),
+    ("statistics", 400, 0.08, 0.01, moved, [*itertools.product(("even", "skewed", "mixed"), (6, 12), (0.0, 0.01, 0.03), (60, 200, 1000))]),
+    ("statistics", 400, 0.06, 0, lambda t, runs, noise, n: t.most_gain(rng(), noise, n, runs)[::-1],
+     [*itertools.product((0.005, 0.01), (60, 100, 300, 1000)), (0.005, 20)]),
     # Persons of one session each are independent users.
     ("clusters", 1000, 0.05, 0.03, sessions_of, [(250, 1, 0.0)]),
     ("clusters", 1000, 0.06, 0.1, sessions_of, [(60, 5, 0.5)]),
