@@ -36,9 +36,8 @@ _FEW_USERS = 30
 # The variance of a mean hangs on few users if fewer than so many at the farthest value would give it, and that value is √9 standard
 # deviations away.
 _FEW_CARRY, _CARRIED_FAR = 10, 9
-# If users as far from the mean as the farthest one were all that varies, so many or more would make the mean close enough to normal.
-_ENOUGH_FAR = 5
-# Nobody is far who is less than the root of this many standard deviations from the mean.
+# A user is far who lies more than the root of this many standard deviations from the mean. Such users are few if there would be fewer than
+# this many of them, were they all that varies.
 _FAR = 10
 # Users nearly agree if the mean is so many times their standard deviation.
 _NEARLY_ALIKE = 2
@@ -97,7 +96,7 @@ class Far(NamedTuple):
             return cls()
         distances = moments.mean - moments.least, moments.greatest - moments.mean
         far = (distance / (moments.std * math.sqrt(moments.n)) for distance in distances)
-        least = max(1 / _ENOUGH_FAR, _FAR / moments.n)
+        least = max(1 / _FAR, _FAR / moments.n)
         return cls(*(each if each**2 > least else 0.0 for each in far))
 
     def interval(self, value: float, error: float, critical: float) -> tuple[float, float]:
