@@ -267,7 +267,7 @@ def compared_metrics(tables: ModelTables, metrics: Metrics, margin: Margin) -> l
 
 
 def comparison_notes(results: Results, metrics: Metrics, compared: Sequence[ComparedMetric]) -> list[str]:
-    """Which metrics of results are not compared, and of which others nobody says that larger values are better."""
+    """Which metrics of results are not compared, and which others are not better if they are larger."""
     tables = results.values() if isinstance(results, Mapping) else [results]
     rows = [row for table in tables if isinstance(table, Result) for row in table.summary]
     left_out = dict.fromkeys(row.name for row in rows if metrics is None and is_over_lists(row))

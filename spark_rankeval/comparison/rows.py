@@ -146,7 +146,7 @@ class AgainstBaseline(NamedTuple):
         return count(model, N_USERS) + count(self.baseline, N_USERS) - count(model, N_SHARED)
 
     def rows(self, compared: Sequence[ComparedModel], test: str) -> tuple[ComparisonRow, ...]:
-        """The rows with their verdicts. Metrics that nobody decides by are corrected for each other alone."""
+        """The rows with their verdicts. Metrics without a direction are corrected for each other alone."""
         stated = [each.figures.p_of(test, each.metric.margin, self.resolution) for each in compared]
         decide = [each.metric.direction is not None or each.metric.label == self.headline for each in compared]
         judged: dict[int, Joint] = {}

@@ -107,7 +107,7 @@ def facts(metric: type[Metric], mark: str = "") -> str:
     if metric.corpus_level:
         clauses.append("one value for all lists together")
     if metric.describes:
-        clauses.append("neither way is better")
+        clauses.append("describes lists")
     elif not metric.larger_is_better:
         clauses.append("smaller is better")
     return f"{written}. {'; '.join(clauses)}."

@@ -69,7 +69,7 @@ class ComparisonRow(LiftedRow):
         p_sign_flip: the two-sided p-value of the randomisation test that gives each user's difference a random sign. It is exact
             if up to 16 users differ, or all by as much. Slices with more users draw no signs and have NaN.
         p: of what the verdict states, corrected for all comparisons of all users, or for all of slices. It is that of the interval, or
-            that of signs if these are the test and it is larger. Metrics that nobody decides by are corrected for each other alone.
+            that of signs if these are the test and it is larger. Metrics without a direction are corrected for each other alone.
         cohens_d: difference / std, the effect size.
         wins: how many users are better off: their value is larger, or smaller if smaller values are better. Of two judges only the
             users whom people graded count here, and in ties and losses.

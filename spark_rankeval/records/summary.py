@@ -267,7 +267,7 @@ def is_over_lists(row: SummaryRow) -> bool:
 
 
 def direction_of(metric: Metric | None) -> bool | None:
-    """Whether larger values are better; None if nobody says so: of a metric that describes lists, or of a caller's own column."""
+    """Whether larger values are better; None of a metric that describes lists, or of a caller's own column."""
     return None if metric is None or metric.describes else metric.larger_is_better
 
 

@@ -305,9 +305,9 @@ def nearest_limits(value: float, margin: float) -> tuple[float, ...]:
 
 
 def may_agree_by_chance(value: float, error: float, n: float, margin: float, bounds: tuple[float, float]) -> bool:
-    """Whether users who differ may be missing, so that t is too sure: they nearly agree, or are few who shall show what a margin holds.
+    """Whether users who differ may be missing, so that t is too sure: users nearly agree, or are few and there is a margin.
 
-    Without bounds nobody knows how far others may differ.
+    Without bounds it is not known how far others may differ.
     """
     is_few = n < _FEW_USERS and margin > 0
     return all(map(math.isfinite, bounds)) and (is_few or abs(value) > _NEARLY_ALIKE * error * math.sqrt(n))

@@ -281,9 +281,9 @@ class PairedComparison:
     def p_of(self, test: str, margin: float = 0.0, resolution: float = 0.0) -> tuple[float, str]:
         """The p-value of what a verdict would state, before correction, and what it is of: see `ComparisonRow.p_test`.
 
-        The interval must leave out what is rejected, so p is no smaller than that of the interval. Signs may make it larger: by their own
-        p-value, if they were counted, or drawn and above the resolution; else by what they can give at least. A model that is better by
-        more than a margin is better at all: the largest of these holds.
+        The interval must leave out what is rejected, so p is no smaller than that of the interval. Signs may make it larger. Their own
+        p-value does so if they were counted, or drawn and above the resolution, and else the least that they can give. A model that is
+        better by more than a margin is better at all.
         """
         p, name = self.p_beyond(margin), self.interval_at(self.level, margin).method
         if test != "sign_flip" or (margin and abs(self.difference) <= margin):

@@ -111,9 +111,9 @@ def verdict_of(
     """The verdict on a difference, model − baseline, from its interval and p-value.
 
     Nothing is decided unless p, corrected for the other comparisons, is at most 1 − level. Then the interval that is shown decides. Beyond
-    the margin on one side, the model is better or worse; or higher or lower, if `higher_is_better` is None because nobody said which way is
-    better. Within ±margin, there is no relevant difference. These are two one-sided tests
-    (TOST; Schuirmann 1987), each with α = (1 − level)/2, stricter than the 90% interval of TOST at α = 5%. Without a margin (0) any
+    the margin on one side, the model is better or worse. It is higher or lower if `higher_is_better` is None, because it is not known.
+    Within ±margin, there is no relevant difference. These are two one-sided tests (TOST; Schuirmann 1987), each with α = (1 − level)/2,
+    stricter than the 90% interval of TOST at α = 5%. Without a margin (0) any
     difference is relevant. The sentence has the figures of `shown`. If nothing is decided because `no_user_differs`, the verdict says so.
     """
     model, baseline = names
