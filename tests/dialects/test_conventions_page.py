@@ -236,7 +236,7 @@ def test_which_dialects_have_a_metric():
 
 def test_binary_gain_with_the_threshold_minus_infinity_reads_no_grades():
     told = re.findall(
-        r"^Written .*?`(\w+)`[^\n]*`gain='binary'` with `relevance_threshold=-inf`: any label\)\.", PAGE, re.M
+        r"^Written .*?`(\w+)`[^\n]*`gain='binary'` with `relevance_threshold=-inf`: any label\)[.;]", PAGE, re.M
     )
     users = {"user": ([("b", 1.0)], [("b", 0.0), ("c", 0.0)])}
     for metric in every_metric():
