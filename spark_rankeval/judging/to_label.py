@@ -108,6 +108,7 @@ def to_label(
         relevance_threshold: as in `evaluate`.
         dialect: as in `evaluate`.
         n_strata: into how many strata queries fall, by how much the models differ on them: first those on which they do not.
+            There are fewer if the budget is too small for so many.
         seed: a whole number; another one draws other queries. Who is drawn depends on it, the ids and the strata alone.
         show_judge: whether the model's grade is in the table. People who see a grade tend to repeat it.
         rows: ``pairs`` to hand out; or ``queries``: what the same draw makes of each query, for the labels and for a next round.

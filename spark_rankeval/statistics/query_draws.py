@@ -1,6 +1,6 @@
 """Which queries people should grade: strata by how much models differ on a query, and how many queries to draw of each.
 
-Half of the effort is spread evenly, so that a query has at most about twice the weight of an equal draw. The other half goes where models
+Half of the effort is spread evenly, so that a query has at most twice the weight of an equal draw. The other half goes where models
 differ: in proportion to the root mean square of the differences in a stratum (Neyman 1934).
 """
 
@@ -88,21 +88,29 @@ def _stratum(bins: Sequence[Bin]) -> QueryStratum:
 
 
 def drawn_strata(bins: Sequence[Bin], budget: int, n_strata: int) -> list[QueryStratum]:
-    """The strata with the number of queries to draw of each, whose pairs are about as many as the budget, at least one query.
+    """The strata with the number of queries to draw of each: with the pairs of an average query, they stay within the budget.
+
+    There are fewer strata if the budget is too small for so many.
 
     Raises:
-        OptionError: the budget is less than a query of each stratum takes.
+        OptionError: the budget is less than a query takes.
     """
-    strata = strata_of(bins, n_strata)
-    least = sum(stratum.pairs_per_query for stratum in strata)
-    if budget < least:
-        msg = (
-            f"budget={budget} is less than one user of each of the {len(strata)} strata takes, about {math.ceil(least)} pairs. "
-            "Raise it, or lower n_strata"
-        )
+    half = budget / (2 * sum(each.n_pairs for each in bins))
+    for n in range(n_strata, 0, -1):
+        strata = strata_of(bins, n)
+        # No query weighs more than twice as much as in an equal draw.
+        least = [math.ceil(min(half, 1.0) * stratum.n_queries - 1e-9) for stratum in strata]
+        left = budget - sum(n * stratum.pairs_per_query for n, stratum in zip(least, strata, strict=True))
+        if left >= -1e-9:
+            break
+    else:
+        msg = f"budget={budget} is less than one user takes, about {math.ceil(strata[0].pairs_per_query)} pairs. Raise it"
         raise OptionError(msg)
     exact = [share * stratum.n_queries for share, stratum in zip(_shares(strata, budget), strata, strict=True)]
-    n_drawn = [max(1, math.floor(n + 1e-9)) for n in exact]
+    more = [max(n - fewest, 0.0) for n, fewest in zip(exact, least, strict=True)]
+    wanted = sum(n * stratum.pairs_per_query for n, stratum in zip(more, strata, strict=True))
+    times = min(left / wanted, 1.0) if wanted else 0.0
+    n_drawn = [fewest + math.floor(times * n + 1e-9) for fewest, n in zip(least, more, strict=True)]
     left = budget - sum(n * stratum.pairs_per_query for n, stratum in zip(n_drawn, strata, strict=True))
     # What rounding down left over goes where it took most.
     for place in sorted(range(len(strata)), key=lambda place: n_drawn[place] - exact[place]):

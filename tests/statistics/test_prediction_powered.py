@@ -404,19 +404,18 @@ BINS = st.dictionaries(st.integers(-1, 1000), st.tuples(st.integers(1, 50), st.i
 @given(BINS, st.integers(1, 6), st.integers(1, 3000))
 def test_each_query_may_be_drawn_within_the_budget(bins, n_strata, budget):
     bins = [Bin(step, n, n * size) for step, (n, size) in bins.items()]
-    whole = strata_of(bins, n_strata)
-    assert len(whole) <= n_strata
-    assert sum(stratum.n_queries for stratum in whole) == sum(each.n_queries for each in bins)
-    if sum(stratum.pairs_per_query for stratum in whole) > budget:
-        with pytest.raises(OptionError, match="lower n_strata"):
+    n_queries, n_all_pairs = (sum(counts) for counts in list(zip(*bins, strict=True))[1:])
+    if budget < n_all_pairs / n_queries:
+        with pytest.raises(OptionError, match="is less than one user takes"):
             drawn_strata(bins, budget, n_strata)
         return
     strata = drawn_strata(bins, budget, n_strata)
+    assert len(strata) <= len(strata_of(bins, n_strata)) <= n_strata
+    assert sum(stratum.n_queries for stratum in strata) == n_queries
     # One over the probability is the weight that makes the mean of drawn queries right on average.
     assert all(0 < stratum.probability == stratum.n_drawn / stratum.n_queries <= 1 for stratum in strata)
-    n_pairs = sum(stratum.n_drawn * stratum.pairs_per_query for stratum in strata)
-    # A stratum that would get less than a query gets one.
-    assert n_pairs <= budget + sum(stratum.pairs_per_query for stratum in strata)
+    assert all(stratum.probability >= min(budget / n_all_pairs, 1) / 2 - 1e-9 for stratum in strata)
+    assert sum(stratum.n_drawn * stratum.pairs_per_query for stratum in strata) <= budget + 1e-6
     if budget >= sum(stratum.n_pairs for stratum in strata):
         assert all(stratum.probability == 1 for stratum in strata)
 
