@@ -1,8 +1,8 @@
 """Simulate queries with human grades and a model's, of which the truth is known: how often intervals hold, and how long they are.
 
 `python tools/simulate_prediction_powered.py` prints the tables of prediction_powered.md and few_grades.md in docs/evidence/. With one of
-`care`, `judges`, `agreement`, `few`, `draws`, `clusters`, `drawn_clusters`, `differences` or `checks` it prints that table. A test runs a
-short version at night.
+`care`, `judges`, `agreement`, `few`, `draws`, `clusters`, `drawn_clusters`, `differences`, `checks` or `unseen` it prints that table. A test
+runs a short version at night.
 """
 
 from __future__ import annotations
@@ -436,6 +436,108 @@ def table_of_checks(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]
         yield _row(name, n, *cells)
 
 
+#: Human values that a model repeats but for noise, and seldom misses.
+VALUES: dict[str, Callable[[Array], Array]] = {
+    "uniform": lambda u: u,
+    "RR": lambda u: 1 / np.ceil(10 * u**2 + 1e-9),
+    "hit rate": lambda u: (u < 0.3) * 1.0,
+}
+
+
+def seldom_broken(rng: np.random.Generator, values: str, noise: float, broken: float) -> Population:
+    """A model whose values are those of people, up to noise, but 0 for a share of the queries."""
+    y = VALUES[values](rng.random(100 * _KINDS))
+    f = np.clip(y + noise * rng.choice([-1, 1], len(y)), 0, 1)
+    return Population(y, np.where(rng.random(len(y)) < broken, 0.0, f))
+
+
+def rare_differences(rng: np.random.Generator, rate: float) -> Population:
+    """Differences of 0, and 1 for a share of the queries, by a model that knows half of them."""
+    y = (rng.random(100 * _KINDS) < rate) * 1.0
+    return Population(y, np.where(rng.random(len(y)) < 0.5, y, rng.random(len(y)) < 0.1))
+
+
+def broken_persons(rng: np.random.Generator, n: int, runs: int, noise: float = 0.01, broken: float = 0.04) -> Rates:
+    """Persons of five queries, of whom people graded n of 400, with a model that is 0 for some persons."""
+    estimates, person = [], np.repeat(np.arange(400), 5)
+    for _ in range(runs):
+        y = np.where(rng.random(2000) < _SAME, rng.random(400)[person], rng.random(2000))
+        f = np.clip(y + noise * rng.choice([-1, 1], 2000), 0, 1)
+        values = y, np.where((rng.random(400) < broken)[person], 0.0, f), (rng.permutation(400) < n)[person]
+        moments = replace(JudgedMoments.from_values(*values), clusters=JudgedClusters.from_values(*values, person))
+        estimates.append(judged_estimate(moments, LEVEL, bounds=(0, 1)))
+    return rates(estimates, 0.5)
+
+
+def heavy_stratum(
+    rng: np.random.Generator, values: str, n: int, runs: int, rate: float = 0.1, *, by_weights: bool = False
+) -> Rates:
+    """Four in five queries are of a stratum with n graded ones, most of them 0; 100 of the others are graded, half of them 0."""
+    estimates, truth = [], (0.8 * rate + 0.1) * float(VALUES[values](rng.random(10**6)).mean())
+    for _ in range(runs):
+        is_heavy = rng.random(3000) < 0.8
+        y = np.where(rng.random(3000) < np.where(is_heavy, rate, 0.5), VALUES[values](rng.random(3000)), 0.0)
+        graded, weights = np.zeros(3000, np.bool_), np.ones(3000)
+        for part, size in ((is_heavy, n), (~is_heavy, 100)):
+            graded[rng.choice(np.flatnonzero(part), size, replace=False)] = True
+            weights[part] = part.sum() / size
+        f = np.where(rng.random(3000) < 0.3, rng.permutation(y), y)
+        draw = (weights,) if by_weights else (None, np.where(is_heavy, "heavy", "light"))
+        estimates.append(judged_estimate(JudgedMoments.from_values(y, f, graded, *draw), LEVEL, bounds=(0, 1)))
+    return rates(estimates, truth)
+
+
+def low_drawn_more(rng: np.random.Generator, metric: str, judge: str, n: int, runs: int) -> Rates:
+    """Queries in the lower half of the model's values are drawn six times as often."""
+    kinds = population(rng, METRICS[metric], (JUDGES | RARE_DISAGREEMENT)[judge])
+    middle, estimates = np.nanquantile(kinds.judge, 0.5), []
+    for _ in range(runs):
+        y, f = (each[of] for of in [rng.integers(0, _KINDS, 10 * n)] for each in kinds)
+        chance = np.where(f > middle, 1.0, 6.0)
+        chance *= n / chance.sum()
+        moments = JudgedMoments.from_values(y, f, rng.random(10 * n) < chance, 1 / chance)
+        estimates.append(judged_estimate(moments, LEVEL, bounds=(0, 1)))
+    return rates(estimates, kinds.mean)
+
+
+#: Where graded queries hold little of what makes an estimate wrong: what simulates a cell, and its cells.
+UNSEEN: dict[str, tuple[Callable[..., Rates], list[tuple[Any, ...]]]] = {
+    "values, noise, broken; graded": (
+        lambda rng, n, runs, *of: simulated(rng, seldom_broken(rng, *of), n, 200_000, runs),
+        [*itertools.product((60, 150, 1000), VALUES, (0, 0.01, 0.03), (0.01, 0.04))],
+    ),
+    "differences of 0 and 1, rate; graded": (
+        lambda rng, n, runs, *of: simulated(rng, rare_differences(rng, *of), n, 10_000, runs, (-1, 1)),
+        [(60, 0.05), (100, 0.03), (100, 0.05), (300, 0.01), (1000, 0.005)],
+    ),
+    "persons with a broken model, noise; graded": (
+        lambda rng, n, runs, *of: broken_persons(rng, n, runs, *of),
+        [*itertools.product((30, 60, 150), (0, 0.01, 0.03))],
+    ),
+    "heavy stratum, values; graded": (
+        lambda rng, n, runs, values: heavy_stratum(rng, values, n, runs),
+        [*itertools.product((8, 20, 60), VALUES)],
+    ),
+    "heavy weights, values; graded": (
+        lambda rng, n, runs, values: heavy_stratum(rng, values, n, runs, by_weights=True),
+        [*itertools.product((8, 20, 60), VALUES)],
+    ),
+    "low values drawn six times as often, metric, judge; graded": (
+        lambda rng, n, runs, *of: low_drawn_more(rng, *of, n, runs),
+        [*itertools.product((30, 60, 150), ("hit rate", "RR", "NDCG"), ("unbiased", "none"))],
+    ),
+}
+
+
+def table_of_unseen(rng: np.random.Generator, runs: int = 400) -> Iterator[str]:
+    """What few graded queries may not hold."""
+    yield from _header("queries", "cell", "graded", "people alone", "both")
+    for name, (simulate, cells) in UNSEEN.items():
+        for n, *of in cells:
+            found = simulate(rng, n, runs, *of)
+            yield _row(name.partition(";")[0], ", ".join(map(str, of)), n, f"{found.human_covered:.3f}", found)
+
+
 TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {
     "care": table_of_care,
     "judges": table_of_judges,
@@ -446,6 +548,7 @@ TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {
     "drawn_clusters": table_of_drawn_clusters,
     "differences": table_of_differences,
     "checks": table_of_checks,
+    "unseen": table_of_unseen,
 }
 
 

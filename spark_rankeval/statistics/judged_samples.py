@@ -253,36 +253,27 @@ class Sample:
         return apart / self.size
 
     @property
-    def weight_squares(self) -> Fraction:
-        """One over the number of queries that would do as well if drawn with equal probabilities from one stratum."""
-        return sum((s.share**2 * s.weight_squares for s in self.strata), ZERO)
+    def effective_n(self) -> float:
+        """How many queries with human values, drawn with equal probabilities from one stratum, would do as well (Kish 1965)."""
+        squares = sum((s.share**2 * s.total(W * W * D) / s.total(W) ** 2 for s in self.strata), ZERO)
+        return float(self.d**2 / squares)
 
     def deviations(self, form: Form) -> Deviations:
-        """Those of a linear form within the strata, without weights."""
+        """Those of a linear form, over all strata: the queries of one may be equal by chance. Weights do not count."""
+        mean = sum((stratum.sum_of(Polynomial.from_form(form)) for stratum in self.strata), ZERO) / self.n
+        # A mean of few digits is as good, and fast.
+        centred = Polynomial.from_form({**form, CONSTANT: Fraction(-float(mean))})
+        square = centred.times(centred)
+        fourth_power = square.times(square)
         squares = fourth = largest = ZERO
         for stratum in self.strata:
-            centred = Polynomial.from_form(stratum.centred(form))
-            square = centred.times(centred)
             squares += stratum.sum_of(square)
-            fourth += stratum.sum_of(square.times(square))
+            fourth += stratum.sum_of(fourth_power)
             largest += stratum.total(Y * Y * Y * Y) + stratum.total(F * F * F * F)
         if squares and fourth <= largest * NEARLY_NOTHING:
             # Fourth powers of so small deviations are rounding: take the values for normal ones.
             fourth = 3 * squares**2 / self.n
         return Deviations(float(self.n), squares, fourth)
-
-    def residuals(self, theta: Fraction) -> Deviations:
-        """Those of what the model's values leave of the human ones in a regression."""
-        human, judge = deviation_forms(theta)
-        slopes = [ZERO, ZERO]
-        for stratum in self.strata:
-            centred = [Polynomial.from_form(stratum.centred(form)) for form in (human, judge)]
-            for place, first in enumerate(centred):
-                slopes[place] += stratum.sum_of(first.times(centred[1]))
-        slope = slopes[0] / slopes[1] if slopes[1] else ZERO
-        # A slope of few digits is as good, and fast.
-        slope = Fraction(round(slope * 2**40), 2**40)
-        return self.deviations(residual_form(theta, slope))
 
 
 def deviation_forms(theta: Fraction) -> tuple[Form, Form]:

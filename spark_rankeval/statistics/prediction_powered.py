@@ -13,7 +13,8 @@ Few graded queries need care, as docs/evidence/prediction_powered.md shows:
 
 - That λ is estimated costs a degree of freedom.
 - If few residuals make most of the variance, it has fewer degrees of freedom.
-- If the graded queries hold hardly any disagreement, the variance is no less than that of `_LEAST_DEVIATIONS` of them.
+- Queries that stand for many count as few: by Kish's effective number over weights and strata, or by that of clusters.
+- The variance is no less than if `_LEAST_DEVIATIONS` of these disagreed as far as human values, or what is left of them, are apart.
 - If either judge has too few different values, or the model makes the interval longer, people alone count (λ = 0).
 """
 
@@ -255,26 +256,27 @@ def _interval(
     value: float,
     error: float,
     df: float,
-    n: int,
+    n: float,
     level: float,
     bounds: tuple[float, float],
     share_n: float | None = None,
     n_equal: float | None = None,
+    most_n: float = math.inf,
 ) -> Interval:
     """The interval of a mean; `share_n` is there if all values are 0 or 1: of how many queries the mean is a share.
 
     A `share_n` of 0 means that the number follows from the error, as in `intervals.adjusted_interval` (Korn and Graubard 1998).
-    `n_equal` is how many equal clusters there are, if queries come in these.
+    It is then at most `most_n`. `n_equal` is how many equal clusters there are, if queries come in these.
     """
     if not df >= 1:
         return Interval.missing(level, T, "one user has no spread")
     value = min(max(value, bounds[0]), bounds[1])
     if error == 0 or (share_n is not None and value in bounds and bounds == (0, 1)):
-        return interval_without_spread(value, float(n) if n_equal is None else n_equal, level, bounds)
+        return interval_without_spread(value, n if n_equal is None else n_equal, level, bounds)
     half_width = t_critical(level, df) * error
     if share_n is None or bounds != (0, 1):
         return Interval(value - half_width, value + half_width, level, T).within(bounds)
-    equal_n = share_n or value * (1 - value) * (t_critical(level, n - 1) / half_width) ** 2
+    equal_n = share_n or min(value * (1 - value) * (t_critical(level, n - 1) / half_width) ** 2, most_n)
     return Interval(*clopper_pearson_interval(value * equal_n, equal_n, level), level, CLOPPER_PEARSON)
 
 
@@ -293,10 +295,11 @@ class _Estimator:
         # A few digits less keep fractions short.
         self._theta = Fraction(float(value))
         self._n = int(sample.total(D))
-        self._are_shares = sample.total(Y) == sample.total(Y * Y)
+        self._are_shares = self._bounds == (0, 1) and sample.total(Y) == sample.total(Y * Y)
         self._parts = sample.parts(self._theta)
         self._deviations = [sample.deviations(form) for form in deviation_forms(self._theta)]
-        self._equal_share = float(1 / (sample.weight_squares * sample.n))
+        self._effective_n = sample.effective_n
+        self._equal_share = self._effective_n / self._n
         self._clusters = sample.clusters
         self.human = self.with_weight(ZERO, is_estimated=False)
 
@@ -305,7 +308,7 @@ class _Estimator:
         for deviations, judge in zip(self._deviations, ("human", "model's"), strict=True):
             if (n := deviations.n_large * self._equal_share) < _LEAST_DEVIATIONS_OF_JUDGE:
                 return ZERO, _too_few(f"users carry the spread of their {judge} values", n, _LEAST_DEVIATIONS_OF_JUDGE)
-        if (n := min(self._n * self._equal_share, self._graded_df(self._theta, ZERO) + 1)) < LEAST_GRADED:
+        if (n := self._graded_df(self._theta, ZERO) + 1) < LEAST_GRADED:
             return ZERO, _too_few("users" if self._clusters is None else "clusters of users", n, LEAST_GRADED)
         if self._clusters is not None:
             return self._best_of_clusters(self._clusters)
@@ -338,7 +341,10 @@ class _Estimator:
             is_exact = not weight and len(self._sample.strata) == 1 and self._equal_share == 1 and clusters is None
             share_n = (float(self._n) if is_exact else 0.0) if self._are_shares else None
             n_equal = None if clusters is None else clusters.human.effective_n
-            interval = _interval(float(value), wide_error, df, self._n, self._level, self._bounds, share_n, n_equal)
+            most_n = math.inf if weight else self._effective_n
+            interval = _interval(
+                float(value), wide_error, df, self._effective_n, self._level, self._bounds, share_n, n_equal, most_n
+            )
         least, greatest = self._bounds
         return MeanEstimate(min(max(float(value), least), greatest), error, df, interval, self._n, wide_error)
 
@@ -354,22 +360,20 @@ class _Estimator:
             others_df = clusters.others.df if clusters.has_others else 0.0
             most_df = max(clusters.human.df, others_df)
         base_df, kurtosis_df = self._graded_df(theta, weight), math.inf
-        square = self._square_of_rare(theta) if weight else self._deviations[0].large_square
-        least = _LEAST_DEVIATIONS * float(square * sample.weight_squares) / max(self._n - 1, 1)
+        human = self._deviations[0]
+        if not weight and human.squares <= sample.total(Y * Y) * NEARLY_NOTHING**2:
+            # Weights times equal values are rounded.
+            graded = others = shared = 0.0
+        residual = sample.deviations(residual_form(theta, weight)) if weight else human
+        # Disagreement that the graded queries do not hold may be as large as any difference between queries.
+        square = max(human.large_square, residual.large_square)
+        n = self._effective_n if clusters is None or not weight else clusters.human.effective_n
+        least = _LEAST_DEVIATIONS * float(square * sample.d**2) / (n * max(n - 1, 1))
         if graded < least and (weight or not self._are_shares):
-            graded = least
+            graded, kurtosis_df = least, 2.0 * _LEAST_DEVIATIONS
         elif weight:
-            kurtosis_df = sample.deviations(residual_form(theta, weight)).df * self._equal_share
+            kurtosis_df = residual.df * self._equal_share
         return _Variance(max(graded, 0.0), others, base_df, kurtosis_df, others_df, shared, most_df)
-
-    def _square_of_rare(self, theta: Fraction) -> Fraction:
-        """The square of the largest residuals of a regression; of the largest deviations if the model leaves no residual."""
-        residuals, human = self._sample.residuals(theta), self._deviations[0].large_square
-        is_exact = residuals.squares <= self._deviations[0].squares * NEARLY_NOTHING
-        if is_exact or residuals.n_large * self._equal_share < _LEAST_DEVIATIONS:
-            # Disagreement that the graded queries do not hold may be as large as any difference between queries.
-            return max(human, residuals.large_square)
-        return residuals.large_square
 
     def _graded_df(self, theta: Fraction, weight: Fraction) -> float:
         """The degrees of freedom of the graded queries' part of the variance (Satterthwaite over the strata)."""
@@ -384,7 +388,8 @@ class _Estimator:
             variances.append(float(parts.human - 2 * weight * parts.covariance + weight**2 * parts.judge))
         total = sum(variances)
         if not total > 0:
-            return sum(stratum.df for stratum in strata)
+            return self._effective_n - 1
         # A stratum with little of the variance may have few degrees of freedom.
         shares = zip(variances, strata, strict=True)
-        return 1 / sum((variance / total) ** 2 / max(stratum.df, _LEAST_DF) for variance, stratum in shares)
+        df = 1 / sum((variance / total) ** 2 / max(stratum.df, _LEAST_DF) for variance, stratum in shares)
+        return min(df, self._effective_n - 1)

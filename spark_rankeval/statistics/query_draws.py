@@ -104,7 +104,9 @@ def drawn_strata(bins: Sequence[Bin], budget: int, n_strata: int) -> list[QueryS
         if left >= -1e-9:
             break
     else:
-        msg = f"budget={budget} is less than one user takes, about {math.ceil(strata[0].pairs_per_query)} pairs. Raise it"
+        msg = (
+            f"budget={budget} is less than one user takes, about {math.ceil(strata[0].pairs_per_query)} pairs. Raise it"
+        )
         raise OptionError(msg)
     exact = [share * stratum.n_queries for share, stratum in zip(_shares(strata, budget), strata, strict=True)]
     more = [max(n - fewest, 0.0) for n, fewest in zip(exact, least, strict=True)]

@@ -5,6 +5,33 @@ import math
 import numpy as np
 
 
+def effective_n(sizes):
+    """How many equal ones would do as well (Kish 1965)."""
+    return np.sum(sizes) ** 2 / np.sum(sizes**2)
+
+
+def floor(y, f, is_graded, lam, theta, weights=None, strata=None, n=None):
+    """The variance of the mean if 4 graded queries, of as many as would do as well, had a large deviation, and all others none.
+
+    Its square is Σx⁴ / Σx² of the human values' deviations x, or of what the model leaves of them, whichever is larger.
+    """
+    weights = np.ones(len(f)) if weights is None else weights
+    strata = np.full(len(f), "") if strata is None else strata
+    counts = np.zeros(len(f))
+    for name in np.unique(strata):
+        graded = is_graded & (strata == name)
+        counts[graded] = weights[graded] / weights[graded].sum() * np.sum(strata == name)
+    counts = np.where(np.isnan(y), 0.0, counts)
+    mean = np.average(np.nan_to_num(y), weights=counts)
+    squares = []
+    for share, at in ((0.0, mean), (lam, theta)):
+        u, v = (np.where(np.isnan(each), 0.0, each - at)[is_graded] for each in (y, f))
+        x = u - share * v - np.mean(u - share * v)
+        squares.append(np.sum(x**4) / np.sum(x**2))
+    n = effective_n(counts) if n is None else n
+    return 4 * max(squares) / (n * (n - 1))
+
+
 def by_definition(y, f, n, lam=None):
     """For n graded queries, the first ones, if all values are defined: the estimate, its standard error and λ."""
     y, f, others = y[:n], f[:n], f[n:]
@@ -12,7 +39,8 @@ def by_definition(y, f, n, lam=None):
         lam = np.cov(y, f)[0, 1] / ((1 + n / len(others)) * np.var(np.r_[f, others], ddof=1))
         lam = min(max(lam, 0.0), 1.0)
     value = y.mean() + lam * (others.mean() - f.mean())
-    variance = np.var(y - lam * f, ddof=1) / n + lam**2 * np.var(others, ddof=1) / len(others)
+    least = floor(y, f, np.full(n, True), lam, value)
+    variance = max(np.var(y - lam * f, ddof=1) / n, least) + lam**2 * np.var(others, ddof=1) / len(others)
     return value, math.sqrt(variance), lam
 
 
@@ -39,17 +67,25 @@ def clustered(y, f, is_graded, clusters, lam=None, step=1e-5):
             numerators(ones + step * row, theta) - numerators(ones - step * row, theta) for row in np.eye(len(ones))
         ]
         p_u, p_v, q_v = np.array(changes).T / (2 * step)
-        return np.sqrt(k) * p_u, np.sqrt(others_k) * q_v - np.sqrt(k) * p_v
+        return np.sqrt(k) * p_u, np.sqrt(k) * p_v, np.sqrt(others_k) * q_v
 
     if lam is None:
-        people, model = moves(y[human].mean())
+        people, graded, others = moves(y[human].mean())
+        model = others - graded
         lam = min(max(-(people @ model) / (model @ model), 0.0), 1.0)
     shifts = numerators(np.ones(of_query.max() + 1), 0.0)
     d, e, others_e = np.mean(human[is_graded]), np.mean(~np.isnan(f[is_graded])), np.mean(~np.isnan(f[~is_graded]))
     denominator = d + lam * (others_e - e)
     value = (shifts[0] + lam * (shifts[2] - shifts[1])) / denominator
-    people, model = moves(value)
-    return value, math.sqrt(np.sum((people + lam * model) ** 2)) / denominator, lam
+    people, graded, others = moves(value)
+    least = d**2 * floor(y, f, is_graded, lam, value, n=effective_n(np.bincount(of_query, human)) if lam else None)
+    return value, _error(people - lam * graded, lam * others, least) / denominator, lam
+
+
+def _error(graded, others, least):
+    """The root of the sum of squares of what both move, in which that of graded queries is no less than `least`."""
+    apart = np.sum((graded + others) ** 2) - np.sum(graded**2)
+    return math.sqrt(max(np.sum(graded**2), least) + apart)
 
 
 def drawn_clusters(y, f, is_graded, weights, strata, clusters, lam=None, step=1e-5):
@@ -87,7 +123,7 @@ def drawn_clusters(y, f, is_graded, weights, strata, clusters, lam=None, step=1e
 
     def moves(theta):
         values = [np.where(np.isnan(each), 0.0, each - theta) for each in (y, f)]
-        moved = np.zeros((n_clusters, 2))
+        moved = np.zeros((3, n_clusters, 2))
         members = np.sqrt(_of_sizes(np.bincount(of_query)))
         for place in places:
             human, others = place & is_graded & d, place & ~is_graded & e
@@ -103,18 +139,21 @@ def drawn_clusters(y, f, is_graded, weights, strata, clusters, lam=None, step=1e
                         times = [np.ones(size) for _ in range(3)]
                         times[role][chosen] += sign
                         changed.append(numerators(values, *times))
-                    moved[cluster] += factor * (changed[0] - changed[1]) / (2 * step)
-        return moved.T
+                    moved[role, cluster] += factor * (changed[0] - changed[1]) / (2 * step)
+        return moved
 
     ones = np.ones(size)
     at_zero = [numerators([np.nan_to_num(each) for each in (y, f)], ones, ones, ones),
                numerators([d.astype(float), e.astype(float)], ones, ones, ones)]  # fmt: skip
     if lam is None:
-        people, model = moves(at_zero[0][0] / at_zero[1][0])
+        people, model = moves(at_zero[0][0] / at_zero[1][0]).sum(axis=0).T
         lam = min(max(-(people @ model) / (model @ model), 0.0), 1.0)
     value, denominator = (each @ [1, lam] for each in at_zero)
-    people, model = moves(value / denominator)
-    return value / denominator, math.sqrt(np.sum((people + lam * model) ** 2)) / denominator, lam
+    graded, *rest = moves(value / denominator) @ [1, lam]
+    sizes = [(d & is_graded & place) * weights / weights[is_graded & place].sum() * place.sum() for place in places]
+    n = effective_n(np.bincount(of_query, np.sum(sizes, axis=0))) if lam else None
+    least = at_zero[1][0] ** 2 * floor(y, f, is_graded, lam, value / denominator, weights, strata, n)
+    return value / denominator, _error(graded, sum(rest), least) / denominator, lam
 
 
 def _of_sizes(sizes):
@@ -131,7 +170,9 @@ def estimate(y, f, is_graded, lam, weights=None, strata=None):
     means = np.array([_numerator_and_denominator(*part, lam) for part in parts])
     numerator, denominator = shares @ means
     value = numerator / denominator
-    within = sum(share**2 * _variance(*part, lam, value) for share, part in zip(shares, parts, strict=True))
+    graded, others = shares**2 @ [_variance(*part, lam, value) for part in parts]
+    defined = shares @ [np.average(~np.isnan(y[g]), weights=w[g]) for y, _, g, w in parts]
+    within = max(graded, defined**2 * floor(y, f, is_graded, lam, value, weights, strata)) + others
     between = np.sum(shares * (means[:, 0] - value * means[:, 1]) ** 2) / len(f)
     return value, math.sqrt(within + between) / denominator
 
@@ -151,7 +192,7 @@ def _scaled(lam, is_graded):
 
 
 def _variance(y, f, is_graded, weights, lam, value):
-    """That of a stratum's numerator: the sum of the squares of what each query adds to it."""
+    """That of a stratum's numerator: the sums of the squares of what each graded query adds to it, and each other one."""
     human, judge = (np.where(np.isnan(values), 0.0, values - value) for values in (y, f))
     scaled, w = _scaled(lam, is_graded), weights[is_graded]
     residual = human[is_graded] - scaled * judge[is_graded]
@@ -163,4 +204,5 @@ def _variance(y, f, is_graded, weights, lam, value):
     else:
         graded, others = (part - scaled * judge.mean() for part in (graded, others))
     n, n_others = np.sum(~np.isnan(y[is_graded])), len(others)
-    return (np.sum(graded**2) * n / (n - 1) + np.sum(others**2) * n_others / (n_others - 1)) / len(f) ** 2
+    sums = np.array([np.sum(graded**2) * n / (n - 1), np.sum(others**2) * n_others / (n_others - 1)])
+    return sums / len(f) ** 2

@@ -129,7 +129,7 @@ def test_values_that_are_all_the_same_have_no_spread():
 
 
 def test_degrees_of_freedom_are_those_of_the_stratum_with_nearly_all_variance():
-    queries = sample(6, "nested", n_clusters=90, largest=1, undefined=0.0)
+    queries = sample(6, "nested", n_clusters=900, largest=1, undefined=0.0)
     is_high = queries.strata == "high"
     queries.y = np.where(is_high, queries.y, 0.5)
     # Each cluster has one query, all of the same weight in a stratum.

@@ -215,17 +215,57 @@ def test_without_values_of_other_queries_people_count_alone():
     assert result.note == "by the model, far more graded users than others have a value"
 
 
-@pytest.mark.parametrize("disagrees", [0.0, 0.01])
-def test_a_model_that_disagreed_never_or_a_little_and_rarely_may_do_so_more(disagrees):
+@pytest.mark.parametrize("noise", [0.0, 0.01 * (np.arange(30) == 7), 0.01 * (-1.0) ** np.arange(30)])
+def test_a_model_that_disagreed_never_or_little_may_do_so_more(noise):
     y, f, is_graded = queries(23, n=30, n_others=1000)
-    y[:30] = f[:30]
-    y[7] += disagrees
+    y[:30] = f[:30] + noise
     result, deviations = estimated(y, f, is_graded), y[:30] - y[:30].mean()
     square = np.sum(deviations**4) / np.sum(deviations**2)
     others = result.lambda_**2 * np.var(f[30:], ddof=1) / 1000
     assert result.standard_error**2 == pytest.approx(4 * square / (30 * 29) + others, rel=1e-9)
+    # The variance of 4 queries has 8 degrees of freedom.
+    assert 8 <= result.df < 10
     shares = np.round(f)
     assert estimated(shares, shares, is_graded, bounds=(0, 1)).effective_n < 200
+
+
+EASY = np.arange(177) < 27  # all of them graded; of the others 5
+FEW = np.arange(177) < 32
+DRAWS = [(np.where(EASY, 1.0, 30.0), None), (None, np.where(EASY, "easy", "hard"))]
+N_EFFECTIVE = 177**2 / (27 + 5 * 30**2)
+
+
+@pytest.mark.parametrize(("weights", "strata"), DRAWS)
+def test_queries_that_stand_for_many_count_as_few(weights, strata):
+    other_share = 1 - 0.025 ** (1 / N_EFFECTIVE)
+    # Weights times 0.2 are rounded.
+    for value in (1.0, 0.2):
+        same = estimated(np.full(177, value), np.zeros(177), FEW, weights, strata, bounds=(0, 1))
+        ends = value * (1 - other_share), value + (1 - value) * other_share
+        assert same.interval[:2] == pytest.approx(ends)
+    # The p-value is below 0.05 where the interval lacks 0.
+    columns = np.full(177, 0.2), np.zeros(177), FEW, weights, strata
+    gain = JudgedDifference(*(JudgedMoments.from_values(*columns) for _ in range(2)), 0, (32, 0, 0), 0.95, (0.0, 1.0))
+    assert gain.p_t == pytest.approx(2 ** (1 - N_EFFECTIVE))
+    # All of the hard queries are hits, and two thirds of the easy ones.
+    hits = estimated((np.arange(177) % 3 > 0) | ~EASY, np.zeros(177), FEW, weights, strata, bounds=(0, 1))
+    assert hits.value == pytest.approx(168 / 177)
+    expected = clopper_pearson_interval(168 / 177 * N_EFFECTIVE, N_EFFECTIVE, 0.95)
+    assert hits.interval[:2] == pytest.approx(expected)
+    # Two values, each that of one kind of queries.
+    two = estimated(np.where(EASY, 0.9, 0.3), np.zeros(177), FEW, weights, strata, bounds=(0, 1))
+    apart = np.where(EASY[FEW], 0.6, 0.0) - 0.6 * 27 / 32
+    least = 4 * np.sum(apart**4) / np.sum(apart**2) / (N_EFFECTIVE * (N_EFFECTIVE - 1))
+    assert two.standard_error**2 == pytest.approx(least, rel=0.02)
+
+
+def test_differences_of_0_and_1_have_the_error_of_other_differences():
+    y, f, is_graded = queries(24, n=100)
+    y = np.where(is_graded, np.arange(len(y)) % 50 == 7, NAN)
+    one, other = (estimated(times * y, f, is_graded, bounds=(-1, 1)) for times in (1.0, 0.999))
+    assert (other.human.standard_error, other.interval.low) == pytest.approx(
+        (0.999 * one.human.standard_error, 0.999 * one.interval.low)
+    )
 
 
 def test_rare_disagreement_costs_degrees_of_freedom():
@@ -358,8 +398,8 @@ def test_p_is_below_what_the_level_leaves_if_and_only_if_the_interval_lacks_0(n)
         judged = random_difference(seed, shift, n)
         low, high, *_ = judged.interval
         assert (judged.p_t < 0.05) == (low > 0 or high < 0)
-        # The interval at the level 1 − p ends at 0, unless λ depends on the level.
-        if judged.estimate.lambda_ and 1e-6 < judged.p_t < 1:
+        # The interval at the level 1 − p ends at 0, unless λ depends on the level, as it does for fewer users.
+        if n == 40 and judged.estimate.lambda_ and 1e-6 < judged.p_t < 1:
             at_p = judged.interval_at(1 - judged.p_t)
             assert min(abs(at_p.low), abs(at_p.high)) < 1e-6
         # Of fewer users a margin is decided later: others may differ from them.

@@ -132,6 +132,13 @@ def drawn_queries(t, runs, of, design, narrower):
     return 1 - rates.covered, 1
 
 
+def unseen(t, runs, begin):
+    simulate, cells = next(each for name, each in t.UNSEEN.items() if name.startswith(begin))
+    found = [simulate(rng(), n, runs, *of) for n, *of in cells]
+    assert all(rates.shown == 1 for rates in found)
+    return max(1 - rates.covered for rates in found), 1
+
+
 JUDGES = ("unbiased", "biased", "noisy", "useless", "reversed", "none", "on 1%", "on 5%", "on a tenth of queries")
 MISSING = ("nobody", "1 in 10", "half", "the lowest fifth", "the lower half", "the highest fifth", "everybody")
 TOGETHER = "half of ranks, weights that go with them"
@@ -183,6 +190,8 @@ PROMISES = [
     ("nights", 300, 0.05, 0.3, dependent_nights, [("two nights of each week",)]),
     ("prediction_powered", 300, 0.08, 0, judges_of,
      [(metric, judge, n) for metric in ("hit rate", "NDCG", "RR", "recall") for judge, n in zip(JUDGES, (5, 30, 100) * 3, strict=True)]),
+    ("prediction_powered", 300, 0.08, 0, unseen,
+     [("values",), ("differences",), ("persons",), ("heavy stratum",), ("heavy weights",), ("low values",)]),
     ("prediction_powered", 300, 0.08, 0, drawn_queries, [("queries", design, 0.9) for design in ("weights", "strata", "both")]),
     ("prediction_powered", 150, 0.08, 0, drawn_queries, [("persons", design, 1) for design in (None, "weights", "both")]),
 ]  # fmt: skip
