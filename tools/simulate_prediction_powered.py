@@ -1,8 +1,8 @@
 """Simulate queries with human grades and a model's, of which the truth is known: how often intervals hold, and how long they are.
 
 `python tools/simulate_prediction_powered.py` prints the tables of prediction_powered.md and few_grades.md in docs/evidence/. With one of
-`care`, `judges`, `agreement`, `few`, `draws`, `clusters`, `drawn_clusters`, `differences`, `checks` or `unseen` it prints that table. A test
-runs a short version at night.
+`care`, `judges`, `agreement`, `few`, `draws`, `clusters`, `drawn_clusters`, `differences`, `checks` or `unseen` it prints that table. A
+test runs a short version at night.
 """
 
 from __future__ import annotations
@@ -470,7 +470,7 @@ def broken_persons(rng: np.random.Generator, n: int, runs: int, noise: float = 0
 
 
 def heavy_stratum(
-    rng: np.random.Generator, values: str, n: int, runs: int, rate: float = 0.1, *, by_weights: bool = False
+    rng: np.random.Generator, n: int, runs: int, values: str, rate: float = 0.1, *, by_weights: bool = False
 ) -> Rates:
     """Four in five queries are of a stratum with n graded ones, most of them 0; 100 of the others are graded, half of them 0."""
     estimates, truth = [], (0.8 * rate + 0.1) * float(VALUES[values](rng.random(10**6)).mean())
@@ -487,7 +487,7 @@ def heavy_stratum(
     return rates(estimates, truth)
 
 
-def low_drawn_more(rng: np.random.Generator, metric: str, judge: str, n: int, runs: int) -> Rates:
+def low_drawn_more(rng: np.random.Generator, n: int, runs: int, metric: str, judge: str) -> Rates:
     """Queries in the lower half of the model's values are drawn six times as often."""
     kinds = population(rng, METRICS[metric], (JUDGES | RARE_DISAGREEMENT)[judge])
     middle, estimates = np.nanquantile(kinds.judge, 0.5), []
@@ -511,19 +511,19 @@ UNSEEN: dict[str, tuple[Callable[..., Rates], list[tuple[Any, ...]]]] = {
         [(60, 0.05), (100, 0.03), (100, 0.05), (300, 0.01), (1000, 0.005)],
     ),
     "persons with a broken model, noise; graded": (
-        lambda rng, n, runs, *of: broken_persons(rng, n, runs, *of),
+        broken_persons,
         [*itertools.product((30, 60, 150), (0, 0.01, 0.03))],
     ),
     "heavy stratum, values; graded": (
-        lambda rng, n, runs, values: heavy_stratum(rng, values, n, runs),
+        heavy_stratum,
         [*itertools.product((8, 20, 60), VALUES)],
     ),
     "heavy weights, values; graded": (
-        lambda rng, n, runs, values: heavy_stratum(rng, values, n, runs, by_weights=True),
+        lambda rng, n, runs, values: heavy_stratum(rng, n, runs, values, by_weights=True),
         [*itertools.product((8, 20, 60), VALUES)],
     ),
     "low values drawn six times as often, metric, judge; graded": (
-        lambda rng, n, runs, *of: low_drawn_more(rng, *of, n, runs),
+        low_drawn_more,
         [*itertools.product((30, 60, 150), ("hit rate", "RR", "NDCG"), ("unbiased", "none"))],
     ),
 }
