@@ -14,7 +14,7 @@ from spark_rankeval.errors import InputError, OptionError, speaking_of, unit_wor
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.judge_estimates import JudgedRow
-from spark_rankeval.statistics.verdicts import OPEN
+from spark_rankeval.statistics.verdicts import NO_USER_DIFFERS, UNDECIDED
 
 
 def labels_needed(result: Result | ModelComparison, width: float | Mapping[str, float]) -> pd.DataFrame:
@@ -81,7 +81,7 @@ def _deciding(row: ComparisonRow) -> str:
     """Which width decides the verdict on a difference, in words; the correction for several comparisons makes it smaller."""
     corrected = (row.interval_high - row.interval_low) / (row.joint_high - row.joint_low or math.nan)
     width = 2 * abs(abs(row.difference) - row.margin) * corrected
-    state = "open" if row.verdict in OPEN else "decided"
+    state = "open" if row.verdict in (UNDECIDED, NO_USER_DIFFERS) else "decided"
     stays = f"if the difference stays {row.difference:+.3g}"
     return "" if math.isnan(width) else f"the verdict is {state}, and a width below {width:.3g} decides it {stays}"
 

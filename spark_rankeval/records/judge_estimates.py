@@ -72,7 +72,7 @@ def with_judges_alone(rows: Iterable[SummaryRow]) -> tuple[SummaryRow, ...]:
         estimate = _estimate(row.moments, row.interval_level, row.definition)
         sample, _ = sample_of(JudgedMoments.from_text(row.moments))
         # How many users who were drawn alike would do as well (Kish 1965).
-        equal_n = math.nan if sample is None else float(estimate.human.n / sample.n / sample.weight_squares)
+        equal_n = sample.effective_n if sample is not None and estimate.human.n else math.nan
         for name, mean, n in zip(judges, (estimate.judge, estimate.human), (estimate.judge.n, equal_n), strict=False):
             alone[row.model, row.slice, f"{row.metric} [{name}]"] = {
                 "mean": mean.value, "standard_error": mean.standard_error, "df": float(mean.df), "effective_n_users": float(n),
