@@ -215,7 +215,7 @@ def misread_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> list[st
 
 def all_relevant_in_words(sources: Sources, quality: DataQuality, rows: Iterable[SummaryRow]) -> list[str]:
     """A sentence on grades that are all relevant, if a metric of relevance is 1 for every user, as lists of judged items make it."""
-    perfect = {row.metric: metric_or_none(row.definition) for row in rows if row.mean == 1}
+    perfect = {row.metric: metric_or_none(row.definition) for row in rows if row.mean == 1 and row.slice == "all"}
     metrics = [
         name for name, each in perfect.items() if isinstance(each, RelevanceMetric) and not isinstance(each, GainMetric)
     ]

@@ -302,6 +302,7 @@ _METHODS = {
     "percentile": "percentile bootstrap",
     "bca": "BCa bootstrap",
     "clopper_pearson": "Clopper-Pearson",
+    "score": "score",
     "jackknife": "jackknife",
     "prediction_powered": "prediction-powered",
     "tukey": "Tukey",

@@ -237,7 +237,11 @@ class Batch:
         scored = side == "predictions" and valued
         for item, given in rows:
             number = None if given is None else float(given)
-            bad = item is None or (isinstance(item, float) and (math.isnan(item) or 2.0**53 <= abs(item) < INF))
+            bad = (
+                item is None
+                or item == ""
+                or (isinstance(item, float) and (math.isnan(item) or 2.0**53 <= abs(item) < INF))
+            )
             bad |= valued and (number is None or math.isnan(number))
             if not bad and scored and self.ranked:
                 bad = number < 0 or math.isinf(number) or number != int(number)

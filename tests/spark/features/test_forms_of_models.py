@@ -150,5 +150,5 @@ def test_what_a_form_cannot_do_is_refused(models, labels, names, options, kind, 
 
 def test_ranks_of_rows_say_nothing_of_arrays(models, labels):
     ranked = models["ordered"].select("user", F.posexplode("item").alias("rank", "item"))
-    result = evaluate({"arrays": models["ordered"], "rows": ranked}, labels, METRICS, rank="rank")
+    result = evaluate({"arrays": models["ordered"], "rows": ranked}, labels, METRICS, rank="rank", relevance="grade")
     assert [result["arrays", name] for name in METRICS] == [result["rows", name] for name in METRICS]
