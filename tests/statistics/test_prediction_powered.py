@@ -245,7 +245,7 @@ def test_queries_that_stand_for_many_count_as_few(weights, strata):
         assert same.interval[:2] == pytest.approx(ends)
     # The p-value is below 0.05 where the interval lacks 0.
     columns = np.full(177, 0.2), np.zeros(177), FEW, weights, strata
-    gain = JudgedDifference(*(JudgedMoments.from_values(*columns) for _ in range(2)), 0, (32, 0, 0), 0.95, (0.0, 1.0))
+    gain = JudgedDifference(*(JudgedMoments.from_values(*columns) for _ in range(3)), 0, (32, 0, 0), 0.95, (0.0, 1.0))
     assert gain.p_t == pytest.approx(2 ** (1 - N_EFFECTIVE))
     # All of the hard queries are hits, and two thirds of the easy ones.
     hits = estimated((np.arange(177) % 3 > 0) | ~EASY, np.zeros(177), FEW, weights, strata, bounds=(0, 1))
