@@ -48,7 +48,7 @@ from spark_rankeval.worker.group_states import (
 from spark_rankeval.worker.grouped_row import CLUSTER_HASH, NO_USER, STRATUM, USER_HASH, USER_WEIGHT, hash_column
 from spark_rankeval.worker.judged_sums import JUDGED, JudgedMerger, TwoJudges, with_judged_moments
 from spark_rankeval.worker.process import Run, without_collection
-from spark_rankeval.worker.states import MERGED_BYTES, StatesOfUsers, merging_states, n_groups_of, state_of_columns
+from spark_rankeval.worker.states import MERGED_BYTES, StatesOfUsers, merging_states, state_of_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -186,16 +186,16 @@ def figures_by_group(messages: list[Message], groups: Groups, later: GroupStates
     later = totals if later is None else later
     n_groups, fits = 0, True
     # One after the other: together they may be larger than the driver's memory.
-    for tree in (message.tree for message in messages if message.kind == STATES):
-        n_lost = n_groups_of(tree)
-        states = GroupStates([], {}) if n_lost is not None else GroupStates.from_tree(tree)
+    for merged in (message.state for message in messages if message.kind == STATES):
+        # Of groups that could not be held there is the number alone.
+        is_lost = isinstance(merged, int)
         if n_keys:
-            n_groups += len(states.keys) if n_lost is None else n_lost
-        fits = fits and n_lost is None and n_groups * n_values <= _MOST_FIGURES
+            n_groups += merged if is_lost else len(merged.keys)
+        fits = fits and not is_lost and n_groups * n_values <= _MOST_FIGURES
         if not fits:
             continue
-        keys = set(states.keys)
-        states, later = GroupStates.merged([states, later.only(keys)]), later.excluding(keys)
+        keys = set(merged.keys)
+        states, later = GroupStates.merged([merged, later.only(keys)]), later.excluding(keys)
         finest, rolled = _rolled_up(states, groups)
         figures |= _figures(_apart(finest, figures), groups, clusters)
         totals = GroupStates.merged([totals, rolled])
@@ -366,14 +366,14 @@ def recompute_open_users(
     The figures are not whole if there are more open users than can be named, or if the hash of one is another user's, too.
     """
     first = messages_of_groups(states, groups)
-    open_users = OpenUsers.from_trees(message.tree for message in first if message.kind == OPEN_USERS)
+    open_users = OpenUsers.merged(message.state for message in first if message.kind == OPEN_USERS)
     others = [message for message in first if message.kind != OPEN_USERS]
     if not open_users.n:
         return RecomputedFigures(figures_by_group(others, groups), 0, is_whole=True)
     if len(open_users.hashes) < open_users.n:
         return RecomputedFigures({}, open_users.n, is_whole=False)
     messages = messages_of_groups(states_of_hashes(open_users.hashes), groups)
-    later = GroupStates.merged(GroupStates.from_tree(message.tree) for message in messages)
+    later = GroupStates.merged(message.state for message in messages)
     # Each state counts its users once for every count; the first will do.
     n_later = int(later.parts[COUNTS]["n"][:, 0].sum()) if later.keys else 0
     if n_later != open_users.n:

@@ -60,8 +60,7 @@ class Collected(NamedTuple):
     @classmethod
     def from_messages(cls, messages: Sequence[Message], *, is_clustered: bool = False) -> Collected:
         """What the messages of all partitions have."""
-        trees = (message.tree for message in messages if message.kind == COMPARISON)
-        states = ComparisonStates.merged(map(ComparisonStates.from_tree, trees))
+        states = ComparisonStates.merged(message.state for message in messages if message.kind == COMPARISON)
         judged_clusters = ClustersOfJudges(messages, is_clustered=is_clustered)
         return cls(states, merged_clusters(messages), sums_in(messages), judged_clusters)
 

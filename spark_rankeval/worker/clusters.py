@@ -281,16 +281,16 @@ class ClusterMerger(Merger):
         judged: dict[str, JudgedClusterAccumulator | DrawnClusterAccumulator] = {**self._judged, **self._drawn}
         self._groups, self._judged, self._drawn, self._n_buckets = {}, {}, {}, 0
         if groups:
-            yield Message.from_tree(CLUSTER_SUMS, {name: sums.state() for name, sums in groups.items()})
+            yield Message.of(CLUSTER_SUMS, {name: sums.state() for name, sums in groups.items()})
         if judged:
-            yield Message.from_tree(JUDGED_CLUSTERS, {name: sums.state() for name, sums in judged.items()})
+            yield Message.of(JUDGED_CLUSTERS, {name: sums.state() for name, sums in judged.items()})
 
 
 def merged_clusters(messages: Iterable[Message], kind: str = CLUSTER_SUMS) -> ClusterStates:
     """The sums of all clusters by the name of their group, from what `ClusterMerger` gave; of one kind."""
     parts: dict[str, list[dict[str, Array]]] = {}
     for message in messages:
-        for name, state in message.tree.items() if message.kind == kind else ():
+        for name, state in message.state.items() if message.kind == kind else ():
             parts.setdefault(name, []).append(state)
     return {name: merged(states) for name, states in parts.items()}
 

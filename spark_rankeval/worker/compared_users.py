@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -58,10 +57,6 @@ def hash_field(table: str) -> str:
     return f"hash_of_{table}"
 
 
-# The field of a tree with the slice and the owner of each state, as the bytes of a JSON array.
-_NAMES = "names"
-
-
 class ComparisonStates(NamedTuple):
     """What is added up of the users of a comparison, by slice, None for all users, and then by owner.
 
@@ -88,28 +83,6 @@ class ComparisonStates(NamedTuple):
             for key, owners in part.slices.items():
                 slices.setdefault(key, []).append(owners)
         return cls({key: merged_owners(owners) for key, owners in slices.items()})
-
-    def tree(self) -> dict[str, Any]:
-        """The same as `wire.pack` takes it."""
-        owners = [
-            (key, owner, state)
-            for key, owners_of_slice in self.slices.items()
-            for owner, state in owners_of_slice.items()
-        ]
-        # In an order of the names alone, so that equal states have equal bytes.
-        owners.sort(key=lambda each: json.dumps(each[:2]))
-        names = json.dumps([(key, owner) for key, owner, _ in owners]).encode()
-        states = {str(number): state for number, (*_, state) in enumerate(owners)}
-        return {_NAMES: np.frombuffer(names, np.uint8), **states}
-
-    @classmethod
-    def from_tree(cls, tree: Mapping[str, Any]) -> ComparisonStates:
-        """The states that `tree` gave."""
-        slices: dict[Key | None, dict[Owner, State]] = {}
-        for number, (key, owner) in enumerate(json.loads(tree[_NAMES].tobytes())):
-            owners_of_slice = slices.setdefault(None if key is None else tuple(key), {})
-            owners_of_slice[owner if isinstance(owner, str) else tuple(owner)] = tree[str(number)]
-        return cls(slices)
 
 
 def merged_owners(parts: Iterable[Mapping[Owner, State]]) -> dict[Owner, State]:

@@ -264,7 +264,7 @@ class _Pairs:
 
 def comparison_message(slices: dict[Key | None, dict[Owner, State]], bucket: int | None = None) -> Message:
     """The states of a comparison by slice, None for all users, and by owner."""
-    return Message.from_tree(COMPARISON, ComparisonStates(slices).tree(), bucket)
+    return Message.of(COMPARISON, ComparisonStates(slices), bucket)
 
 
 class ComparisonMerger(Merger):
@@ -274,8 +274,8 @@ class ComparisonMerger(Merger):
         """Take in the states of a bucket; gives their sum."""
         total = ComparisonStates({})
         for payload in payloads:
-            total = ComparisonStates.merged([total, ComparisonStates.from_tree(unpack(payload))])
-        yield Message.from_tree(COMPARISON, total.tree(), bucket)
+            total = ComparisonStates.merged([total, unpack(payload)])
+        yield Message.of(COMPARISON, total, bucket)
 
 
 def merging_comparisons(clusters: Callable[[], ClusterMerger] | None = None) -> Mergers:

@@ -24,8 +24,6 @@ from spark_rankeval.statistics.table_fingerprints import no_limbs
 from spark_rankeval.wire import Merger, Message, unpack
 from spark_rankeval.worker.reading import WHOLE_TABLES, filled
 
-Tree = Mapping[str, Any]
-
 #: The values of the columns that part users into groups: texts, null or `NO_SLICE`.
 Key = tuple[Any, ...]
 Fields = dict[str, np.ndarray[Any, Any]]
@@ -34,8 +32,6 @@ Fields = dict[str, np.ndarray[Any, Any]]
 STATES = "states"
 #: Groups meet in so many buckets, each with its own.
 BUCKETS = 32
-#: The field of a tree with the groups, as the bytes of a JSON array.
-KEYS = "keys"
 #: The parts of a state beside those of a `DescriptionAccumulator`: the moments of the counts, and the limbs of each table's fingerprint.
 COUNTS, FINGERPRINTS = "counts", "fingerprints"
 # The part whose fields have any number of rows for each group, and the field with these numbers.
@@ -111,15 +107,6 @@ class GroupStates(NamedTuple):
             return
         for bucket, some in groupby(sorted_by_bucket(self.keys), key=lambda entry: entry[0]):
             yield bucket, self.take([number for _, number in some])
-
-    def tree(self) -> dict[str, Any]:
-        """The same as `wire.pack` takes it."""
-        return {KEYS: written(self.keys), **self.parts}
-
-    @classmethod
-    def from_tree(cls, tree: Tree) -> GroupStates:
-        """The states that `tree` gave."""
-        return cls(keys_of(tree), {name: dict(fields) for name, fields in tree.items() if name != KEYS})
 
 
 def _merged_sketches(sketches: Fields, indices: IntArray, n_groups: int) -> Fields:
@@ -240,20 +227,8 @@ def sorted_by_bucket(keys: Sequence[Key]) -> list[tuple[int, int]]:
     return [(bucket, number) for bucket, _, number in ordered]
 
 
-def written(keys: Iterable[Key]) -> Array:
-    """Groups as the field `KEYS` has them."""
-    return np.frombuffer(json.dumps(list(keys)).encode(), np.uint8)
-
-
-def keys_of(tree: Tree) -> list[Key]:
-    """The groups of a tree."""
-    return [tuple(key) for key in json.loads(tree[KEYS].tobytes())]
-
-
 #: Up to so many users of a group in a task travel as they are. About 100 take as many bytes as a state.
 FEW = 64
-#: The field of a tree that has users instead of states, and in it the numbers of the users' groups among the keys.
-USERS, _GROUP = "users", "group"
 
 
 class UsersOfGroups(NamedTuple):
@@ -302,6 +277,14 @@ class UsersOfGroups(NamedTuple):
         )
 
 
+class FewUsers(NamedTuple):
+    """The users of small groups."""
+
+    keys: list[Key]
+    group: IntArray  # the number of each user's group among the keys
+    users: UsersOfGroups
+
+
 class SmallGroups:
     """The users of a task in groups that are small so far."""
 
@@ -316,7 +299,7 @@ class SmallGroups:
         self._parts.append((numbers[group], users))
         self.n_bytes += users.n_bytes
 
-    def trees(self) -> Iterator[tuple[int, Tree]]:
+    def by_bucket(self) -> Iterator[tuple[int, FewUsers]]:
         """The users by the buckets where their groups meet. Afterwards it holds nothing."""
         parts, keys = self._parts, list(self._numbers)
         self._parts, self._numbers, self.n_bytes = [], {}, 0
@@ -335,23 +318,21 @@ class SmallGroups:
         for bucket, some in groupby(ordered, key=lambda entry: entry[0]):
             bucket_keys = [keys[number] for _, number in some]
             rows = slice(*np.searchsorted(group, [first, first + len(bucket_keys)]))
-            columns = {name: columns for name, columns in users.take(rows)._asdict().items() if columns}
-            yield bucket, {KEYS: written(bucket_keys), USERS: columns | {_GROUP: {_GROUP: group[rows] - first}}}
+            yield bucket, FewUsers(bucket_keys, group[rows] - first, users.take(rows))
             first += len(bucket_keys)
 
 
-def states_of(trees: Sequence[Tree], n_values: int, names: CountNames, options: DescriptionOptions) -> GroupStates:
-    """The states of the groups of some trees, which have all users of theirs."""
+def states_of(parts: Sequence[FewUsers], n_values: int, names: CountNames, options: DescriptionOptions) -> GroupStates:
+    """The states of the groups of some parts, which have all users of theirs."""
     # Users of groups of items have no counts, and may meet others who have.
-    alike: dict[tuple[tuple[str, ...], ...], list[tuple[list[Key], IntArray, UsersOfGroups]]] = {}
-    for tree in trees:
-        users = UsersOfGroups(*(dict(tree[USERS].get(name, {})) for name in UsersOfGroups._fields))
-        alike.setdefault(tuple(map(tuple, users)), []).append((keys_of(tree), tree[USERS][_GROUP][_GROUP], users))
+    alike: dict[tuple[tuple[str, ...], ...], list[FewUsers]] = {}
+    for part in parts:
+        alike.setdefault(tuple(map(tuple, part.users)), []).append(part)
     return GroupStates.merged(_states_of_alike(some, n_values, names, options) for some in alike.values())
 
 
 def _states_of_alike(
-    parts: Sequence[tuple[list[Key], IntArray, UsersOfGroups]],
+    parts: Sequence[FewUsers],
     n_values: int,
     names: CountNames,
     options: DescriptionOptions,
@@ -385,20 +366,16 @@ class OpenUsers:
         self.hashes = np.sort(np.concatenate([self.hashes, hashes]))[:MOST_OPEN]
 
     @classmethod
-    def from_trees(cls, trees: Iterable[Mapping[str, Any]]) -> OpenUsers:
-        """The users of all that `tree` gave."""
+    def merged(cls, parts: Iterable[OpenUsers]) -> OpenUsers:
+        """The users of all parts."""
         users = cls()
-        for tree in trees:
-            users.add(tree["hashes"], int(tree["n"][0]))
+        for part in parts:
+            users.add(part.hashes, part.n)
         return users
-
-    def tree(self) -> dict[str, Any]:
-        """The same as `wire.pack` takes it."""
-        return {"hashes": self.hashes, "n": np.array([self.n])}
 
     def message(self) -> Message:
         """The users as a message; those of all partitions meet in one place."""
-        return Message.from_tree(OPEN_USERS, self.tree(), bucket=0)
+        return Message.of(OPEN_USERS, self, bucket=0)
 
 
 class OpenUsersMerger(Merger):
@@ -406,4 +383,4 @@ class OpenUsersMerger(Merger):
 
     def add(self, _: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
         """Take in the users of partitions; gives all of them."""
-        yield OpenUsers.from_trees(map(unpack, payloads)).message()
+        yield OpenUsers.merged(map(unpack, payloads)).message()

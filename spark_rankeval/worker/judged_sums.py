@@ -17,7 +17,7 @@ from spark_rankeval.statistics.drawn_clusters import STRATA, drawn_clusters, num
 from spark_rankeval.statistics.judged_clusters import ClusterGroups, JudgedClusters
 from spark_rankeval.statistics.judged_moments import JudgedMoments
 from spark_rankeval.statistics.sums import Sums
-from spark_rankeval.wire import Merger, Message
+from spark_rankeval.wire import Merger, Message, unpack
 from spark_rankeval.worker.clusters import JUDGED_CLUSTERS, group_name, merged_clusters, text_hash
 from spark_rankeval.worker.group_states import Key, rows_by_key
 
@@ -137,16 +137,7 @@ class JudgedAccumulator:
         """The sums, a message for each figure in a bucket of its own."""
         self._settle()
         for bucket, figure in enumerate(sorted(self._sums, key=str)):
-            yield _message(figure, self._sums[figure], bucket)
-
-
-def _message(figure: FigureName, sums: JudgedMoments, bucket: int) -> Message:
-    return Message(bucket, JUDGED, json.dumps([figure, sums.text()]).encode())
-
-
-def _read(payload: bytes) -> tuple[FigureName, JudgedMoments]:
-    figure, text = json.loads(payload)
-    return figure, JudgedMoments.from_text(text)
+            yield Message.of(JUDGED, (figure, self._sums[figure]), bucket)
 
 
 def _totals(parts: Iterable[tuple[FigureName, JudgedMoments]]) -> dict[FigureName, JudgedMoments]:
@@ -161,13 +152,13 @@ class JudgedMerger(Merger):
 
     def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
         """Take in the sums of partitions; gives those of all of them."""
-        for figure, moments in _totals(map(_read, payloads)).items():
-            yield _message(figure, moments, bucket or 0)
+        for figure, moments in _totals(map(unpack, payloads)).items():
+            yield Message.of(JUDGED, (figure, moments), bucket or 0)
 
 
 def sums_in(messages: Iterable[Message]) -> JudgedSums:
     """The sums in messages, by figure and group of users."""
-    totals = _totals(_read(message.payload) for message in messages if message.kind == JUDGED)
+    totals = _totals(message.state for message in messages if message.kind == JUDGED)
     sums_by_figure: JudgedSums = {}
     for figure, moments in totals.items():
         by_key: dict[Key, dict[str, Sums]] = {}

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +23,7 @@ from spark_rankeval.worker.group_states import (
     FEW,
     OPEN_USERS,
     STATES,
-    USERS,
+    FewUsers,
     GroupStates,
     Key,
     OpenUsers,
@@ -33,7 +32,6 @@ from spark_rankeval.worker.group_states import (
     StateAccumulator,
     UsersOfGroups,
     bytes_of_a_group,
-    keys_of,
     rows_by_key,
 )
 from spark_rankeval.worker.grouped_row import ABSENT, CLUSTER_HASH, STRATUM, USER_HASH, USER_WEIGHT
@@ -50,13 +48,11 @@ from spark_rankeval.worker.scored_features import (
 from spark_rankeval.worker.user_metrics import UNRESOLVED, Rows, count_names, count_of_model, messages_with_rows, score
 
 #: The states of groups from all users of theirs, such as `group_states.states_of` with the number of values.
-StatesOfUsers = Callable[[Sequence[Mapping[str, Any]]], GroupStates]
+StatesOfUsers = Callable[[Sequence[FewUsers]], GroupStates]
 Batches = Iterator[pa.RecordBatch]
 
 #: How much memory the states of a bucket's groups take at the most.
 MERGED_BYTES = 1 << 26
-# The field of a message that has the number of groups instead of their states.
-_N_GROUPS = "n_groups"
 
 
 class StatesMerger(Merger):
@@ -70,7 +66,7 @@ class StatesMerger(Merger):
         self._begin()
 
     def _begin(self) -> None:
-        self._users: list[Mapping[str, Any]] = []
+        self._users: list[FewUsers] = []
         self._states: list[GroupStates] = []
         self._n_bytes = 0
         self._keys: set[Key] = set()
@@ -82,24 +78,22 @@ class StatesMerger(Merger):
         for payload in payloads:
             self._add(unpack(payload))
         merged = self._merged()
-        tree = merged.tree() if self._fits else {_N_GROUPS: np.array([len(self._keys)])}
-        yield Message.from_tree(STATES, tree, bucket)
+        yield Message.of(STATES, merged if self._fits else len(self._keys), bucket)
 
-    def _add(self, tree: Mapping[str, Any]) -> None:
-        self._keys.update(keys_of(tree))
+    def _add(self, part: FewUsers | GroupStates) -> None:
+        self._keys.update(part.keys)
         # Users take far less memory than the states that are made of them.
         if len(self._keys) > 1 and len(self._keys) * self._least_bytes > MERGED_BYTES:
             self._fits = False
         if not self._fits:
             self._users, self._states = [], []
             return
-        if USERS in tree:
-            self._users.append(tree)
-            self._n_bytes += sum(column.nbytes for columns in tree[USERS].values() for column in columns.values())
+        if isinstance(part, FewUsers):
+            self._users.append(part)
+            self._n_bytes += part.users.n_bytes
         else:
-            states = GroupStates.from_tree(tree)
-            self._states.append(states)
-            self._n_bytes += states.n_bytes
+            self._states.append(part)
+            self._n_bytes += part.n_bytes
         if self._n_bytes > MERGED_BYTES:
             self._merged()
 
@@ -131,11 +125,6 @@ def merging_states(
     if layout is not None:
         mergers[CLUSTER_USERS] = lambda: ClusterMerger(layout)
     return mergers
-
-
-def n_groups_of(tree: Mapping[str, Any]) -> int | None:
-    """How many groups a message of states stands for that could not be held; None: it has their states."""
-    return int(tree[_N_GROUPS][0]) if _N_GROUPS in tree else None
 
 
 #: How much memory the states of a task's groups take before they go on as rows.
@@ -399,13 +388,13 @@ class PartitionStates:
 
     def _small_messages(self) -> Iterator[Message]:
         self._n_seen.clear()
-        for bucket, tree in self._small.trees():
-            yield Message.from_tree(STATES, tree, bucket)
+        for bucket, users in self._small.by_bucket():
+            yield Message.of(STATES, users, bucket)
 
     def _held_messages(self) -> Iterator[Message]:
         held, self._held = self._held, GroupStates([], {})
         for bucket, states in held.by_bucket():
-            yield Message.from_tree(STATES, states.tree(), bucket)
+            yield Message.of(STATES, states, bucket)
 
 
 def _users_of_groups(

@@ -115,11 +115,11 @@ def test_the_sums_of_each_slice_are_those_of_its_users(options):
 def test_means_stay_the_same_and_bootstraps_draw_clusters():
     order = np.arange(N_USERS)
     with_clusters = merged_messages(order, 3, OPTIONS, ())
-    states = GroupStates.merged(GroupStates.from_tree(each.tree) for each in with_clusters if each.kind == STATES)
+    states = GroupStates.merged(each.state for each in with_clusters if each.kind == STATES)
     found = descriptions_of(states.parts, OPTIONS, clusters_of(merged_clusters(with_clusters)["[]"]))
     alone = DescriptionOptions("bca", 0.95, 40, 1, (), weighted=True, normalised=(1,))
     without = merged_messages(order, 3, alone, ())
-    plain = descriptions_of(GroupStates.merged(GroupStates.from_tree(each.tree) for each in without).parts, alone)
+    plain = descriptions_of(GroupStates.merged(each.state for each in without).parts, alone)
     assert [each.mean for each in found] == [each.mean for each in plain]
     for clustered, independent in zip(found, plain, strict=True):
         assert clustered.moments == independent.moments

@@ -19,7 +19,7 @@ from spark_rankeval.worker import group_states, states
 from spark_rankeval.worker.comparing import all_pairs_batches, merging_comparisons, paired_batches
 from spark_rankeval.worker.group_states import GroupStates, OpenUsers, bucket_of, rows_by_key, states_of
 from spark_rankeval.worker.grouped_row import ABSENT, USER_HASH, USER_WEIGHT
-from spark_rankeval.worker.states import merging_states, n_groups_of, state_of_columns
+from spark_rankeval.worker.states import merging_states, state_of_columns
 
 OPTIONS = DescriptionOptions("bca", 0.95, 60, 1, (0.5, 0.9), weighted=True)
 PLAIN = DescriptionOptions("t", quantiles=(0.5, 0.9))
@@ -65,9 +65,9 @@ def mergers(options=OPTIONS):
 
 
 def whole(rows, options=OPTIONS):
-    trees = [message.tree for message in messages_of(rows)]
-    several = [GroupStates.from_tree(tree) for tree in trees if group_states.USERS not in tree]
-    of_users = [tree for tree in trees if group_states.USERS in tree]
+    parts = [message.state for message in messages_of(rows)]
+    several = [part for part in parts if isinstance(part, GroupStates)]
+    of_users = [part for part in parts if not isinstance(part, GroupStates)]
     return GroupStates.merged([*several, states_of(of_users, 2, COUNTS, options)])
 
 
@@ -132,8 +132,13 @@ def models(order):
     ids=["slices", "a baseline", "all pairs"],
 )
 def test_the_states_of_a_comparison_do_not_depend_on_the_order(run):
-    forwards, backwards = (by_bucket(run(models(EVERYBODY[::step]))) for step in (1, -1))
-    assert forwards == backwards
+    def sums(step):
+        slices = [(message.bucket, message.state.slices) for message in messages_of(run(models(EVERYBODY[::step])))]
+        owners = [(bucket, key, each) for bucket, found in slices for key, each in found.items()]
+        return {(bucket, key, name): pack(state) for bucket, key, each in owners for name, state in each.items()}
+
+    forwards = by_bucket(run(models(EVERYBODY)))
+    assert sums(1) == sums(-1)
     assert len(met(run(models(EVERYBODY)), merging_comparisons())) == len(forwards)
 
 
@@ -142,7 +147,7 @@ def test_states_that_had_to_make_room_merge_into_those_that_had_not(monkeypatch)
     expected = whole(run()(batches_of(table, EVERYBODY, 100)))
     monkeypatch.setattr(states, "HELD_BYTES", 5 * states.bytes_of_a_group(2, 1, OPTIONS))
     rows = by_bucket(run()(batches_of(table, EVERYBODY, 100)))
-    keys = {bucket: [GroupStates.from_tree(unpack(state)).keys for state in some] for bucket, some in rows.items()}
+    keys = {bucket: [unpack(state).keys for state in some] for bucket, some in rows.items()}
     assert sum(map(len, rows.values())) > 40
     assert max(len(each) for some in keys.values() for each in some) <= 5
     assert all(bucket_of(key) == bucket for bucket, some in keys.items() for key in some[0])
@@ -159,7 +164,7 @@ def test_what_meets_is_that_of_all_users(options, keys):
     partitions[0] = np.array([row for row in partitions[0] if table["slice"][row] in {f"s{n}" for n in range(20, 40)}])
     rows = [row for part in partitions for row in run(keys, options)(batches_of(table, part, 50))]
     merged = met(rows, mergers(options), 3)
-    together = GroupStates.merged(GroupStates.from_tree(message.tree) for message in merged)
+    together = GroupStates.merged(message.state for message in merged)
     expected = whole(run(keys, options)(batches_of(table, np.concatenate(partitions), 50)), options)
     assert figures(together, options) == figures(whole(rows, options), options) == figures(expected, options)
 
@@ -172,7 +177,7 @@ def test_users_without_counts_meet_those_who_have_some():
     for group, keys, which, count in zip(small, (["a", "b"], ["b", "c"]), ([0, 1, 1], [0, 0, 1]), counts, strict=True):
         some = group_states.UsersOfGroups({"0": values}, count, {}, {}, about)
         group.add([(key,) for key in keys], np.array(which), some)
-    together = states_of([tree for each in small for _, tree in each.trees()], 1, COUNTS, options)
+    together = states_of([users for each in small for _, users in each.by_bucket()], 1, COUNTS, options)
     n_values, n_counts = together.parts["moments"]["n"][:, 0], together.parts[group_states.COUNTS]["n"][:, 0]
     found = dict(zip(together.keys, zip(n_values.tolist(), n_counts.tolist(), strict=True), strict=True))
     assert found == {("a",): (1, 1), ("b",): (4, 2), ("c",): (1, 0)}
@@ -182,19 +187,19 @@ def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_to
     def merged(n_parts):
         """The rows of several tasks, each with all places, as they meet in one partition."""
         parts = (run()(batches_of(table, EVERYBODY[part::n_parts], 100)) for part in range(n_parts))
-        return [message.tree for message in met(chain.from_iterable(parts), mergers())]
+        return [message.state for message in met(chain.from_iterable(parts), mergers())]
 
     table = users(40)
-    keys = [GroupStates.from_tree(tree).keys for tree in merged(1)]
+    keys = [part.keys for part in merged(1)]
     assert len(keys) == len({bucket_of(key) for some in keys for key in some})
-    trees, most = merged(3), max(map(len, keys))
-    assert (len(trees), sum(map(len, keys))) == (len(keys), 41)
-    assert {n_groups_of(tree) for tree in [*merged(1), *trees]} == {None}
+    parts, most = merged(3), max(map(len, keys))
+    assert (len(parts), sum(map(len, keys))) == (len(keys), 41)
+    assert {type(part) for part in [*merged(1), *parts]} == {GroupStates}
     # Each place by itself holds what is allowed, although the partition as a whole has more.
     monkeypatch.setattr(states, "MERGED_BYTES", most * states.bytes_of_a_group(2, 1, OPTIONS))
-    assert {n_groups_of(tree) for tree in merged(3)} == {None}
+    assert {type(part) for part in merged(3)} == {GroupStates}
     monkeypatch.setattr(states, "MERGED_BYTES", states.bytes_of_a_group(2, 1, OPTIONS))
-    assert max(n_groups_of(tree) or 0 for tree in merged(3)) == most
+    assert max(part for part in merged(3) if isinstance(part, int)) == most
 
 
 def test_a_place_that_comes_again_is_an_error():
@@ -265,13 +270,13 @@ def state_of(values):
     table = group_states.StateAccumulator(1, NAMES, DESCRIBED)
     zeros = np.zeros(len(values))
     table.add([np.array(values)], {"unresolved": zeros, "invalid": zeros}, zeros.astype(bool), None)
-    return Message.from_tree(group_states.STATES, table.states().tree())
+    return Message.of(group_states.STATES, table.states())
 
 
 def test_what_travels_of_open_users_does_not_depend_on_the_order():
     one, other = open_users([5, -3], [9]), open_users([9, -3, 5])
-    assert pack(one.tree()) == pack(other.tree())
-    assert OpenUsers.from_trees([one.tree(), other.tree()]).n == 6
+    assert pack(one) == pack(other)
+    assert OpenUsers.merged([one, other]).n == 6
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,11 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from spark_rankeval.wire import Merger, Message
+from spark_rankeval.wire import Merger, Message, unpack
 from spark_rankeval.worker.process import stream_of
 
 # Waiting tables are merged when they take more bytes than this.
 _MOST_WAITING_BYTES = 2 << 20
-_CODEC = "zstd"
-# A payload begins with the size of the uncompressed table, in so many bytes.
-_SIZE_BYTES = 8
 
 
 def merge_counts(tables: list[pa.Table], sum_column: str) -> pa.Table:
@@ -27,17 +24,13 @@ def merge_counts(tables: list[pa.Table], sum_column: str) -> pa.Table:
 
 
 def message_of(kind: str, table: pa.Table, bucket: int | None = None) -> Message:
-    """A message with a compressed table."""
-    stream = stream_of(table)
-    # Arrow would compress each column by itself, which takes six times as long for small tables.
-    compressed = pa.compress(stream, _CODEC, asbytes=True)
-    return Message(bucket, kind, stream.size.to_bytes(_SIZE_BYTES, "little") + compressed)
+    """A message with a table."""
+    return Message.of(kind, stream_of(table).to_pybytes(), bucket)
 
 
 def table_of(payload: bytes) -> pa.Table:
     """The table in a message's payload."""
-    size = int.from_bytes(payload[:_SIZE_BYTES], "little")
-    return pa.ipc.open_stream(pa.decompress(memoryview(payload)[_SIZE_BYTES:], size, _CODEC)).read_all()
+    return pa.ipc.open_stream(unpack(payload)).read_all()
 
 
 class TableSum:
