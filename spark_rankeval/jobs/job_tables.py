@@ -97,7 +97,7 @@ def _columns_of_nanoseconds(source: Source) -> str:
 
 def _check_paths(spark: SparkSession, source: Source) -> None:
     """Refuse paths with nothing there, which some engines read as no rows."""
-    if engine_of(spark).refuses_missing_paths or source.format in _TYPED_TABLES:
+    if engine_of(spark).is_spark or source.format in _TYPED_TABLES:
         return
     missing = [path for path in source.paths if not input_files(spark.read.schema("value string").text(path))]
     if missing:
@@ -114,7 +114,7 @@ def _frame(spark: SparkSession, source: Source, names_of_ids: Collection[str]) -
         return read_run(spark, source.paths, **source.options)  # type: ignore[arg-type] # the same
     engine = engine_of(spark)
     reader = spark.read.format(source.format).options(**_CSV_OPTIONS if source.format == "csv" else {})
-    if source.format in _INFERRED and not engine.infers_from_all_rows:
+    if source.format in _INFERRED and not engine.is_spark:
         reader = reader.option("schemaInferMaxRecords", _ALL_ROWS)
     if source.schema is not None:
         reader = reader.schema(source.schema)
@@ -131,11 +131,11 @@ def _frame(spark: SparkSession, source: Source, names_of_ids: Collection[str]) -
     if source.schema is None:
         # Parquet and ORC have types; but Spark infers those of the columns that only the names of folders have.
         inferred = ids if source.format in _INFERRED else ids & folder_columns
-        if source.format == "json" and not engine.reads_json_as_text:
+        if source.format == "json" and not engine.is_spark:
             frame = _from_lines(spark.read.options(**source.options).format("text").load(paths), frame, ids)
         else:
             frame = _with_ids_as_written(reader, paths, frame, inferred)
-    return frame if engine.reads_null_partitions else _with_nulls(frame, folder_columns)
+    return frame if engine.is_spark else _with_nulls(frame, folder_columns)
 
 
 def _columns_in(folders: Iterable[str]) -> set[str]:

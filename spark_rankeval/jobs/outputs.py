@@ -70,7 +70,7 @@ def _is_in_catalog(output: Output, table: str) -> bool:
 
 def _catalog_table(spark: SparkSession, output: Output, table: str) -> CatalogTable:
     engine = engine_of(spark)
-    if not engine.keeps_catalog:
+    if not engine.is_spark:
         # What earlier sessions made is in the folder of the schema, which is that of the outputs.
         if not output.path:
             msg = (
@@ -101,7 +101,7 @@ def prepare_catalog(spark: SparkSession, output: Output, schemas: Mapping[str, T
 def _is_in_lake(spark: SparkSession, output: Output, table: str) -> bool:
     """Whether a folder has a table of a catalogue: on Sail the schema of a job's tables is in its output folder."""
     logs = [f"{folder_of(output, table)}/{log}" for log in _LAKE_LOGS]
-    return not engine_of(spark).keeps_catalog and any(exists(spark, log) for log in logs)
+    return not engine_of(spark).is_spark and any(exists(spark, log) for log in logs)
 
 
 def check_committer(spark: SparkSession) -> None:
@@ -134,7 +134,7 @@ def write_partition(
         there.replace_run(frame.limit(0) if is_empty else frame, run_id)
         return
     # Without a row there is no partition to overwrite dynamically, so the old one would stay.
-    if is_empty or not engine_of(frame.sparkSession).replaces_partitions:
+    if is_empty or not engine_of(frame.sparkSession).is_spark:
         rows = frame.limit(0) if is_empty else frame
         with writable(output.path, "output.path"):
             rows.write.mode("overwrite").format(kind).save(place_of(output, table, run_id))

@@ -140,7 +140,7 @@ def job_session(name: str, chosen: Session = _ANY) -> Iterator[SparkSession]:
         engine = _checked_engine(spark, chosen)
         _hide_secrets_of(spark)
         # A Connect server does not have the package; classic Spark gets it from --py-files.
-        if is_remote() and engine.takes_packages:
+        if is_remote() and engine.is_spark:
             with tempfile.TemporaryDirectory() as folder:
                 spark.addArtifacts(package_zip(folder), pyfile=True)
         yield spark

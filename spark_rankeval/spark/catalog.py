@@ -102,7 +102,7 @@ class CatalogTable:
 
     def insert(self, rows: DataFrame, into: str = "INTO", where: str = "") -> None:
         """Insert rows whose columns have the order of the table's: by names Sail finds none with a capital letter."""
-        entry, takes_arrays = function_of(["entry"], named("entry")), engine_of(self.spark).inserts_arrays
+        entry, takes_arrays = function_of(["entry"], named("entry")), engine_of(self.spark).is_spark
         # Sail takes an array into Iceberg only from a function.
         values = [
             named(each.name)
@@ -116,7 +116,7 @@ class CatalogTable:
     def frame(self) -> DataFrame | None:
         """The rows of all runs; None: the table is not there."""
         there = self._frame_in_catalog()
-        if there is not None or engine_of(self.spark).keeps_catalog:
+        if there is not None or engine_of(self.spark).is_spark:
             return there
         self._check_folder()
         # A catalogue in memory has forgotten what an earlier session made. The folder of the schema still has the files.
@@ -155,7 +155,7 @@ class CatalogTable:
         frame, engine = self.frame(), engine_of(self.spark)
         if frame is None:
             advice = f". If it is a path, pass spark.read.parquet({self.name!r})" if "/" in self.name else ""
-            if not engine.keeps_catalog and self._schema and not advice:
+            if not engine.is_spark and self._schema and not advice:
                 place = f"CREATE SCHEMA IF NOT EXISTS {self._schema} LOCATION '/a/folder'"
                 advice = f". On {engine.name} a catalogue is as old as its session; say where the tables of earlier ones are: {place}"
             raise InputError(f"{self.option}: there is no table {self.name} in the catalogue of this session{advice}")
@@ -182,7 +182,7 @@ class CatalogTable:
         full_schema = T.StructType([*schema.fields, _RUN_FIELD])
         there = self.stored()
         if there is None:
-            if not engine_of(self.spark).replaces_partitions and self._new_format not in LAKE_FORMATS:
+            if not engine_of(self.spark).is_spark and self._new_format not in LAKE_FORMATS:
                 raise OptionError(self.cannot_replace(self._new_format))
             try:
                 self._create(full_schema, RUN_ID)
@@ -220,14 +220,14 @@ class CatalogTable:
         """The format of a table that is to be made; empty: the catalogue's own."""
         if self.format:
             return self.format
-        if not engine_of(self.spark).replaces_partitions:
+        if not engine_of(self.spark).is_spark:
             return LAKE_FORMATS[0]
         # Without a format Spark 3.5 would make a table of Hive in its own catalogue; other catalogues have a default.
         is_own = len(self._parts) < len(("catalog", "schema", "table"))
         return setting(self.spark, "spark.sql.sources.default", "parquet") if is_own else ""
 
     def _create(self, schema: T.StructType, *partitions: str) -> None:
-        if engine_of(self.spark).keeps_table_metadata:
+        if engine_of(self.spark).is_spark:
             writer = self.spark.createDataFrame([], schema).writeTo(self.quoted)
             writer = writer.using(self._new_format) if self._new_format else writer
             (writer.partitionedBy(*map(F.col, partitions)) if partitions else writer).create()
@@ -251,7 +251,7 @@ class CatalogTable:
         kind = self._new_format if there is None else there.kind
         rows = without_nan(frame, kind)
         try:
-            if there is None and not engine_of(self.spark).keeps_table_metadata:
+            if there is None and not engine_of(self.spark).is_spark:
                 self._create(frame.schema)
                 self.insert(rows)
                 return
@@ -338,7 +338,7 @@ class StoredTable:
 
     def _addition(self, lacking: Mapping[str, str]) -> str:
         """The line that adds columns."""
-        if engine_of(self.frame.sparkSession).adds_columns:
+        if engine_of(self.frame.sparkSession).is_spark:
             columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in lacking.items())
             return f"ALTER TABLE {self.table.quoted} ADD COLUMNS ({columns})"
         # By its path the line runs in every session.
@@ -348,7 +348,7 @@ class StoredTable:
 
     def _check_format(self) -> None:
         """Refuse a table in which one run cannot be replaced."""
-        replaces_partitions = engine_of(self.frame.sparkSession).replaces_partitions
+        replaces_partitions = engine_of(self.frame.sparkSession).is_spark
         if self.kind in LAKE_FORMATS or (self.kind not in _FILES and replaces_partitions):
             return
         if not replaces_partitions:
@@ -393,7 +393,7 @@ class StoredTable:
 
 def without_nan(frame: DataFrame, kind: str) -> DataFrame:
     """The rows with null for NaN, if the engine would read NaN from a table of such a format as another row's value."""
-    if kind != "delta" or engine_of(frame.sparkSession).reads_nan_of_delta:
+    if kind != "delta" or engine_of(frame.sparkSession).is_spark:
         return frame
     doubles = [each.name for each in frame.schema.fields if isinstance(each.dataType, T.DoubleType | T.FloatType)]
     values = {name: F.when(~F.isnan(column(name)), column(name)) for name in doubles}
@@ -405,7 +405,7 @@ def with_metadata_of(schema: T.StructType, frame: DataFrame) -> DataFrame:
 
     Null in a metric is NaN again, which Delta on Sail cannot hold.
     """
-    has_nan = engine_of(frame.sparkSession).reads_nan_of_delta
+    has_nan = engine_of(frame.sparkSession).is_spark
     columns = []
     for each in schema.fields:
         is_metric = mark_of(each).get("kind") in ("metric", "standard") and not has_nan

@@ -333,7 +333,7 @@ class Grouping:
     def _grouped_arrays(self, rows: DataFrame, n_rows: str, models: Sequence[int] = (0,)) -> DataFrame:
         """One row per user of a table of arrays: one of the user's rows, how many there are, and their hash, of each model."""
         first, counts, n_models = [], [], len(models)
-        compares = engine_of(rows.sparkSession).compares_arrays_in_structs
+        compares = engine_of(rows.sparkSession).is_spark
         table = "predictions" if n_rows == grouped_row.PREDICTION_ROWS else "labels"
         for model in models:
             row, each = (values_of_model(model, values, n_models) for values in (named(ARRAYS), number(1)))

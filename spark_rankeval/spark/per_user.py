@@ -272,7 +272,7 @@ def is_marked(item: T.StructField) -> bool:
 
 def how_marks_are_read(frame: DataFrame) -> str:
     """Where an engine keeps metadata that it leaves out by default; empty if the engine always reads it."""
-    if engine_of(frame.sparkSession).reads_metadata:
+    if engine_of(frame.sparkSession).is_spark:
         return ""
     return ". On Sail, Parquet keeps it with option('skip_metadata', 'false'), Delta by path, Iceberg never"
 

@@ -12,7 +12,7 @@ import re
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
@@ -48,34 +48,7 @@ class Engine:
     name: str  # Spark or Sail
     version: str  # of Spark what PySpark says
     keeps_best: bool  # whether max_by and min_by keep several values; Spark does so from version 4.2 on
-    sorts_cheaply: bool  # whether to sort a user's predictions for the best of them costs less than to gather all
-    keeps_order: bool  # whether rows stay in the partition and the order that a plan gave them until Python gets them
-    builds_lists_in_parts: (
-        bool  # whether lists that partitions build, and that then meet, cost less than rows that meet first
-    )
-    compares_arrays_in_structs: bool  # whether max finds the largest of structs of arrays, and not any of them
-    reuses_plans: bool  # whether equal parts of a plan are computed once
-    refuses_missing_paths: (
-        bool  # whether to read from a path with nothing there is an error, and not a table without rows
-    )
-    caches_files: bool  # whether the list of a folder's files is kept between two readings
-    replaces_partitions: bool  # whether a write can replace one partition of a table (dynamic overwrite)
-    keeps_catalog: bool  # whether tables of the catalogue outlive a session
-    keeps_table_metadata: (
-        bool  # whether tables of the catalogue take comments and other metadata of columns from a DataFrame
-    )
-    adds_columns: bool  # whether ALTER TABLE adds columns
-    reads_nan_of_delta: bool  # whether NaN in a table of Delta is read as NaN, whatever its statistics say
-    inserts_arrays: bool  # whether INSERT takes a column of arrays into every table
-    takes_packages: bool  # whether a client can send Python code to the workers
-    reads_json_as_text: bool  # whether a column of strings can be read from the numbers of a JSON file
-    reads_null_partitions: bool  # whether the names of folders that stand for null are read as null
-    infers_from_all_rows: bool  # whether the types of CSV and JSON fit all rows, and not only the first ones
-    reads_metadata: bool  # whether tables from Parquet have the metadata of their columns, whatever the settings
-    unites_files: (
-        bool  # whether rows of a union are grouped if the metadata of the files' schemas differ, as in files of pandas
-    )
-    names_files: bool  # whether rows that are read from files have the name of their file
+    is_spark: bool  # Spark has all of what code asks for, and Sail nothing of it
 
 
 _engines: WeakKeyDictionary[SparkSession, Engine] = WeakKeyDictionary()
@@ -91,8 +64,7 @@ def engine_of(session: SparkSession) -> Engine:
         name, version = tested_engine(session)
         if name != SPARK:
             _check_nan(session, name)
-        capabilities = [field.name for field in fields(Engine)[3:]]
-        _engines[session] = Engine(name, version, _keeps_best(session), **dict.fromkeys(capabilities, name == SPARK))
+        _engines[session] = Engine(name, version, _keeps_best(session), name == SPARK)
     return _engines[session]
 
 

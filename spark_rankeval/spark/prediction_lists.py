@@ -256,7 +256,7 @@ def choose_plan(
     if predictions.arrays:
         return _plan_for_arrays(task, predictions, prune, excludes)
     obstacle = _obstacle(task, metrics, prune, excludes, each_row_is_both)
-    if obstacle is None and not (engine.keeps_best or engine.sorts_cheaply):
+    if obstacle is None and not (engine.keeps_best or engine.is_spark):
         obstacle = f"{engine.name} {engine.version} would sort them to keep the best, which costs more."
     if obstacle is not None or cutoff is None:
         return Plan("all", 0, (f"All predictions of a user are grouped: {obstacle}",))

@@ -278,7 +278,7 @@ def aggregate(frame: DataFrame, keys: Sequence[str], *expressions: Sql) -> DataF
 
 def aggregate_lists(frame: DataFrame, keys: Sequence[str], *expressions: Sql) -> DataFrame:
     """The same if any of the expressions is a list."""
-    met = frame if engine_of(frame.sparkSession).builds_lists_in_parts else frame.repartition(*keys)
+    met = frame if engine_of(frame.sparkSession).is_spark else frame.repartition(*keys)
     return aggregate(met, keys, *expressions)
 
 

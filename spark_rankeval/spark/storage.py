@@ -156,7 +156,7 @@ def _text_at(session: SparkSession, path: str) -> DataFrame | None:
         if condition_of(error) != "PATH_NOT_FOUND":
             raise
         return None
-    if not engine_of(session).refuses_missing_paths and not input_files(text):
+    if not engine_of(session).is_spark and not input_files(text):
         return None
     return text
 
@@ -177,7 +177,7 @@ def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:
     if place.exists():
         os.rename(place, replaced)
     os.rename(folder, place)
-    if engine_of(session).caches_files:
+    if engine_of(session).is_spark:
         # Spark does the same for its own writes, so that no query reads cached files of the old table.
         session.catalog.refreshByPath(path)
     shutil.rmtree(replaced, ignore_errors=True)

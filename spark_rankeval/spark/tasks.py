@@ -34,8 +34,11 @@ def run_on_workers(frame: DataFrame, run: Run, schema: T.StructType | str) -> Da
 
 
 def without_file_metadata(frame: DataFrame) -> DataFrame:
-    """Rows that can be united with those of other files and then grouped; see `Engine.unites_files`."""
-    return frame if engine_of(frame.sparkSession).unites_files else run_on_workers(frame, iter, frame.schema)
+    """Rows that can be united with those of other files and then grouped.
+
+    Sail does not group rows of a union if the metadata of the files' schemas differ, as in files of pandas.
+    """
+    return frame if engine_of(frame.sparkSession).is_spark else run_on_workers(frame, iter, frame.schema)
 
 
 def pandas_function(run: Callable[..., object], schema: T.StructType) -> Callable[..., Column]:
@@ -87,7 +90,7 @@ def broadcast_tables(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFr
     It is broadcast, so that nothing is shuffled and no row moves. What runs next on each partition finds it in its first row. An engine
     that may move rows gets the tables with the function, after an action.
     """
-    if not engine_of(rows.sparkSession).keeps_order:
+    if not engine_of(rows.sparkSession).is_spark:
         return _attached(rows, tables)
     numbered = with_columns(rows, {_FIRST: row_of_partition() == 0})
     for name, table in tables.items():
@@ -153,7 +156,7 @@ def merged_messages(messages: DataFrame, mergers: Mergers, width: int = _WIDTH) 
     bucket = call("coalesce", named(BUCKET), call("mod", call("spark_partition_id"), width))
     met = select(messages, bucket.alias(BUCKET), named(KIND), named(PAYLOAD)).repartition(BUCKET)
     # Adaptive execution may put several buckets into one partition: they are merged one after the other even so.
-    keeps_order = engine_of(messages.sparkSession).keeps_order
+    keeps_order = engine_of(messages.sparkSession).is_spark
     if keeps_order:
         met = met.sortWithinPartitions(BUCKET, KIND)
     return run_on_workers(met, runs_in_worker(merged_by_bucket(mergers, sort=not keeps_order)), MESSAGE_SCHEMA)

@@ -245,7 +245,7 @@ def _readable(path: str) -> str:
 
 def _text(spark: SparkSession, paths: list[str]) -> DataFrame:
     """The lines of files as `value`, with the path of the file and where in it the block of the line begins."""
-    if not engine_of(spark).names_files:
+    if not engine_of(spark).is_spark:
         return _text_of_files(spark, paths)
     try:
         text = spark.read.text(paths)

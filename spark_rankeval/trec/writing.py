@@ -98,7 +98,7 @@ def write_run(
     rank, value = F.col("rank").cast("string"), F.col("score").cast("string")
     line = F.concat_ws(" ", "query", F.lit("Q0"), "item", rank, value, "model").alias("value")
     lines, order = ranked.select("model", "query", "rank", line), ("model", "query", "rank")
-    keeps_order = engine_of(predictions.sparkSession).keeps_order
+    keeps_order = engine_of(predictions.sparkSession).is_spark
     if keeps_order:
         # The number of partitions is left to Spark, because it suits the cluster.
         lines = lines.repartition(*order[: 1 if single_file else 2]).sortWithinPartitions(*order)

@@ -14,15 +14,11 @@ from spark_rankeval.features.items.worker import fields_in
 from spark_rankeval.ranking.lists import IntentLists, RawLists
 from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
 from spark_rankeval.request.task import ScoringTask, View
-from spark_rankeval.worker.grouped_row import STRUCTS_OF_ITEMS, column
 from spark_rankeval.worker.reading import Side, filled, numbers, side_of
 from spark_rankeval.worker.scored_features import BatchFeature, PartitionFeature, ScoringFeature
 
 #: The column of a grouped row, and the field of its structs that has the intent.
-INTENTS = column(
-    "intents", STRUCTS_OF_ITEMS, "labelled items, one entry per item and intent, with grades", "features.intents.spark",
-    "features.intents.worker", "none",
-)  # fmt: skip
+INTENTS = "intents"  # labelled items, one entry per item and intent, with grades
 INTENT = "intent"
 
 

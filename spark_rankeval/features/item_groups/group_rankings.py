@@ -23,7 +23,6 @@ from spark_rankeval.records.slices import NO_SLICE, NOT_LISTED, UNSEEN
 from spark_rankeval.request.options import ItemGroups
 from spark_rankeval.request.task import GROUP_FACTS
 from spark_rankeval.worker.group_states import Key
-from spark_rankeval.worker.grouped_row import BYTES, NOT_FIRST, column
 from spark_rankeval.worker.reading import filled, whole_numbers
 
 #: The columns of a batch that say which attribute of items, and which group of it, a row is about; null: all items.
@@ -37,10 +36,7 @@ _PLACE = "place_"
 
 
 # The packed table of an attribute of items.
-_TABLE = column(
-    "item_groups_{}", BYTES, "the packed groups of an attribute of items", "features.item_groups.spark",
-    "features.item_groups.worker", NOT_FIRST,
-)  # fmt: skip
+_TABLE = "item_groups_{}"  # the packed groups of an attribute of items
 
 
 def table_of(attribute: int) -> str:

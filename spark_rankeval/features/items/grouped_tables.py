@@ -313,6 +313,6 @@ def _one_table(table: DataFrame, *always_true: Sql) -> DataFrame:
     Elsewhere Spark leaves out unused columns and null keys of joins, and then sees two tables. Conditions that always hold
     keep all columns, and Spark moves no filter below one that numbers rows.
     """
-    if not engine_of(table.sparkSession).reuses_plans:
+    if not engine_of(table.sparkSession).is_spark:
         return table
     return where(table, all_of([call("monotonically_increasing_id") >= 0, *always_true]))

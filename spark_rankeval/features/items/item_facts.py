@@ -25,25 +25,14 @@ from spark_rankeval.ranking.recommended import (
     Totals,
 )
 from spark_rankeval.worker.grouped_row import (
-    BYTES,
-    INTEGER,
-    ITEMS_OF_USER,
-    ITEMS_OR_STRUCTS,
-    NOT_FIRST,
-    NUMBERS_OF_ITEMS,
-    column,
     hash_column,
 )
 from spark_rankeval.worker.process import TOO_LARGE, Bound, runs_in_worker, unpacked
 from spark_rankeval.worker.reading import filled, flat, indices_among, numbers, whole_numbers
 
-#: Columns of a grouped row.
-_GROUPED, _LISTS = "features.items.grouped_tables", "features.items.worker"
-HISTORY = column(
-    "history", ITEMS_OR_STRUCTS, "the user's items in the training data, with facts", _GROUPED, _LISTS, "none"
-)
-BASELINE = column("baseline", ITEMS_OF_USER, "the items that a baseline recommends", _GROUPED, _LISTS, "none")
-BASELINE_SCORES = column("baseline_scores", NUMBERS_OF_ITEMS, "the scores of these", _GROUPED, _LISTS, "none")
+HISTORY = "history"  # the user's items in the training data, with facts
+BASELINE = "baseline"  # the items that a baseline recommends
+BASELINE_SCORES = "baseline_scores"  # the scores of these
 #: Fields of the structs.
 ITEM, SCORE, TRAINING_USERS, TRAINING_INTERACTIONS = "item", "score", "training_users", "training_interactions"
 CATEGORY, CATEGORY_SET, VECTOR, IS_IN_ITEMS = "category", "category_set", "vector", "is_in_items"
@@ -58,8 +47,7 @@ POPULARITY_FIELDS, ATTRIBUTE_FIELDS = (
 CONSUMED, ROWS, TRAINING_HASH, GROUP = "consumed", "rows", hash_column("training"), "group"
 #: Packed tables of items, in which workers look facts up.
 POPULARITY_TABLE, ATTRIBUTES_TABLE, GROUPS_TABLE, LEVELS_TABLE = ITEM_TABLES = tuple(
-    column(f"{name}_table", BYTES, f"the packed table of {name}", _GROUPED, "features.items.item_facts", NOT_FIRST)
-    for name in ("popularity", "attributes", "groups", "levels")
+    f"{name}_table" for name in ("popularity", "attributes", "groups", "levels")
 )
 #: Columns of attributes in which the rows of an item disagree begin so.
 CONFLICT = "conflict_"
@@ -78,8 +66,6 @@ DIMENSION = "vector_dimension"
 FAULTS = ("n_invalid_training", "n_invalid_items", "n_invalid_baseline", *CONFLICTS.values(), "n_ragged_vectors")
 #: All that every row of a grouped table repeats if a metric asks for facts.
 TOTALS = (*SIZES, DIMENSION, TOO_LARGE, *FAULTS)
-for _name in (*SIZES, DIMENSION, *FAULTS):
-    column(_name, INTEGER, "a count of the tables of facts, the same in every row", _GROUPED, _LISTS)
 #: Larger tables are joined. Every task that runs holds such a table, in memory that Spark leaves beside its heap, often 384 MB; the
 #: driver holds it once. Every task receives it, and beyond this a shuffle of predictions may cost less.
 BOUND = Bound(rows=1_000_000, n_bytes=64 << 20)

@@ -11,15 +11,12 @@ import pyarrow as pa
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import Array, BoolArray, Ragged
 from spark_rankeval.request.task import ScoringTask, View
-from spark_rankeval.worker.grouped_row import INTEGER, column, hash_column
+from spark_rankeval.worker.grouped_row import hash_column
 from spark_rankeval.worker.reading import Side, whole_numbers
 from spark_rankeval.worker.scored_features import BatchFeature, PartitionFeature, RankedView, ScoringFeature
 
 #: The column of a grouped row. How many rows there are is all that can be hashed of them.
-NO_ANSWER = column(
-    hash_column("no_answer"), INTEGER, "how many rows declare that the user has no answer", "spark.grouping",
-    "features.no_answer.worker, worker.reading", "none",
-)  # fmt: skip
+NO_ANSWER = hash_column("no_answer")  # how many rows declare that the user has no answer
 
 
 @dataclass(frozen=True)
