@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from spark_rankeval.comparison.comparison_results import ModelComparison as ModelComparison
     from spark_rankeval.comparison.comparison_results import PairwiseComparison as PairwiseComparison
     from spark_rankeval.comparison.comparison_results import detectable_difference as detectable_difference
-    from spark_rankeval.evaluation.abstention import abstention_curve as abstention_curve
     from spark_rankeval.evaluation.agreement import agreement as agreement
     from spark_rankeval.evaluation.dialect_map import DialectMap as DialectMap
     from spark_rankeval.evaluation.dialect_map import dialect_map as dialect_map
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from spark_rankeval.judging.to_label import to_label as to_label
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
     from spark_rankeval.package import package_zip as package_zip
-    from spark_rankeval.records.abstention_rows import AbstentionCurve as AbstentionCurve
     from spark_rankeval.records.agreement_rows import JudgePair as JudgePair
     from spark_rankeval.records.agreement_rows import JudgesAlpha as JudgesAlpha
     from spark_rankeval.records.agreement_rows import ModelOrder as ModelOrder
@@ -85,7 +83,6 @@ _NAMES = {
     "auditing.audit": ("Audit", "audit"),
     "comparison.compare_models": ("all_pairs", "compare", "differences"),
     "comparison.comparison_results": ("ModelComparison", "PairwiseComparison", "detectable_difference"),
-    "evaluation.abstention": ("abstention_curve",),
     "evaluation.agreement": ("agreement",),
     "evaluation.dialect_map": ("DialectMap", "dialect_map"),
     "evaluation.evaluate": ("evaluate", "quarantine", "score_users", "top_items"),
@@ -105,7 +102,6 @@ _NAMES = {
     "judging.to_label": ("to_label",),
     "metrics.naming": ("parse_metric",),
     "package": ("package_zip",),
-    "records.abstention_rows": ("AbstentionCurve",),
     "records.agreement_rows": ("JudgePair", "JudgesAlpha", "ModelOrder"),
     "records.audit_rows": ("AuditRow",),
     "records.comparison_rows": ("ComparisonRow",),

@@ -49,7 +49,6 @@ class DataFrame:
 DataFrame.__module__ = "pyspark.sql.connect.dataframe"
 
 DOORS = {
-    "abstention_curve": lambda table: ours.abstention_curve(table, "rr"),
     "agreement": lambda table: ours.agreement(table, table),
     "all_pairs": lambda table: ours.all_pairs({"a": table, "b": table}),
     "audit": lambda table: ours.audit(table, table),

@@ -39,7 +39,6 @@ CANDIDATES = "candidates"  # the items that the user can be recommended
 CATALOGUE = "catalogue"  # the packed catalogue
 LABELS = "labels"  # the labelled items
 GRADES = "grades_{}"  # their grades of a relevance
-LABEL_WEIGHTS = "label_weight"  # their weights
 LABEL_ROWS = "n_label_rows"  # how many rows of labels there are
 NO_USER = "no_user"  # whether the rows have no user: only what is wrong with them counts
 USER_HASH = "user_hash"  # the hash of the user's id

@@ -18,7 +18,7 @@ ENVIRONMENT_OF = {
     "torchmetrics": "torchmetrics", "rectools": "rectools", "recommenders": "recommenders", "replay": "replay",
     "recbole": "recbole", "replay_beyond": "replay", "replay_splits": "replay", "recommenders_beyond": "recommenders",
     "rectools_beyond": "rectools", "obp": "obp", "ndeval": "ndeval", "beir": "beir", "mteb": "mteb",
-    "mteb_abstention": "mteb", "azure": "azure", "mlflow": "mlflow", "ragas": "ragas", "haystack": "haystack",
+    "mteb_confidence": "mteb", "azure": "azure", "mlflow": "mlflow", "ragas": "ragas", "haystack": "haystack",
     "ppi": "ppi",
 }  # fmt: skip
 

@@ -1,13 +1,12 @@
-"""Users whose right answer is nothing: however they are declared, with models, slices, comparisons; and the abstention curve."""
+"""Users whose right answer is nothing: however they are declared, with models, slices, comparisons."""
 
 import math
 
 import numpy as np
 import pytest
-from oracles.abstention import nauc
 from pyspark.sql import functions as F
 
-from spark_rankeval import Facts, abstention_curve, compare, evaluate, quarantine, score_users
+from spark_rankeval import Facts, compare, evaluate, quarantine
 from spark_rankeval.errors import DataError, InputError
 
 FORGIVING, CONFIDENCE = "rr(no_answer='empty_is_right')", "confidence(kind='diff1')@2"
@@ -171,31 +170,6 @@ def test_what_declares_nothing_is_refused(tables, declared):
     predictions, _, labels, everyone = tables
     with pytest.raises(InputError, match=REFUSED[declared]):
         evaluate(predictions, labels, "abstention", score="score", users=everyone, no_answer=declared)
-
-
-def test_the_area_of_the_abstention_curve_is_that_of_mteb(spark):
-    rng, n = np.random.default_rng(1), 25
-    confidence, values = rng.permutation(n) / 7, rng.choice([0.0, 0.25, 1 / 3, 1.0], n)
-    rows = [*zip(confidence.tolist(), values.tolist(), strict=True), (1.0, math.nan), (None, 1.0)]
-    table = spark.createDataFrame(rows, "sure double, `ndcg of mine` double")
-    curve = abstention_curve(table, "ndcg of mine", confidence="sure")
-    assert (curve.n_users, curve.n_left_out) == (n, 2)
-    np.testing.assert_allclose([curve.area, curve.normalised_area], nauc(confidence, values), rtol=1e-12, atol=1e-12)
-
-
-def test_equal_confidence_gives_the_mean_over_all_orders_and_models_are_named(tables):
-    old, new, labels, _ = tables
-    users = score_users({"old": old, "new": new}, labels, "rr", score="score").withColumn("same", F.lit(1.0))
-    curve = abstention_curve(users, "rr", confidence="same", model="new")
-    mean, n_users = naive(1)["rr"]
-    assert [row.mean for row in curve.rows] == [pytest.approx(mean.expected, abs=1e-12)] * 10
-    assert curve.n_users == n_users
-    assert curve.normalised_area == pytest.approx(0, abs=1e-12)
-    for wrong, words in (({}, "model must be one of 'old', 'new'"), ({"model": "x"}, "got 'x'")):
-        with pytest.raises(InputError, match=words):
-            abstention_curve(users, "rr", confidence="same", **wrong)
-    with pytest.raises(InputError, match="the table has no such metric or column"):
-        abstention_curve(users, "ndcg", confidence="same", model="old")
 
 
 @pytest.fixture(scope="module")
