@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping  # of a field, whose type is looked at
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.checks import check_extra
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LONGEST_RUN_NAME = 250
 _LONGEST_EXPERIMENT = 500
 # The keys of each split beside those of all splits; the first one asks for it.
-_KEYS = {"by_time": ("cut", "time", "horizon"), "last_n": ("last_n", "time"), "by_hash": ("share", "of", "hash_seed")}
+_KEYS = {"by_time": ("cut", "time", "horizon"), "last_n": ("last_n", "time")}
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,6 @@ class LogSplit:
         cut: the first moment that is not in training, such as "2026-11-01"; labels are of what came after it.
         horizon: how long after the cut labels are collected, such as "7d"; left out, up to the end of the log.
         last_n: how many of the last rows of each user make labels, in the place of cut.
-        share: the share of users, or of rows, whose rows make labels, in the place of cut.
-        of: what the share is of, users or rows.
-        hash_seed: another seed draws other users or rows for the share.
         time: the column of times, of which cut and last_n need one.
         grades: the grade of each event in the column columns.relevance; other events give no label.
         leave_out: labels to leave out: seen (items that the user has in training), cold_users, cold_items (without rows in training).
@@ -49,9 +46,6 @@ class LogSplit:
     cut: str | float | None = None
     horizon: str | float | None = None
     last_n: int | None = None
-    share: float | None = None
-    of: Literal["users", "rows"] = "users"
-    hash_seed: int = 0
     time: str = "timestamp"
     grades: Mapping[str, float] | None = None
     leave_out: str | tuple[str, ...] = ()
@@ -112,10 +106,8 @@ class LogSplit:
         try:
             if self.cut is not None:
                 return splits.by_time(log, self.cut, horizon=self.horizon, time=self.time, **shared)
-            if self.last_n is not None:
-                return splits.last_n(log, self.last_n, time=self.time, **shared)
-            assert self.share is not None, "one of the three was given"
-            return splits.by_hash(log, self.share, of=self.of, seed=self.hash_seed, **shared)
+            assert self.last_n is not None, "one of the two was given"
+            return splits.last_n(log, self.last_n, time=self.time, **shared)
         except (OptionError, InputError) as error:
             msg = f"[split]: {error}"
             raise ConfigurationError(msg) from error

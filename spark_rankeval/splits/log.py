@@ -174,7 +174,7 @@ class Log:
     """A table of events: rows of a user, an item and a time."""
 
     source: SourceTable
-    time: TimeColumn | None
+    time: TimeColumn
     grade: Sql | None  # the grade that a row gives, null if it gives none; None: every row is a label
     grade_column: str | None  # the column that has these grades or events
     has_events: bool  # whether grades are those of events, some of which may have none on purpose
@@ -210,10 +210,9 @@ class Log:
             for words, holds in id_reasons("user", named(name), kind).items():
                 reasons[words] = holds | reasons[words] if words in reasons else holds
         reasons |= id_reasons("item", source.raw_ids_sql(), source.item_type)
-        if self.time is not None:
-            reasons["null time"] = named(self.time.name).is_null()
-            if self.time.may_be_nan:
-                reasons["NaN time"] = call("isnan", named(self.time.name))
+        reasons["null time"] = named(self.time.name).is_null()
+        if self.time.may_be_nan:
+            reasons["NaN time"] = call("isnan", named(self.time.name))
         return reasons
 
     def is_valid(self) -> Sql:
@@ -226,7 +225,7 @@ def read_log(
     *,
     user: str | Sequence[str],
     item: str,
-    time: str | None = None,
+    time: str,
     relevance: str | None = None,
     grades: Mapping[str, float] | Mapping[int, float] | None = None,
 ) -> Log:
@@ -258,7 +257,7 @@ def read_log(
         problems.append(
             f"log: a column of users, items or times is named like the grades of labels, {RELEVANCE!r}; rename it"
         )
-    if problems:
+    if problems or column is None:
         raise InputError("; ".join(problems))
     grade = None if by_option["relevance"] is None else _grade(frame, by_option["relevance"], grades)
     if relevance is None and grades is not None:

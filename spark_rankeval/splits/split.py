@@ -45,7 +45,7 @@ class SplitCounts:
         n_training_users: users with rows in training.
         n_labelled_users: users with labels.
         n_cold_users: users with labels and without rows in training.
-        first_time: the first time of a row that can be used; None if there is none, or if the split has no times.
+        first_time: the first time of a row that can be used; None if there is none.
         last_time: the last one.
     """
 
@@ -87,7 +87,7 @@ def count_rows(log: Log, training: DataFrame, held_out: DataFrame, labels: DataF
     """Count the rows of the log and of its parts; one action."""
     row = _log_counts(log).crossJoin(_user_counts(log, training, held_out, labels)).collect()[0].asDict()
     n_parts = row["n_training"] + row["n_held_out"] + row["n_invalid"]
-    first, last = (None if log.time is None else log.time.as_words(row[name]) for name in _TIMES)
+    first, last = (log.time.as_words(row[name]) for name in _TIMES)
     reasons = {reason: row[f"invalid_{place}"] for place, reason in enumerate(log.reasons())}
     return SplitCounts(
         **{name: row[name] for name in (*_PARTS, "n_rows", "n_invalid", *_USERS)},
@@ -106,12 +106,11 @@ def _log_counts(log: Log) -> DataFrame:
         _count_if(any_of(reasons.values())).alias("n_invalid"),
         *(_count_if(reason).alias(f"invalid_{place}") for place, reason in enumerate(reasons.values())),
     ]
-    if log.time is not None:
-        times = when(log.is_valid(), named(log.time.name))
-        totals += [
-            log.time.as_text(call(function, times)).alias(name)
-            for function, name in zip(("min", "max"), _TIMES, strict=True)
-        ]
+    times = when(log.is_valid(), named(log.time.name))
+    totals += [
+        log.time.as_text(call(function, times)).alias(name)
+        for function, name in zip(("min", "max"), _TIMES, strict=True)
+    ]
     return log.frame.agg(*(total.column for total in totals))
 
 
@@ -303,18 +302,13 @@ def _labels(log: Log, training: DataFrame, held_out: DataFrame, leave_out: tuple
     """One row for each pair of rows that give a label, without what is to be left out."""
     if log.grade is not None:
         held_out = where(held_out, log.grade.is_not_null())
-    values, totals = log.pair_sql(), []
-    names = dict(zip(log.pair_keys, [*log.source.user, log.source.item], strict=True))
-    if log.time is not None:
-        values.append(named(log.time.name).alias(_FIRST))
-        totals.append(call("min", named(_FIRST)).alias(_FIRST))
-        names[_FIRST] = log.time.name
+    values, totals = [*log.pair_sql(), named(log.time.name).alias(_FIRST)], [call("min", named(_FIRST)).alias(_FIRST)]
+    names = dict(zip([*log.pair_keys, _FIRST], [*log.source.user, log.source.item, log.time.name], strict=True))
     if log.grade is not None:
         values.append(log.grade.alias(_GRADE))
         totals.append(call("max", named(_GRADE)).alias(_GRADE))
         names[_GRADE] = RELEVANCE
-    rows = select(held_out, *values)
-    pairs = aggregate(rows, log.pair_keys, *totals) if totals else rows.distinct()
+    pairs = aggregate(select(held_out, *values), log.pair_keys, *totals)
     training_pairs = select(training, *log.pair_sql())
     if _SEEN in leave_out:
         pairs = pairs.join(training_pairs.distinct(), log.pair_keys, "left_anti")

@@ -35,7 +35,7 @@ from spark_rankeval import (
     to_label,
 )
 from spark_rankeval.report.pictures import Picture
-from spark_rankeval.splits import by_hash, by_time, k_core, last_n
+from spark_rankeval.splits import by_time, last_n
 
 TREC = Path(__file__).parents[1] / "golden" / "trec"
 
@@ -253,8 +253,5 @@ TABLES = {
         by_time(w.log, 7, horizon=3, time="day", relevance="event", grades={"click": 1, "buy": 3}, leave_out="seen"), w
     ),
     "a split by last events": lambda w: parts_of(last_n(w.log, 2, time="day", leave_out=["cold_users", "cold_items"]), w),
-    "a split by users": lambda w: parts_of(by_hash(w.log, 0.3, seed=2), w),
-    "a split by rows": lambda w: parts_of(by_hash(w.log, 0.3, of="rows"), w),
-    "a core": lambda w: [(found := k_core(w.log, 3)).log, [found.rounds, found.n_users, found.n_items, found.n_pairs]],
     "runs of TREC": trec,
 }  # fmt: skip

@@ -23,7 +23,7 @@ from spark_rankeval import (
     score_users,
     summarise,
 )
-from spark_rankeval.splits import by_time, k_core
+from spark_rankeval.splits import by_time
 
 NAN, INF = math.nan, math.inf
 RANKED = [("ann", "tea", 3.0), ("ann", "jam", 2.0), ("ann", "rye", 1.0), ("bob", "tea", 1.0)]
@@ -157,7 +157,6 @@ BAD_DATA = {
     "a log with bad rows": lambda w: by_time(
         w.table([("ann", "tea", 1), (None, "tea", 2), ("bob", None, 2)], "user string, item string, day int"), 2, time="day"
     ).check(),
-    "a core of nobody": lambda w: k_core(w.log, 50),
     "judges of bad rows": lambda w: judge_agreement(
         w.table([(1, 1, 1.0, 2.0), (1, 1, 1.0, 1.0), (2, 1, 1.0, INF)], "user int, item int, human double, llm double"),
         ["human", "llm"],

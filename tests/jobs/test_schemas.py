@@ -24,7 +24,7 @@ from spark_rankeval.jobs.evaluate_sections import LogSplit, Tracking, VectorTabl
 from spark_rankeval.jobs.settings import read_settings
 from spark_rankeval.ranking.batch import POPULATIONS
 from spark_rankeval.request.options import PopulationName, RankingOptions, ScoringOptions, SummaryOptions, Vectors
-from spark_rankeval.splits import by_hash, by_time, last_n
+from spark_rankeval.splits import by_time, last_n
 
 ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf"
@@ -138,8 +138,8 @@ def defaults_of(*owners):
         (defaults_of(ScoringOptions, SummaryOptions), defaults_of(Columns, Evaluation), {"facts", "users", "exclude"}),
         (defaults_of(compare_groups.compare_groups), defaults_of(Experiment), {"per_user", "baseline"}),
         (defaults_of(Vectors), defaults_of(VectorTables), set()),
-        (defaults_of(by_time, last_n, by_hash), defaults_of(LogSplit),
-         {"log", "cut", "n", "share", "seed", "user", "item", "relevance"}),
+        (defaults_of(by_time, last_n), defaults_of(LogSplit),
+         {"log", "cut", "n", "user", "item", "relevance"}),
     ],
     ids=["evaluate", "compare_groups", "vectors", "split"],
 )  # fmt: skip
@@ -151,9 +151,8 @@ def test_every_option_of_a_call_is_a_key_with_its_default(options, keys, others)
 
 def test_keys_of_splits_and_vectors_are_options():
     assert defaults_of(VectorTables).keys() == defaults_of(Vectors).keys()
-    options = defaults_of(by_time, last_n, by_hash)
-    assert defaults_of(LogSplit).keys() - options.keys() == {"last_n", "hash_seed", "exclude_training"}
-    assert defaults_of(LogSplit)["hash_seed"] == options["seed"]
+    options = defaults_of(by_time, last_n)
+    assert defaults_of(LogSplit).keys() - options.keys() == {"last_n", "exclude_training"}
 
 
 @pytest.mark.parametrize(

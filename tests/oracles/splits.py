@@ -1,8 +1,5 @@
 """Splits of a log in plain Python, straight from their definitions; a row is a dict."""
 
-MASK = (1 << 64) - 1
-PRIMES = (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5)
-
 
 def is_valid(row):
     return None not in (row["user"], row["item"], row["time"])
@@ -22,31 +19,6 @@ def last_n(rows, n):
         training += own[:-n]
         held_out += own[-n:]
     return training, held_out
-
-
-def by_hash(rows, share, seed, columns):
-    drawn = {row["row"] for row in rows if hash_of([seed, *(row[column] for column in columns)]) >> 11 < share * 2**53}
-    valid = [row for row in rows if None not in (row["user"], row["item"])]
-    return [row for row in valid if row["row"] not in drawn], [row for row in valid if row["row"] in drawn]
-
-
-def hash_of(numbers):
-    """xxHash of 64-bit numbers, each with the hash of those before it as its seed, as Spark's xxhash64 chains them."""
-    hashed = 42
-    for value in numbers:
-        if value is None:
-            continue
-        hashed = (hashed + PRIMES[4] + 8) & MASK
-        hashed ^= _rotated(value * PRIMES[1] & MASK, 31) * PRIMES[0] & MASK
-        hashed = (_rotated(hashed, 27) * PRIMES[0] + PRIMES[3]) & MASK
-        hashed = (hashed ^ hashed >> 33) * PRIMES[1] & MASK
-        hashed = (hashed ^ hashed >> 29) * PRIMES[2] & MASK
-        hashed ^= hashed >> 32
-    return hashed
-
-
-def _rotated(value, bits):
-    return (value << bits | value >> 64 - bits) & MASK
 
 
 def labels(training, held_out, grades=None, leave_out=()):
@@ -69,19 +41,3 @@ def labels(training, held_out, grades=None, leave_out=()):
         and not ("cold_users" in leave_out and user not in users)
         and not ("cold_items" in leave_out and item not in items)
     }
-
-
-def k_core(pairs, k):
-    """Takes away one user or item after the other, so that the order is another one than Spark's."""
-    pairs = set(pairs)
-    while True:
-        too_few = {
-            (side, value)
-            for side in (0, 1)
-            for value in {pair[side] for pair in pairs}
-            if sum(pair[side] == value for pair in pairs) < k
-        }
-        if not too_few:
-            return pairs
-        side, value = min(too_few)
-        pairs = {pair for pair in pairs if pair[side] != value}

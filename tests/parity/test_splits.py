@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 from parity.environments import run
 
-from spark_rankeval.splits import by_time, k_core, last_n
+from spark_rankeval.splits import by_time, last_n
 
 SYSTEM = "replay_splits"
 
@@ -28,7 +28,6 @@ OURS = {
     "LastNSplitter 2 drop_cold_users": lambda log: last_n(log, 2, time="time", leave_out="cold_users"),
     "LastNSplitter 3 drop_cold_items": lambda log: last_n(log, 3, time="time", leave_out="cold_items"),
 }
-CORES = {"InteractionEntriesFilter 3": 3, "InteractionEntriesFilter 5": 5}
 
 
 class Events(NamedTuple):
@@ -54,7 +53,7 @@ def log_of(seed):
 
 @cache
 def theirs_of(seed):
-    return run(SYSTEM, log_of(seed), [*OURS, *CORES])["measures"]
+    return run(SYSTEM, log_of(seed), [*OURS])["measures"]
 
 
 @pytest.fixture(name="table")
@@ -77,14 +76,3 @@ def test_a_split_is_that_of_replay(table, system, measure, seed):
     assert ours == theirs
     assert {0.0, 1.0} == set(theirs.values())
     assert len(theirs) > 300
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize(("system", "measure"), [(SYSTEM, measure) for measure in CORES])
-def test_a_core_is_that_of_replay(table, system, measure, seed):
-    log = table(seed)
-    pairs = {(row.user, row.item) for row in k_core(log, CORES[measure]).log.collect()}
-    theirs = theirs_of(seed)[measure]["per_user"]
-    rows = {str(row.row): (row.user, row.item) for row in log.collect()}
-    assert pairs == {rows[row] for row in theirs}
-    assert 20 < len(theirs) < len(set(rows.values()))

@@ -5,7 +5,6 @@ come in the order of their items.
 """
 
 import pandas as pd
-from replay.preprocessing.filters import InteractionEntriesFilter
 from replay.splitters import LastNSplitter, TimeSplitter
 
 PACKAGES = ("replay-rec", "pandas", "numpy")
@@ -22,14 +21,7 @@ def run(users, measures):
     results = {}
     for measure in measures:
         name, n, *cold = measure.split()
-        if name == "InteractionEntriesFilter":
-            once = log.drop_duplicates(["query_id", "item_id"])
-            left = InteractionEntriesFilter(
-                query_column="query_id", item_column="item_id", min_inter_per_user=int(n), min_inter_per_item=int(n)
-            ).transform(once)
-            per_row = dict.fromkeys(left["row"], 0)
-        else:
-            training, held_out = SPLITTERS[name](int(n), **dict.fromkeys(cold, True)).split(log)
-            per_row = dict.fromkeys(training["row"], 0) | dict.fromkeys(held_out["row"], 1)
+        training, held_out = SPLITTERS[name](int(n), **dict.fromkeys(cold, True)).split(log)
+        per_row = dict.fromkeys(training["row"], 0) | dict.fromkeys(held_out["row"], 1)
         results[measure] = {str(row): value for row, value in per_row.items()}, len(per_row)
     return results

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from spark_rankeval import evaluate
 from spark_rankeval.errors import DataError, InputError, OptionError
-from spark_rankeval.splits import by_hash, by_time, k_core, last_n
+from spark_rankeval.splits import by_time, last_n
 
 NAN = float("nan")
 GRADES = {"click": 1, "buy": 3}
@@ -53,9 +53,6 @@ CASES = {
     "last": (lambda log: last_n(log, time="time"), oracle.last_n(ROWS, 1), None, ()),
     "last 3, all left out":
         (lambda log: last_n(log, 3, time="time", leave_out=[*ALL_OUT]), oracle.last_n(ROWS, 3), None, ALL_OUT),
-    "users": (lambda log: by_hash(log, 0.3, seed=5), oracle.by_hash(ROWS, 0.3, 5, ["user"]), None, ()),
-    "rows":
-        (lambda log: by_hash(log, 0.3, of="rows", seed=1 << 40), oracle.by_hash(ROWS, 0.3, 1 << 40, ["user", "item"]), None, ()),
 }  # fmt: skip
 
 
@@ -90,8 +87,7 @@ def test_a_split_is_what_its_definition_says(parts, case):
     assert parts[case, "training"] == sorted((row["row"] for row in training), key=lambda row: str(float(row)))
     assert parts[case, "held out"] == sorted((row["row"] for row in held_out), key=lambda row: str(float(row)))
     labels = oracle.labels(training, held_out, grades, leave_out)
-    has_time = case not in ("users", "rows")
-    expected = [(*pair, time if has_time else None, grade) for pair, (time, grade) in labels.items()]
+    expected = [(*pair, time, grade) for pair, (time, grade) in labels.items()]
     assert sorted(parts[case, "labels"]) == sorted(expected) if grades else set(parts[case, "labels"]) == set(expected)
     assert len(parts[case, "labels"]) == len(expected) > 5
 
@@ -136,8 +132,6 @@ def test_what_a_split_prints_says_what_it_is_without_a_job(spark, jobs_of):
         "by 'day': training before 8, labels from 8 to before 15": by_time(log, 8, horizon=7, time="day"),
         f"{last} row, training from those before": last_n(log, time="day"),
         f"{last} 2 rows, training from those before": last_n(log, 2, time="day"),
-        "by a hash: labels from 12.5% of the rows (seed 3), training from the others":
-            by_hash(log, 0.125, of="rows", seed=3),
     }  # fmt: skip
     shown = {}
     assert jobs_of(lambda: shown.update({line: str(split) for line, split in splits.items()})) == 0
@@ -145,47 +139,6 @@ def test_what_a_split_prints_says_what_it_is_without_a_job(spark, jobs_of):
         assert text.startswith(f"split     {line}\ntraining  user, item, day, grade; split.held_out")
         assert "split.counts() counts" in text.splitlines()[3]
     assert next(iter(shown.values())).splitlines()[2] == "labels    user, item, day, relevance, grade"
-
-
-def test_the_k_core_is_that_of_the_naive_version(spark):
-    draw = random.Random(3)
-    pairs = [(draw.randrange(60), min(int(draw.expovariate(0.09)), 40)) for _ in range(330)]
-    rows = [(user, item, place) for place, (user, item) in enumerate([*pairs, *pairs[:40]])]
-    log = spark.createDataFrame(rows, "user int, item int, row int")
-    core = k_core(log, 4)
-    expected = oracle.k_core(pairs, 4)
-    assert 10 < len(expected) < len(set(pairs)) - 30
-    assert core.rounds > 1
-    of_each = [len(set(each)) for each in zip(*expected, strict=True)]
-    assert [core.n_pairs, core.n_users, core.n_items] == [len(expected), *of_each]
-    assert core.log.columns == log.columns
-    assert sorted(map(tuple, core.log.collect())) == sorted(row for row in rows if row[:2] in expected)
-
-
-def test_the_k_core_of_bad_logs(spark):
-    log = spark.createDataFrame([(1, 1), (2, 1), (1, 2), (2, 2), (None, 1), (3, None)], "user int, item int")
-    with pytest.raises(DataError, match=r"1 with a null user and 1 with a null item belong to nobody") as error:
-        k_core(log, 2)
-    assert error.value.counts == {"n_null_user": 1, "n_null_item": 1}
-    assert k_core(log, 2, on_invalid="drop").n_pairs == 4
-    with pytest.raises(DataError, match="no user has 3 items that each have 3 users; choose a smaller k"):
-        k_core(log, 3, on_invalid="drop")
-
-
-def test_more_rounds_than_a_plan_can_hold_need_a_folder(spark, tmp_path, monkeypatch):
-    most, n_users, rounds = 4, 10, 6
-    monkeypatch.setattr("spark_rankeval.splits.splitting._MOST_ROUNDS", most)
-    monkeypatch.setattr("spark_rankeval.splits.splitting._STORED_ROUNDS", 2)
-    # A circle of three, and a chain: each round takes one user and one item from each end of the chain.
-    rows = [(place, (place + step) % 3) for place in range(3) for step in (0, 1)]
-    rows += [(place, place + more) for place in range(100, 100 + n_users) for more in (0, 1)]
-    log = spark.createDataFrame(rows, "user int, item int")
-    words = rf"after {most} rounds \d+ of \d+ pairs are still of users .* k = 2 items; pass folder="
-    with pytest.raises(DataError, match=words):
-        k_core(log, 2)
-    core = k_core(log, 2, folder=str(tmp_path / "pairs"))
-    assert (core.n_pairs, core.rounds) == (6, rounds)
-    assert sorted(map(tuple, core.log.collect())) == sorted(rows[:6])
 
 
 def test_times_compare_in_utc_whatever_the_zone_of_the_session(spark):
@@ -232,7 +185,6 @@ def test_odd_names_and_several_columns_of_a_user(spark):
     with pytest.raises(DataError, match="1 with a NaN time and 1 with a null or NaN grade cannot be used"):
         split.check()
     assert split.check("drop") is split
-    assert k_core(log, 1, user=options["user"], item="place").n_pairs == 4
 
 
 LOG = "user int, item int, timestamp int, event string"
@@ -246,7 +198,6 @@ NOBODY = [
      "none of 1 rows that are held out gives a label; 1 of them have no grade. Check grades="),
     (SAME, lambda log: last_n(log, leave_out="seen"), "none of 1 rows that are held out gives a label. Check"),
     (FAR, lambda log: last_n(log, 2), "no row to train on: no user has more than 2 usable rows; choose a smaller n"),
-    (ONE, lambda log: by_hash(log, 0.999999), "the share 0.999999 draws everybody; choose a smaller one"),
 ]  # fmt: skip
 
 
@@ -265,10 +216,10 @@ WRONG = [
     (lambda log: last_n(log, user="who", time="event"), "log has no column 'who' (user=)"),
     (lambda log: last_n(log, user="who", time="event"), "; log: the time column 'event' is string; "),
     (lambda log: by_time(log, 1, user="item"), "user, item and time must be different columns"),
-    (lambda log: by_hash([1], 0.5), "log must be a table"),
+    (lambda log: by_time([1], 1), "log must be a table"),
     (of_events(), "relevance='event' must be a number; it is string. Cast it, or pass the grade of each"),
     (of_events(grades={1: 1}), "grades: the column of events 'event' is string, so the event 1 cannot"),
-    (lambda log: by_hash(log.withColumnRenamed("item", "relevance"), 0.5, item="relevance", relevance="timestamp"),
+    (lambda log: by_time(log.withColumnRenamed("item", "relevance"), 1, item="relevance", relevance="timestamp"),
      "is named like the grades of labels, 'relevance'; rename it"),
 ]  # fmt: skip
 WRONG_OPTIONS = [
@@ -280,10 +231,6 @@ WRONG_OPTIONS = [
     (lambda log: last_n(log, leave_out="sen"), "; did you mean 'seen'"),
     (lambda log: last_n(log, leave_out=None), "leave_out must be a word or a list of words"),
     (lambda log: last_n(log, 0), "n must be a whole number, at least 1; got 0"),
-    (lambda log: by_hash(log, 1), "share must be a number between 0 and 1; got 1"),
-    (lambda log: by_hash(log, 0.5, seed=-1), "seed must be a whole number from 0"),
-    (lambda log: by_hash(log, 0.5, of="items"), "of must be one of 'users', 'rows'; got 'items'"),
-    (lambda log: k_core(log, 0), "k must be a whole number, at least 1; got 0"),
     (lambda log: by_time(log, 1).check(on_invalid="quarantine"), "on_invalid must be one of"),
 ]
 
