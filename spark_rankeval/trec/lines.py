@@ -21,7 +21,6 @@ SPACES = " \t\v\f\r"
 SPACE = r"[ \t\n\x0B\f\r]"
 # What fields hold, and what the first one begins with, because trec_eval 10 knows comments.
 _FIELD, _BEGINNING = SPACE.replace("[", "[^"), SPACE.replace("[", "[^#")
-_ASCII, _ASCII_BEGINNING = "[!-~]", '[!"$-~]'
 #: The beginning of a line that is not empty and no comment.
 SAYS_SOMETHING = f"^{SPACE}*{_BEGINNING}"
 _CALLED = {"double": "number", "int": "whole number of at most nine digits"}
@@ -48,26 +47,15 @@ class Form:
     ordinal: str = ""
 
     @cached_property
-    def plain(self) -> str:
-        """A pattern of most whole lines that read: ASCII with single blanks, which is quick to see and to split."""
-        return " ".join(self._patterns(_ASCII, _ASCII_BEGINNING))
-
-    @cached_property
-    def any(self) -> str:
-        """A pattern of all whole lines that read."""
-        patterns = self._patterns(_FIELD, _BEGINNING)
-        lines = [f"{SPACE}+".join(patterns) + f"{SPACE}*"]
+    def pattern(self) -> str:
+        """A pattern of the whole lines that read."""
+        fields = [NUMBERS[self.columns[name]] if name == self.number else f"{_FIELD}+" for name in self.fields]
+        fields[0] = f"{_BEGINNING}{_FIELD}*"
+        lines = [f"{SPACE}+".join(fields) + f"{SPACE}*"]
         if self.ordinal:
-            patterns[self.fields.index(self.ordinal)] = NUMBERS["int"]
-            lines.append(f"{SPACE}+".join(patterns) + f"{SPACE}(?s:.*)")
+            fields[self.fields.index(self.ordinal)] = NUMBERS["int"]
+            lines.append(f"{SPACE}+".join(fields) + f"{SPACE}(?s:.*)")
         return f"{SPACE}*(?:{'|'.join(lines)})"
-
-    def _patterns(self, field: str, beginning: str) -> list[str]:
-        others = self.fields[1:]
-        return [
-            f"{beginning}{field}*",
-            *(NUMBERS[self.columns[name]] if name == self.number else f"{field}+" for name in others),
-        ]
 
 
 def whole(pattern: str) -> str:
@@ -104,17 +92,14 @@ DIVERSITY_QRELS = Form(
 )
 
 
-def problem_of(line: bytes, form: Form) -> str | None:
-    """What is wrong with a line without its end; None if it reads, is empty or a comment."""
-    text = line.decode("utf-8", "replace").strip(SPACES)
-    if not re.match(SAYS_SOMETHING, text, re.ASCII):
-        return None
+def problem_of(line: str, form: Form) -> str:
+    """What is wrong with a line that does not read."""
+    text = line.strip(SPACES)
     shown = repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
-    if text.encode() != line.strip(SPACES.encode()):
-        return f"not UTF-8: {shown}"
-    if re.fullmatch(form.any, text, re.ASCII):
-        return None
     fields = re.findall(r"\S+", text, re.ASCII)
+    # What Spark puts in the place of bytes that are no text.
+    if "\ufffd" in text:
+        return f"not UTF-8: {shown}"
     if len(fields) != len(form.fields):
         return f"{len(fields)} fields; a {form.name} has {len(form.fields)} ({' '.join(form.fields)}): {shown}"
     number = fields[form.fields.index(form.number)]

@@ -128,14 +128,12 @@ def _read(
 ) -> DataFrame:
     one_of("on_invalid", on_invalid, ("error", "drop"))
     text = _text(spark, _as_paths(paths))
-    n_parts = len(form.fields) + 1
-    # Java splits at one character without a pattern.
-    fields = F.split("value", " ", n_parts)
-    if not _all_plain(text, form, on_invalid):
-        # A file that has changed since gives rows of nulls, which an evaluation refuses.
-        text = text.where(_reads(form) if on_invalid == "drop" else F.col("value").rlike(SAYS_SOMETHING))
-        split_fields = F.split(F.btrim("value", F.lit(SPACES)), f"{SPACE}+", n_parts)
-        fields = F.when(F.col("value").rlike(whole(form.plain)), fields).when(_reads(form), split_fields)
+    _refuse_wrong_lines(text, form, on_invalid)
+    text = text.where(F.col("value").rlike(SAYS_SOMETHING))
+    if on_invalid == "drop":
+        text = text.where(_reads(form))
+    # A file that has changed since gives rows of nulls, which an evaluation refuses.
+    fields = F.when(_reads(form), F.split(F.btrim("value", F.lit(SPACES)), f"{SPACE}+", len(form.fields) + 1))
     columns = {name: _column(form, name) for name in form.columns}
     columns_read = [fields.alias("fields")]
     if model_is_file:
@@ -179,7 +177,7 @@ def _reads(form: Form) -> Column:
     line = F.col("value")
     # Spark decodes a line to replace in it: bytes that are not UTF-8 become this character.
     is_utf8 = F.regexp_replace(line, "\ufffd", "\ufffd") == line
-    return line.rlike(whole(form.any)) & is_utf8
+    return line.rlike(whole(form.pattern)) & is_utf8
 
 
 def _column(form: Form, name: str) -> Column:
@@ -192,51 +190,30 @@ def _column(form: Form, name: str) -> Column:
     return F.when(field.rlike(whole(NUMBERS[kind])), field.cast(kind)) if kind == "int" else field
 
 
-def _all_plain(text: DataFrame, form: Form, on_invalid: str) -> bool:
-    """Whether all lines are plain; refuses lines that do not read, or warns of them."""
-    wrong = _is_wrong(form)
-    counted = text.where(~F.col("value").rlike(whole(form.plain))).agg(
-        F.count(F.lit(1)).alias("n_not_plain"),
-        F.count(F.when(wrong, 1)).alias("n_wrong"),
-        F.collect_set(F.when(wrong, F.col("path"))).alias("files"),
-    )
+def _refuse_wrong_lines(text: DataFrame, form: Form, on_invalid: str) -> None:
+    """Refuse lines that do not read, or warn of them; a job looks at every line."""
+    wrong = text.where(F.col("value").rlike(SAYS_SOMETHING) & ~_reads(form))
     try:
-        row = counted.collect()[0]
+        (row,) = wrong.agg(
+            F.count(F.lit(1)).alias("n"),
+            F.count_distinct("path").alias("n_files"),
+            F.min(F.struct("path", "value")).alias("example"),
+        ).collect()
     except PySparkException as error:
         if _NO_UTF8 not in str(error):
             raise
         msg = f"{form.name}: a line is not UTF-8, and Sail reads no other text; convert the files to UTF-8"
         raise DataError(msg) from error
-    if row["n_wrong"]:
-        files = sorted(row["files"])
-        examples = "; ".join(_examples(text, form, files))
-        msg = f"{form.name}: {row['n_wrong']:,} line(s) in {len(files):,} file(s) cannot be read: {examples}"
-        if on_invalid == "error":
-            msg = f"{msg}. Fix the files, or pass on_invalid='drop' to leave these lines out"
-            raise DataError(msg, {"n_malformed": row["n_wrong"]})
-        warn(f"{msg}. They are left out")
-    return not row["n_not_plain"]
-
-
-def _is_wrong(form: Form) -> Column:
-    return F.col("value").rlike(SAYS_SOMETHING) & ~_reads(form)
-
-
-def _examples(text: DataFrame, form: Form, files: list[str]) -> list[str]:
-    """The first lines of some files that do not read; a second look at these files finds their numbers."""
-    examples = []
-    block, place = F.col("block"), F.col("place")
-    for file in files[:_MOST_EXAMPLES]:
-        lines = text.where(F.col("path") == file).select(
-            "value", "block", F.monotonically_increasing_id().alias("place")
+    if not row["n"]:
+        return
+    path, line = row["example"]
+    example = f"for example in {_readable(path)}: {problem_of(line, form)}"
+    msg = f"{form.name}: {row['n']:,} line(s) in {row['n_files']:,} file(s) cannot be read, {example}"
+    if on_invalid == "error":
+        raise DataError(
+            f"{msg}. Fix the files, or pass on_invalid='drop' to leave these lines out", {"n_malformed": row["n"]}
         )
-        first = lines.where(_is_wrong(form)).orderBy(block, place).limit(max(1, _MOST_EXAMPLES // len(files)))
-        for row in first.withColumn("value", F.col("value").cast("binary")).collect():
-            # The ids of lines grow in order within a block alone.
-            before = (block < row["block"]) | ((block == row["block"]) & (place <= row["place"]))
-            problem = problem_of(bytes(row["value"]), form)
-            examples.append(f"{_readable(file)}:{lines.where(before).count()}: {problem}")
-    return examples
+    warn(f"{msg}. They are left out")
 
 
 def _readable(path: str) -> str:
@@ -244,7 +221,7 @@ def _readable(path: str) -> str:
 
 
 def _text(spark: SparkSession, paths: list[str]) -> DataFrame:
-    """The lines of files as `value`, with the path of the file and where in it the block of the line begins."""
+    """The lines of files as `value`, with the path of the file."""
     if not engine_of(spark).is_spark:
         return _text_of_files(spark, paths)
     try:
@@ -255,8 +232,7 @@ def _text(spark: SparkSession, paths: list[str]) -> DataFrame:
         if condition_of(error) != "PATH_NOT_FOUND":
             raise
         raise _no_file(paths, f": {str(error).strip().partition(chr(10))[0]}") from error
-    metadata = {"path": "_metadata.file_path", "block": "_metadata.file_block_start"}
-    return text.select("value", *(F.col(field).alias(name) for name, field in metadata.items()))
+    return text.select("value", F.col("_metadata.file_path").alias("path"))
 
 
 def _text_of_files(spark: SparkSession, paths: list[str]) -> DataFrame:
@@ -271,9 +247,7 @@ def _text_of_files(spark: SparkSession, paths: list[str]) -> DataFrame:
     value = F.regexp_replace("value", "^\ufeff", "").alias("value")
     tables = [
         # Sail takes some characters of its own list of files for a pattern.
-        spark.read.text(re.sub(r"[*\[\]]", lambda one: quote(one[0]), file)).select(
-            value, F.lit(file).alias("path"), F.lit(0).alias("block")
-        )
+        spark.read.text(re.sub(r"[*\[\]]", lambda one: quote(one[0]), file)).select(value, F.lit(file).alias("path"))
         for file in files
     ]
     while len(tables) > 1:

@@ -8,7 +8,6 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from helpers.shuffles import settings_of
 from worlds.trec_lines import BAD, GOOD, NOTHING, NUMBERS
 
 from spark_rankeval import score_users, summarise, write_per_user
@@ -131,35 +130,22 @@ def test_spark_reads_the_lines_that_the_patterns_fit(spark, tmp_path, form):
     with pytest.raises(DataError) as caught:
         read(spark, str(tmp_path / "both"))
     assert caught.value.counts == {"n_malformed": len(bad)}
-    for number in (1, 2, 3):
-        assert f"both:{number}: {problem_of(bad[number - 1], form)}" in str(caught.value)
+    (problem,) = re.findall(r"cannot be read, for example in .*both: (.*)\. Fix the files", str(caught.value))
+    assert problem in [problem_of(line.decode(), form) for line in bad]
 
 
-def test_lines_that_do_not_read_are_an_error_with_file_and_number(spark, tmp_path):
+def test_lines_that_do_not_read_are_an_error_with_an_example(spark, tmp_path):
     (tmp_path / "a.run").write_text("1 Q0 x 1 2.5 t\n\n1 Q0 y 2 high t\n1 Q0 z 3 0.5 t\n")
     (tmp_path / "b.run").write_text("1 Q0 x 1 2.5 u\r\n2 Q0\r\n", newline="")
     with pytest.raises(DataError) as caught:
         read_run(spark, str(tmp_path / "*.run"))
     assert caught.value.counts == {"n_malformed": 2}
-    for words in (
-        "2 line(s) in 2 file(s) cannot be read",
-        f"{tmp_path}/a.run:3: the score 'high' is not a number: '1 Q0 y 2 high t'",
-        f"{tmp_path}/b.run:2: 2 fields; a run has 6 (query Q0 item rank score model): '2 Q0'",
-    ):
-        assert words in str(caught.value)
-    with pytest.warns(SparkRankEvalWarning, match=r"2 line\(s\) in .*a\.run:3.*They are left out"):
+    assert str(caught.value).startswith(
+        f"run: 2 line(s) in 2 file(s) cannot be read, for example in {tmp_path}/a.run: the score 'high' is not a number: "
+        "'1 Q0 y 2 high t'. Fix the files"
+    )
+    with pytest.warns(SparkRankEvalWarning, match=r"2 line\(s\) in .*a\.run: .*They are left out"):
         assert read_run(spark, str(tmp_path / "*.run"), on_invalid="drop").count() == 3
-
-
-def test_numbers_of_lines_hold_in_files_that_are_read_in_parts(spark, tmp_path):
-    lines = [f"{n // 10} Q0 item{n} {n % 10} {n / 7} t" for n in range(200)]
-    for number in (2, 77, 199):
-        lines[number - 1] = f"wrong {number}"
-    (tmp_path / "big one.run").write_text("\n".join(lines))
-    with settings_of(spark, {"spark.sql.files.maxPartitionBytes": "300"}), pytest.raises(DataError) as caught:
-        read_run(spark, str(tmp_path))
-    for words in ("3 line(s) in 1 file", *(f"/big one.run:{number}: 2 fields" for number in (2, 77, 199))):
-        assert words in str(caught.value)
 
 
 WRONG_READS = [
