@@ -317,18 +317,7 @@ result.to_spark().selectExpr("metric", "asked", "round(mean, 4) mean", "n_users"
 | `compare_groups` | those of [`group_comparisons`](#group_comparisons) without `time` |
 | `all_pairs`, its `ranks`, `gaps`, `audit`, `dialect_map` | [below](#all_pairs) |
 
-## Tables of earlier versions
-
-Earlier versions called some columns otherwise, and the tables below say how. `history`, `merge`, gates and trends read tables of any
-version, also if several have written runs into one folder. If you read such a folder yourself, read the columns of all files:
-
-<!-- not run: it needs the output of a job -->
-```python
-from pyspark.sql import functions as F
-
-comparisons = spark.read.option("mergeSchema", True).parquet("output/comparison/comparisons")
-comparisons.withColumn("n_users", F.coalesce("n_users", "n"))
-```
+## Names of runs
 
 Spark takes names of partitions that look like numbers for numbers, so `007` would be 7. `history`, `merge` and `summarise` refuse a table
 that was read so. Turn that off before you read it:
@@ -388,17 +377,11 @@ def tables_page() -> str:
 
 def _table(name: str, table: TableColumns, remark: str = "") -> str:
     """The columns of a table."""
-    head, rule = ("| earlier name |", "---|") if table.earlier else ("|", "")
     lines = [f"## {name}", "", " ".join(filter(None, [f"One row for {table.row}.", remark])), ""]
-    lines += [f"| column | type | meaning {head}", f"|---|---|---|{rule}"]
+    lines += ["| column | type | meaning |", "|---|---|---|"]
     for column, kind, meaning in table.columns:
-        earlier = f" {_code(table.earlier.get(column, ''))} |" if table.earlier else ""
-        lines.append(f"| `{column}` | `{kind}` | {_cell(meaning)} |{earlier}")
+        lines.append(f"| `{column}` | `{kind}` | {_cell(meaning)} |")
     return "\n".join(lines)
-
-
-def _code(name: str) -> str:
-    return f"`{name}`" if name else ""
 
 
 def _counts() -> list[str]:

@@ -371,10 +371,8 @@ def detectable_difference(
             # Of weighted users and of clusters it is the spread that gives as many equal users the same standard error.
             n = mean.n_clusters if mean.cluster else mean.n_users
             std = mean.standard_error * math.sqrt(n) if mean.user_weight or mean.cluster else mean.std
-            # A row that an earlier version stored has no degrees of freedom.
-            df = n - 1 if math.isnan(mean.df) else mean.df
             spreads.append(
-                _Spread(mean.key, mean.model, mean.slice, mean.n_users, std, "values", n, df, mean.mean, mean.name)
+                _Spread(mean.key, mean.model, mean.slice, mean.n_users, std, "values", n, mean.df, mean.mean, mean.name)
             )
     elif isinstance(result, ModelComparison):
         spreads = [

@@ -169,23 +169,14 @@ def _facts_of_manifests(manifests: Iterable[Any], summaries: Mapping[str, Sequen
 
 
 def _rows_of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:
-    from spark_rankeval.spark.record_tables import check_run_ids, with_current_names  # noqa: PLC0415 # it imports pyspark
+    from spark_rankeval.spark.record_tables import check_run_ids, columns_of_runs  # noqa: PLC0415 # it imports pyspark
     from spark_rankeval.spark.storage import replaced_files_explained  # noqa: PLC0415 # the same
 
-    # Other columns may be left out, and so may the time.
-    wanted = [name for name in (*METRICS.required, "over_all", "moments", RUN_ID) if name != TIME]
-    stored = with_current_names(table, METRICS)
-    lacking = [name for name in wanted if name not in stored.columns]
-    if lacking:
-        msg = (
-            f"the table has no {', '.join(lacking)}; pass a job's table of metrics, the folder 'metrics' of its output. If an "
-            "earlier version wrote some of its runs, read it with the option mergeSchema"
-        )
-        raise InputError(msg)
+    stored = columns_of_runs(table, [name for name in METRICS.names if name != TIME])
     check_run_ids("results", table)
     runs: dict[str, list[SummaryRow]] = {}
     with replaced_files_explained("results"):
-        records = stored.drop(TIME).collect()
+        records = stored.collect()
     for record in records:
         runs.setdefault(f"run {record[RUN_ID]}", []).append(row_of(record.asDict()))
     return dict(sorted(runs.items()))
@@ -235,8 +226,8 @@ _READ = {"moments": "moments", "cluster_sums": "sums of clusters"}
 _SHARED = ("model", "dialect", "relevance", "definition", "cutoff", "over_all", "user_weight", "cluster", "asked")
 NO_BOOTSTRAP = "a bootstrap needs the users, and a merged summary has only their sums"
 NO_CLUSTERS = (
-    "a summary has no sums of groups of clusters, so nobody knows who is in several: its sums are too large, or an earlier version wrote "
-    "it. Summarise the per-user tables of the runs together instead"
+    "a summary has no sums of groups of clusters, because they are too large, so nobody knows who is in several. Summarise the per-user "
+    "tables of the runs together instead"
 )
 
 
@@ -259,8 +250,8 @@ def merged_rows(summaries: Mapping[str, Sequence[SummaryRow]]) -> tuple[SummaryR
             groups.setdefault(key, []).append(row)
             if row.n_users and not row.moments:
                 msg = (
-                    f"{_figure_in_words(row)} has no moments in {name}: it has one value for all lists together, its values are too large "
-                    "for exact sums, or an earlier version wrote it. Summarise the per-user tables of the runs together instead"
+                    f"{_figure_in_words(row)} has no moments in {name}: it has one value for all lists together, or its values are "
+                    "too large for exact sums. Summarise the per-user tables of the runs together instead"
                 )
                 raise MergeError(msg)
     _add_users_outside(groups, summaries)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 # Rows of two runs that agree in these columns are the same figure; for an end of an interval also in the last three.
 _FIGURE = ("model", "slice", "metric", "relevance", "definition", "dialect", "user_weight")
 _SAME = (*_FIGURE, "interval_method", "interval_level", "cluster")
+# Columns that no gate compares, and that take long to read.
+_NOT_COMPARED = ("quantiles", "moments", "cluster_sums")
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
@@ -100,15 +102,13 @@ def _rows_of_runs(
         began.isin([f"{name} {(time - _EPOCH) // timedelta(microseconds=1)}" for name, time in runs.items()]),
         F.abs(attribute) < math.inf,
     ]
-    # What a gate compares is all that is needed: not the quantiles, and not the sums of values.
-    columns = [*METRIC_COLUMNS.required, "asked", "fingerprints", "effective_n_clusters"]
-    needed = [name for name in columns if name not in (*_SAME, "quantiles", TIME)]
+    needed = [name for name in METRIC_COLUMNS.names if name not in (*_SAME, *_NOT_COMPARED, TIME)]
     chosen = table.where(reduce(and_, conditions)).select(*_SAME, RUN_ID, TIME, *needed)
     if newest:
         place = F.array_position(F.array(*map(F.lit, runs)), F.col(RUN_ID))
         last = F.min_by(F.struct(RUN_ID, *needed), place).alias("last")
         chosen = chosen.groupBy(*_SAME).agg(last).select(*_SAME, "last.*")
-    return [(record[RUN_ID], row_of({**record.asDict(), "quantiles": None})) for record in chosen.drop(TIME).collect()]
+    return [(record[RUN_ID], row_of(record.asDict())) for record in chosen.drop(TIME).collect()]
 
 
 def write_gates(run: Run, outcomes: Sequence[GateOutcome]) -> None:

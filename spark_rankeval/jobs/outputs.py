@@ -23,7 +23,7 @@ from spark_rankeval.records.table_columns import METRICS as METRIC_COLUMNS
 from spark_rankeval.records.table_columns import RUN_ID
 from spark_rankeval.spark.catalog import CatalogTable, make_schema, with_metadata_of
 from spark_rankeval.spark.platforms import engine_of, setting
-from spark_rankeval.spark.record_tables import schema_of, stored_schema, with_current_names
+from spark_rankeval.spark.record_tables import schema_of, stored_schema
 from spark_rankeval.spark.storage import exists, files_at, lines_at, on_this_disk, writable
 
 if TYPE_CHECKING:
@@ -228,11 +228,11 @@ def metrics_schema() -> T.StructType:
 
 
 def read_metrics(spark: SparkSession, output: Output, *, missing_ok: bool = False) -> DataFrame:
-    """The table of metrics of all runs, of any version; with `missing_ok`, files that have gone are passed over."""
+    """The table of metrics of all runs; with `missing_ok`, files that have gone are passed over."""
     if _is_in_catalog(output, METRICS):
-        return with_current_names(_catalog_table(spark, output, METRICS).rows(), METRIC_COLUMNS)
+        return _catalog_table(spark, output, METRICS).rows()
     reader = spark.read.option("ignoreMissingFiles", missing_ok).schema(stored_schema(METRIC_COLUMNS))
-    return with_current_names(reader.parquet(folder_of(output, METRICS)), METRIC_COLUMNS)
+    return reader.parquet(folder_of(output, METRICS))
 
 
 def run_facts(

@@ -15,7 +15,7 @@ from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import ItemGroup
-from spark_rankeval.records.summary import NOT_REQUESTED, SummaryRow, ends_in_words
+from spark_rankeval.records.summary import SummaryRow, ends_in_words
 from spark_rankeval.records.table_columns import COUNT, FIGURE, FIGURES, FLAG, METRICS, TEXT, TEXTS, TIME
 from spark_rankeval.statistics.verdicts import interval_in_words
 from spark_rankeval.tables import Column, Document, Note, Table, common_format, text_column
@@ -76,7 +76,6 @@ def not_shared_in_words(n_users: Mapping[str, int]) -> str:
     return listed([f"{SHARED[table]} ({n:,} user{'s' * (n != 1)})" for table, n in n_users.items() if n])
 
 
-_NO_INTERVAL = "the table of metrics does not say why"
 # How a value of the table of metrics is read, by the type of its column.
 _READERS: dict[str, Callable[[Any], Any]] = {
     FIGURE: lambda value: math.nan if value is None else float(value),
@@ -97,24 +96,13 @@ def metrics_record(row: SummaryRow) -> dict[str, Any]:
 def row_of(record: Mapping[str, Any]) -> SummaryRow:
     """The row of a summary from one of the table of metrics; null is NaN in figures.
 
-    Tables of an earlier version lack the columns of `METRICS.later`. Any other column that is not there is a `KeyError`.
-
-    Raises:
-        InputError: the row has no number of users, because the columns of another version were not read.
+    What was not read is as if it were null.
     """
     values: dict[str, Any] = {}
     for name, kind, _ in METRICS.columns:
         if name != TIME:
-            value = record.get(name) if name in METRICS.later else record[name]
+            value = record.get(name)
             values[name] = value if name == "cutoff" else _READERS[kind](value)
-    if record["n_users"] is None:
-        msg = (
-            "some runs have no n_users: an earlier version wrote them, or the others, and the columns of one were not read. Read the "
-            'table with spark.read.option("mergeSchema", True)'
-        )
-        raise InputError(msg)
-    if math.isnan(values["interval_low"]) and not values["no_interval"]:
-        values["no_interval"] = _NO_INTERVAL if values["interval_method"] else NOT_REQUESTED
     if values["asked"] == values["metric"]:
         values["asked"] = ""
     return SummaryRow(**values)

@@ -178,8 +178,7 @@ class SummaryRow(MetricRow):
         quantiles = {
             float(name[1:]): value for name, value in stored.items() if name not in kinds and _SHARE.match(name)
         }
-        # What an earlier version stored does not say whether a median that is NaN was asked for.
-        if MEDIAN in stored.get("quantile_shares", ()) or not math.isnan(values.get("median", math.nan)):
+        if MEDIAN in stored["quantile_shares"]:
             quantiles[MEDIAN] = values["median"]
         by_share = {share: math.nan if value is None else value for share, value in sorted(quantiles.items())}
         spelling = values.pop("asked", "")

@@ -1,4 +1,4 @@
-"""The columns of the tables that jobs store and `to_spark` makes: name, type and meaning; and what earlier versions called them.
+"""The columns of the tables that jobs store and `to_spark` makes: name, type and meaning.
 
 Readers, writers, catalogues and docs/tables.md use these lists, so that a figure has one name everywhere.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -45,24 +45,15 @@ class TableColumns:
     Attributes:
         row: what has a row.
         columns: in their order, without `RUN_ID`, which each stored table has last.
-        earlier: what earlier versions called a column, by its name.
-        later: the columns that tables of an earlier version lack.
     """
 
     row: str
     columns: tuple[TableColumn, ...]
-    earlier: Mapping[str, str] = field(default_factory=dict)
-    later: frozenset[str] = frozenset()
 
     @property
     def names(self) -> list[str]:
         """The names in their order."""
         return [column.name for column in self.columns]
-
-    @property
-    def required(self) -> list[str]:
-        """The names that a table of every version has."""
-        return [name for name in self.names if name not in self.later]
 
 
 def frame_of(records: Iterable[Mapping[str, Any]], columns: TableColumns) -> pd.DataFrame:
@@ -74,10 +65,6 @@ def _columns(order: str, *own: TableColumn) -> tuple[TableColumn, ...]:
     """Columns in an order: those of the table's own, and for all other names what several tables share."""
     by_name = _SHARED | {column.name: column for column in own}
     return tuple(by_name[name] for name in order.split())
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
 
 
 _SHARED = {
@@ -160,14 +147,6 @@ METRICS = TableColumns(
             TableColumn("fingerprints", TEXTS, "the fingerprints of the tables that the model was evaluated on, by table"),
         ),
     ),
-    earlier={
-        "cutoff": "k", "mean": "value", "interval_low": "low", "interval_high": "high", "interval_level": "level",
-        "interval_method": "interval", "n_users": "n", "n_undefined": "undefined", "n_zero": "zeros",
-        "effective_n_users": "effective_n",
-    },
-    later=_names(
-        "over_all moments fingerprints cluster_sums cluster n_clusters design_effect effective_n_clusters df asked no_interval"
-    ),
 )  # fmt: skip
 
 #: The figures of several runs, as `History.to_spark` has them.
@@ -197,18 +176,12 @@ _MODEL_COLUMNS = _columns(
     TableColumn("headline", TEXT, "the metric that was tested first, as its rows have it in asked; empty if there is none"),
 )  # fmt: skip
 
-# What earlier versions called columns that both tables of comparisons have.
-_EARLIER = {"n_users": "n", "n_undefined": "undefined", "interval_low": "low", "interval_high": "high"}
 #: What `ModelComparison.to_spark` has, of all users and of slices.
 MODEL_COMPARISON = TableColumns("each metric, model and slice", _MODEL_COLUMNS)
 #: The table of comparisons of a job.
 COMPARISONS = TableColumns(
     MODEL_COMPARISON.row,
     (*_MODEL_COLUMNS, _SHARED[TIME]),
-    earlier={**_EARLIER, "p_test": "test"},
-    later=_names(
-        "joint_low joint_high n_joint lift_low lift_high no_lift asked headline effective_n_clusters df no_interval not_shared"
-    ),
 )
 
 #: What `PairwiseComparison.to_spark` has.
@@ -263,8 +236,6 @@ GROUP_COMPARISON = TableColumns("each metric and group", _GROUP_COLUMNS)
 GROUP_COMPARISONS = TableColumns(
     GROUP_COMPARISON.row,
     (*_GROUP_COLUMNS, _SHARED[TIME]),
-    earlier={**_EARLIER, "n_baseline_users": "n_baseline"},
-    later=_names("joint_low joint_high n_joint lift_low lift_high no_lift asked effective_n_clusters"),
 )
 
 #: What `Gaps.to_spark` has.

@@ -16,7 +16,7 @@ import pandas as pd
 from pyspark.sql import functions as F
 
 from spark_rankeval.checks import check_table, needs_extra
-from spark_rankeval.errors import InputError, UnknownMetricError, listed
+from spark_rankeval.errors import UnknownMetricError, listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import PURPOSE, WIDTH, Estimate, mean_of
 from spark_rankeval.records.selection import headline_keys
@@ -34,7 +34,7 @@ from spark_rankeval.report.estimate_charts import interval_reading
 from spark_rankeval.request.options import Table
 from spark_rankeval.run_history.gate_rules import FIGURES, GateRule, names
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.record_tables import check_run_ids, table_of, with_current_names
+from spark_rankeval.spark.record_tables import check_run_ids, columns_of_runs, table_of
 from spark_rankeval.spark.storage import replaced_files_explained
 from spark_rankeval.table_writers import as_text
 
@@ -75,13 +75,7 @@ def history(metrics_table: Table, *, slice: str | None = "all") -> History:  # t
     """
     check_table("metrics_table", metrics_table)
     # What only `merge` reads is long.
-    stored = with_current_names(metrics_table, METRICS, [name for name in METRICS.names if name not in _FOR_MERGE])
-    lacking = [name for name in (*METRICS.required, RUN_ID) if name not in stored.columns]
-    if lacking:
-        msg = (
-            f"the table has no {', '.join(lacking)}; pass a job's table of metrics, the folder 'metrics' of its output"
-        )
-        raise InputError(msg)
+    stored = columns_of_runs(metrics_table, [name for name in METRICS.names if name not in _FOR_MERGE])
     check_run_ids("metrics_table", metrics_table)
     chosen = stored if slice is None else stored.where(F.col("slice") == slice)
     with replaced_files_explained("metrics_table"):

@@ -1,4 +1,4 @@
-"""Rows of results as DataFrames; and stored tables, of this version or an earlier one, with the columns of this one."""
+"""Rows of results as DataFrames, and the schemas of stored tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval import local
@@ -80,26 +79,24 @@ def _value(value: Any, kind: str) -> Any:
 
 
 def stored_schema(columns: TableColumns) -> T.StructType:
-    """What a folder of stored runs can hold: the columns of this version and of earlier ones, and the run as text."""
-    kinds = {name: _TYPES[kind] for name, kind, _ in columns.columns}
-    earlier = [T.StructField(before, kinds[name]) for name, before in columns.earlier.items()]
-    return T.StructType(
-        [*(T.StructField(*each) for each in kinds.items()), *earlier, T.StructField(RUN_ID, T.StringType())]
-    )
+    """What a folder of stored runs holds: the columns, and the run as text."""
+    kinds = [T.StructField(name, _TYPES[kind]) for name, kind, _ in columns.columns]
+    return T.StructType([*kinds, T.StructField(RUN_ID, T.StringType())])
 
 
-def with_current_names(frame: DataFrame, columns: TableColumns, wanted: Collection[str] | None = None) -> DataFrame:
-    """A stored table with its columns under their names of today, whichever version wrote each run; other columns stay away.
+def columns_of_runs(frame: DataFrame, wanted: Collection[str]) -> DataFrame:
+    """Some columns of a job's table of metrics, and that of the run.
 
-    A column that no version wrote is not there. `wanted` are columns to keep beside that of the run. None: all.
+    Raises:
+        InputError: the table lacks some of them.
     """
-    shown = []
-    for name in (*columns.names, RUN_ID):
-        written = [each for each in (name, columns.earlier.get(name, name)) if each in frame.columns]
-        if written and (wanted is None or name in (RUN_ID, *wanted)):
-            parts = [column(each) for each in dict.fromkeys(written)]
-            shown.append((parts[0] if len(parts) == 1 else F.coalesce(*parts)).alias(name))
-    return frame.select(*shown)
+    lacking = [name for name in (*wanted, RUN_ID) if name not in frame.columns]
+    if lacking:
+        msg = (
+            f"the table has no {', '.join(lacking)}; pass a job's table of metrics, the folder 'metrics' of its output"
+        )
+        raise InputError(msg)
+    return frame.select(*map(column, (*wanted, RUN_ID)))
 
 
 def check_run_ids(option: str, frame: DataFrame, name: str = RUN_ID) -> None:

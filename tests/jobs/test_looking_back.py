@@ -32,17 +32,11 @@ def at(day):
     return START + timedelta(days=day)
 
 
-def as_before(frame):
-    """A table of metrics as an earlier version wrote it."""
-    return frame.drop("no_interval", "asked").withColumnsRenamed(METRICS.earlier)
-
-
 def write_days(spark, output, days):
     """Write the rows of a run a day, and manifests that say how many gates each has failed."""
     lines = []
-    for day, (rows, n_failed, is_old) in enumerate(days):
+    for day, (rows, n_failed) in enumerate(days):
         frame = table_of([{**metrics_record(one), TIME: at(day)} for one in rows], METRICS, spark)
-        frame = as_before(frame) if is_old else frame
         outputs.write_partition(frame.coalesce(1), Output(str(output)), "metrics", f"day{day}")
         manifest = {"run_id": f"day{day}", "started": at(day).isoformat(), "gates_failed": n_failed}
         lines.append((json.dumps(manifest), f"day{day}"))
@@ -53,18 +47,13 @@ def write_days(spark, output, days):
 
 @pytest.fixture(scope="module")
 def four_days(spark, tmp_path_factory):
-    """The outputs of a run a day; the newest lacks slices, the one before it has failed its gates. An earlier version wrote two runs."""
+    """The outputs of a run a day; the newest lacks slices, the one before it has failed its gates."""
 
     def rows(day, slices):
         told = itertools.product(("rr", "ndcg@10", "recall@5"), ("als", "pop"), slices)
         return [row(name, 0.1 * day, model=model, slice=users, effective_n_users=1200.0) for name, model, users in told]
 
-    days = [
-        (rows(0, SLICES), 0, True),
-        (rows(1, SLICES), 0, True),
-        (rows(2, SLICES), 1, False),
-        (rows(3, ["all"]), 0, False),
-    ]
+    days = [(rows(0, SLICES), 0), (rows(1, SLICES), 0), (rows(2, SLICES), 1), (rows(3, ["all"]), 0)]
     return write_days(spark, tmp_path_factory.mktemp("out"), days)
 
 
@@ -152,7 +141,7 @@ def test_what_no_gate_looks_back_at(spark, four_days, tmp_path):
 
 def test_gates_on_estimates_of_two_judges_look_back_at_estimates(spark, tmp_path):
     (then,), (now,) = estimated(*users(200, seed=1)), estimated(*users(200, seed=2))
-    write_days(spark, tmp_path, [([then], 0, False)])
+    write_days(spark, tmp_path, [([then], 0)])
     assert now.interval_method == "prediction_powered"
     drop, fall = then.interval_low - now.interval_low, then.mean - now.mean
     rules = {
@@ -215,20 +204,6 @@ def test_a_trend_collects_the_metrics_and_whole_runs_it_shows(spark, four_days, 
     with without_manifest(four_days, "day3", tmp_path):
         assert list(read_history(spark, output, metrics=["rr"]).runs) == ["day0", "day1", "day2"]
     assert n_collected == [6, 16, 6]
-
-
-def test_runs_of_both_versions_are_one_history(spark, four_days):
-    expected = history(outputs.read_metrics(spark, Output(str(four_days))), slice=None)
-    wanted = ("rr", "als", "all")
-    means = [one.mean for _, _, one in expected.rows if (one.key, one.model, one.slice) == wanted]
-    assert means == pytest.approx([0.1 * day for day in range(4)])
-    by_hand = spark.read.option("mergeSchema", True).parquet(f"{four_days}/metrics")
-    assert repr(history(by_hand, slice=None).rows) == repr(expected.rows)
-    # Spark takes the columns of one file for those of all, and Sail reads those of each.
-    alone = spark.read.parquet(f"{four_days}/metrics")
-    if not {"mean", "value"} <= set(alone.columns):
-        with pytest.raises(InputError, match=r'some runs have no n_users: .* spark.read.option\("mergeSchema", True\)'):
-            history(alone, slice=None)
 
 
 def test_names_of_runs_that_look_like_numbers_stay_text(spark, four_days, tmp_path):

@@ -214,7 +214,6 @@ def test_counts_that_are_0_for_all_models_are_only_counted():
     [
         {"n_without_labels": 20, "n_in_both": 240},
         {"n_without_relevant": 1, "n_in_both": 300, "n_left_out": 1},
-        # A table of an earlier version does not say who of them has labels.
         {"n_without_labels": 20, "n_without_predictions": 30},
         {"n_without_labels": 300, "n_without_relevant": 300, "n_without_predictions": 3, "n_in_both": 0},
         dict.fromkeys(("n_users", "n_without_relevant", "n_in_both", "n_hanging_on_ties"), 0),

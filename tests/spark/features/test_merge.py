@@ -12,7 +12,6 @@ from worlds.random_logs import random_logs
 from spark_rankeval import evaluate, history, merge
 from spark_rankeval.errors import InputError, MergeError
 from spark_rankeval.jobs.outputs import metrics_table
-from spark_rankeval.records import table_columns
 
 METRICS = ["ndcg@5", "dcg@5", "ap", "rr"]
 OPTIONS = {"score": "score", "relevance": "grade", "by": "country"}
@@ -54,13 +53,12 @@ def whole(logs):
 
 @pytest.fixture(scope="module")
 def stored(spark, days):
-    """The days in a table of metrics; an earlier version wrote the first one."""
+    """The days in a table of metrics."""
     tables = [
         metrics_table(spark, day, datetime(2026, 11, 16 + n, 12, tzinfo=UTC)).selectExpr("*", f"'day{n}' run_id")
         for n, day in enumerate(days)
     ]
-    tables[0] = tables[0].withColumnsRenamed(table_columns.METRICS.earlier)
-    return tables[0].unionByName(tables[1].union(tables[2]), allowMissingColumns=True).cache()
+    return tables[0].union(tables[1]).union(tables[2]).cache()
 
 
 def test_so_they_are_from_json_and_from_the_table_of_metrics(days, whole, stored):
@@ -136,20 +134,18 @@ def test_a_dataframe_of_a_result_takes_degrees_of_freedom_of_weights(logs):
     assert math.isnan(found["design_effect"])
 
 
-def test_a_table_of_metrics_is_read_in_the_order_of_time(spark):
-    table = spark.createDataFrame(
-        [("b", 2.0, "all", 1), ("a", 1.0, "all", 2), ("c", 3.0, "x=1", 3)], "run_id string, value double, slice string, day int"
-    ).selectExpr(
-        "run_id", "value", "slice", "timestamp_seconds(1760000000 + 86400 * (4 - day)) time", "'' model", "'default' dialect",
-        "'ndcg@10' metric", "cast(10 as bigint) k", "'' relevance", "value low", "value high", "0.95D level", "'t' interval",
-        "7L n", "0L undefined", "0D std", "0D standard_error", "0D minimum", "0D median", "0D maximum", "0L zeros",
-        "map(0.5D, 0D) quantiles", "'' user_weight", "7D effective_n", "'ndcg@10' definition",
-    )  # fmt: skip
+def test_a_table_of_metrics_is_read_in_the_order_of_time(spark, stored):
+    of_all = stored.where("metric = 'rr' AND slice = 'all'").drop("run_id", "time", "mean", "slice")
+    runs = spark.createDataFrame(
+        [("b", 2.0, "all", 1), ("a", 1.0, "all", 2), ("c", 3.0, "x=1", 3)],
+        "run_id string, mean double, slice string, day int",
+    ).selectExpr("run_id", "mean", "slice", "timestamp_seconds(1760000000 + 86400 * (4 - day)) time")
+    table = runs.crossJoin(of_all.limit(1))
     found = history(table)
     assert [(run, row.mean) for run, _, row in found.rows] == [("a", 1.0), ("b", 2.0)]
     assert found.runs["a"] == datetime.fromtimestamp(1760000000 + 2 * 86400, UTC)
     assert [run for run, _, _ in history(table, slice=None).rows] == ["c", "a", "b"]
     with pytest.raises(InputError, match="the table has no mean; pass a job's table of metrics"):
-        history(table.drop("value"))
+        history(table.drop("mean"))
     with pytest.raises(InputError, match="no table output/metrics in the catalogue of this session"):
         history("output/metrics")
