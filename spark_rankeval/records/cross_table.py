@@ -65,7 +65,7 @@ class CrossTable(OneTable):
         >>> print(result.table("metric", "model", metrics=["rr", "recall@1"]))
         Means over users, 95% interval (t), dialect 'default'
         metric    users                    popular                    personal
-        rr            8  0.4583 [0.1358, 0.7808]    0.8750 [0.6815, 1.0000]*
+        rr            8  0.4583 [0.1358, 0.7808]    0.8750 [0.5518, 1.0000]*
         recall@1      8  0.2500 [0.0319, 0.6509] c  0.7500 [0.3491, 0.9681]* c
         *  the best mean of its row; compare tests whether the lead is decided
         c: Clopper-Pearson interval

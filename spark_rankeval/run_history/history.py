@@ -100,9 +100,9 @@ class History:
         rr
         run_id      time (UTC)        model       mean      95% interval  users  undefined
         2026-11-16  2026-11-16 00:00  popular   0.4583  [0.1358, 0.7808]      8          0
-        2026-11-16  2026-11-16 00:00  personal  0.8750  [0.6815, 1.0000]      8          0
+        2026-11-16  2026-11-16 00:00  personal  0.8750  [0.5518, 1.0000]      8          0
         2026-11-17  2026-11-17 00:00  popular   0.4583  [0.1358, 0.7808]      8          0
-        2026-11-17  2026-11-17 00:00  personal  0.8750  [0.6815, 1.0000]      8          0
+        2026-11-17  2026-11-17 00:00  personal  0.8750  [0.5518, 1.0000]      8          0
 
     Attributes:
         rows: a run's id, its time and a row of its summary.

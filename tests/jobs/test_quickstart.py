@@ -57,7 +57,7 @@ def test_ends_with_a_sentence_for_each_verdict(quickstart_run, quickstart, table
     assert verdicts.splitlines() == [comparison[key].sentence for key in asked]
     # A newcomer sees both: what so few users leave undecided, and what they decide.
     first = "better" if platform == "sail" else "undecided"
-    assert [comparison[key].verdict for key in asked] == [first, "undecided", "better", "better"]
+    assert [comparison[key].verdict for key in asked] == [first, "undecided", "higher", "higher"]
     assert written.startswith("written to ")
 
 

@@ -33,7 +33,7 @@ OPTIONS = {
 TEXTS = {
     "s3a://AKIA:hunter2@bucket/t": "hunter2", "s3a://AKIA:hun/ter2@bucket/t": "hun/ter2",
     "s3a://AKIA:hun@ter2@bucket/t": "hun@ter2", "s3a://bucket/t,s3a://AKIA:hunter2@bucket/u": "hunter2",
-    "redis://:hunter2@host:6379/0": "hunter2", "https://user:hunter2@host:8443/a@b": "hunter2",
+    "redis://:hunter2@host:6379/0": "hunter2", "s3a://user:hunter2@host:8443/a@b": "hunter2",
     "https://host/t?X-Amz-Security-Token=hunter2": "hunter2", "https://host/t?access_token=hunter2&x=1": "hunter2",
     "s3a://AKIA:1234/hunter2@bucket/t": "1234/hunter2",
 }  # fmt: skip

@@ -54,7 +54,7 @@ def test_no_value_changes_and_ties_cut_at_the_boundary_are_settled(tables, whole
     assert pruned.data_quality.n_predictions == whole.data_quality.n_predictions
     assert values(pruned.per_user) == values(whole.per_user)
     # An older Spark sorts a user's predictions, which leaves no tie open.
-    sorts = "Spark 4.2 needs no sort" if engine.sorts_cheaply else "would sort them to keep the best, which costs more"
+    sorts = "Spark 4.2 needs no sort" if engine.is_spark else "would sort them to keep the best, which costs more"
     assert ("who were computed again" if engine.keeps_best else sorts) in pruned.explain()
     predictions, labels = tables
     without_mass_ties = predictions.where("item < 1000 and user % 4 != 2")
@@ -79,7 +79,7 @@ def test_users_left_open_count_once_in_slices_models_and_samples(tables, engine)
 
 @pytest.mark.ci
 def test_the_window_of_older_sparks_gives_the_same(tables, whole, engine, monkeypatch):
-    older = replace(engine, keeps_best=False, sorts_cheaply=True)
+    older = replace(engine, keeps_best=False, is_spark=True)
     monkeypatch.setattr(scoring, "engine_of", lambda _: older)
     windowed = run(tables)
     assert "window" in windowed.explain()

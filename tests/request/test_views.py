@@ -20,8 +20,8 @@ from spark_rankeval.request.readings import policy_of, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.prediction_lists import choose_plan, together
 
-ENGINE = SimpleNamespace(name="Spark", version="4.3.0", keeps_best=True, sorts_cheaply=True)
-SAIL = SimpleNamespace(name="Sail", version="0.7.2", keeps_best=False, sorts_cheaply=False)
+ENGINE = SimpleNamespace(name="Spark", version="4.3.0", keeps_best=True, is_spark=True)
+SAIL = SimpleNamespace(name="Sail", version="0.7.2", keeps_best=False, is_spark=False)
 ROWS = Lists(scored_arrays=False, label_arrays=False)
 OF_ROWS = SimpleNamespace(arrays=False, vectors=None)
 OF_ARRAYS = SimpleNamespace(arrays=True, value_columns=(), vectors=None)

@@ -28,7 +28,7 @@ def row(metric="ndcg@10", mean=0.25, **others):
     figures = {
         "model": "", "dialect": "default", "metric": metric, "relevance": "", "definition": metric,
         "cutoff": int(cutoff) if cutoff else None, "slice": "all", "mean": mean, "n_users": 1200, "n_undefined": 34,
-        "std": 0.35, "standard_error": 0.0101, "minimum": 0.0, "maximum": 1.0, "n_zero": 300,
+        "std": 0.35, "standard_error": 0.0101, "df": 1199.0, "minimum": 0.0, "maximum": 1.0, "n_zero": 300,
         "interval_low": mean - 0.02, "interval_high": mean + 0.02, "interval_level": 0.95, "interval_method": "t",
         "no_interval": "", "median": mean, "quantiles": {0.5: mean},
     }  # fmt: skip

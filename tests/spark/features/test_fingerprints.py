@@ -80,7 +80,7 @@ def test_the_digits_are_the_same_on_every_platform(whole):
 def test_users_who_are_computed_twice_count_once(spark, whole, plain):
     # Older Sparks sort, and leave no user open; Sail gathers all predictions.
     engine = engine_of(spark)
-    words = "computed again" if engine.keeps_best else "window" if engine.sorts_cheaply else "All predictions"
+    words = "computed again" if engine.keeps_best else "window" if engine.is_spark else "All predictions"
     assert words in " ".join(plain.plan)
     assert plain.fingerprints == {name: whole.fingerprints[name] for name in ("predictions", "labels")}
     assert evaluate(*tables(spark), METRICS, **ASKED, prune="never").fingerprints == plain.fingerprints

@@ -64,7 +64,7 @@ def test_the_summary_says_that_it_averages_and_the_plan_that_no_group_is_cut(res
     words = "All predictions of a user are grouped: rr@3 is averaged over the orders of equal scores"
     assert words in evaluate(*tables, "rr@3", score="score", ties="average").explain()
     engine = engine_of(tables[0].sparkSession)
-    cut = "keeps the best 11" if engine.keeps_best or engine.sorts_cheaply else "would sort them to keep the best"
+    cut = "keeps the best 11" if engine.keeps_best or engine.is_spark else "would sort them to keep the best"
     assert cut in evaluate(*tables, "rr@3", score="score").explain()
 
 
