@@ -12,8 +12,8 @@ from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.distributions import t_critical, t_sf
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.judged_moments import JudgedMoments
-from spark_rankeval.statistics.judged_samples import ONE, ZERO, E, F, Sample, sample_of
-from spark_rankeval.statistics.prediction_powered import LEAST_GRADED, judged_estimate
+from spark_rankeval.statistics.judged_samples import ONE, ZERO, E, F, Sample, deviation_forms, sample_of
+from spark_rankeval.statistics.prediction_powered import LEAST_DEVIATIONS, LEAST_GRADED, judged_estimate
 
 
 class DrawCheck(NamedTuple):
@@ -107,22 +107,28 @@ def labels_needed(moments: JudgedMoments, width: float, level: float = 0.95) -> 
         return None
     if sample.clusters is not None:
         return _clusters_needed(moments, sample.clusters.human.n, width, level)
-    parts = sample.parts(Fraction(float(sample.value(ZERO))))
+    theta = Fraction(float(sample.value(ZERO)))
+    parts = sample.parts(theta)
     n, size, share = float(sample.n), int(sample.size), float(sample.d)
     human, covariance, judge, others, pooled = (float(part) for part in parts)
     n_others = size - n
     pooled_graded = pooled * n_others / size
+    rare = LEAST_DEVIATIONS * share**2 * float(sample.deviations(deviation_forms(theta)[0]).large_square)
 
     def width_of(n_graded: int, *, uses_judge: bool) -> float:
         times, rest = n / n_graded, size - n_graded
         df = n_graded * share - 1
-        variance = human * times
+        variance, most_df = human * times, math.inf
         if uses_judge and rest > 0 and pooled and n_graded * share >= LEAST_GRADED:
             best = min(max(covariance * times / (pooled_graded * times * (1 + n_graded / rest)), 0.0), 1.0)
             if best:
                 graded = max(variance - 2 * best * covariance * times + best**2 * judge * times, 0.0)
+                n_equal = sample.effective_n / times
+                # As of an estimate: disagreement that the graded queries do not hold may be as large as any difference.
+                if graded < (least := rare / (n_equal * (n_equal - 1))):
+                    graded, most_df = least, 2.0 * LEAST_DEVIATIONS
                 variance = graded * df / (df - 1) + best**2 * others * n_others / rest
-                df -= 1
+                df = min(df - 1, most_df * (variance / graded) ** 2)
         # Few quantiles of t are computed for large numbers.
         df = math.floor(df) if df < 1000 else float(f"{df:.2g}")
         return 2 * t_critical(level, df) * math.sqrt(variance) / share if df >= 1 else math.inf

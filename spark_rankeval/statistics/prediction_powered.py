@@ -14,7 +14,7 @@ Few graded queries need care, as docs/evidence/prediction_powered.md shows:
 - That λ is estimated costs a degree of freedom.
 - If few residuals make most of the variance, it has fewer degrees of freedom.
 - Queries that stand for many count as few: by Kish's effective number over weights and strata, or by that of clusters.
-- The variance is no less than if `_LEAST_DEVIATIONS` of these disagreed as far as human values, or what is left of them, are apart.
+- The variance is no less than if `LEAST_DEVIATIONS` of these disagreed as far as human values, or what is left of them, are apart.
 - If either judge has too few different values, or the model makes the interval longer, people alone count (λ = 0).
 """
 
@@ -60,8 +60,8 @@ LEAST_GRADED = 20
 _LEAST_DF = 1e-9
 # Spread is carried by at least so many graded queries, or a judge's values say too little.
 _LEAST_DEVIATIONS_OF_JUDGE = 5
-# Disagreement counts as if at least so many graded queries had it.
-_LEAST_DEVIATIONS = 4
+#: Disagreement counts as if at least so many graded queries had it.
+LEAST_DEVIATIONS = 4
 
 
 @dataclass(frozen=True)
@@ -368,9 +368,9 @@ class _Estimator:
         # Disagreement that the graded queries do not hold may be as large as any difference between queries.
         square = max(human.large_square, residual.large_square)
         n = self._effective_n if clusters is None or not weight else clusters.human.effective_n
-        least = _LEAST_DEVIATIONS * float(square * sample.d**2) / (n * max(n - 1, 1))
+        least = LEAST_DEVIATIONS * float(square * sample.d**2) / (n * max(n - 1, 1))
         if graded < least and (weight or not self._are_shares):
-            graded, kurtosis_df = least, 2.0 * _LEAST_DEVIATIONS
+            graded, kurtosis_df = least, 2.0 * LEAST_DEVIATIONS
         elif weight:
             kurtosis_df = residual.df * self._equal_share
         return _Variance(max(graded, 0.0), others, base_df, kurtosis_df, others_df, shared, most_df)

@@ -364,8 +364,9 @@ def test_labels_are_needed_as_the_definition_says(width):
     assert labels_needed(JudgedMoments.from_values(y, f, is_graded), width).with_judge == fewest
 
 
-def test_as_many_labels_are_needed_as_there_are_for_their_width():
-    moments = JudgedMoments.from_values(*queries(20, n=100, n_others=1000))
+@pytest.mark.parametrize("agreement", [0.7, 0.99])  # the second is rare disagreement, which counts as some
+def test_as_many_labels_are_needed_as_there_are_for_their_width(agreement):
+    moments = JudgedMoments.from_values(*queries(20, n=100, n_others=1000, agreement=agreement))
     result = judged_estimate(moments)
     widths = [interval.high - interval.low + 1e-9 for interval in (result.interval, result.human.interval)]
     assert abs(labels_needed(moments, widths[0]).with_judge - 100) <= 2
