@@ -231,7 +231,9 @@ def test_a_job_prints_what_trec_eval_prints(spark, tmp_path):
     assert [line for line in lines if "all" in line] == [line for line in expected.splitlines() if line[:4] == "map "]
     (tmp_path / "bad.run").write_text("301 Q0 A 1\n")
     done = start(tmp_path, "predictions.path=FOLDER/bad.run", text=TREC)
-    assert done.says(3, "run: 1 line(s) in 1 file(s) cannot be read, for example in FOLDER/bad.run: 4 fields; a run has 6")
+    assert done.says(
+        3, "run: 1 line(s) in 1 file(s) cannot be read, for example in FOLDER/bad.run: 4 fields; a run has 6"
+    )
     assert "Fix the files, or pass on_invalid='drop'" in done.err
     assert "In the configuration: predictions.options.on_invalid" in done.err
 
