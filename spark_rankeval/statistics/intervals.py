@@ -33,7 +33,7 @@ UNKNOWN_MEAN = "the mean or its spread is unknown: values are too large, too sma
 _ROUNDING = 2.0**-40
 # Fewer users than this may have a small spread by chance.
 _FEW_USERS = 30
-# The variance of a mean hangs on few users if fewer than so many at the farthest value would give it, and that value is √9 standard
+# The variance of a mean hangs on few users if fewer than so many at the farthest value would give it. That value is also √9 standard
 # deviations away.
 _FEW_CARRY, _CARRIED_FAR = 10, 9
 # A user is far who lies more than the root of this many standard deviations from the mean. Such users are few if there would be fewer than

@@ -36,5 +36,5 @@ def test_one_table_is_shuffled_once(spark, has_labels, options, n_shuffles):
 def test_lines_that_are_not_utf_8_do_not_read(spark, tmp_path):
     bad = [line for _, line, problem in BAD if "UTF-8" in problem]
     (tmp_path / "run").write_bytes(b"\n".join([b"1 Q0 a 1 2.5 t", *bad]))
-    with pytest.warns(SparkRankEvalWarning, match=rf"{len(bad)} line\(s\) in 1 file.*run:2: not UTF-8"):
+    with pytest.warns(SparkRankEvalWarning, match=rf"{len(bad)} line\(s\) in 1 file.*/run: not UTF-8"):
         assert read_run(spark, str(tmp_path / "run"), on_invalid="drop").count() == 1
