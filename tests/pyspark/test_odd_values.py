@@ -192,7 +192,7 @@ def test_types_that_name_nothing_are_refused_at_every_front_door(spark, jobs_of,
 
     def knock():
         for words, door in doors:
-            with pytest.raises(InputError, match=f"'(category|query|{name})'.* is {words}.*cast it"):
+            with pytest.raises(InputError, match=f"'(category|query|{name})'.* is {words}.*(cast it|make rows)"):
                 door()
 
     with warnings.catch_warnings(action="ignore"):
