@@ -181,7 +181,8 @@ class JudgedMoments:
         if len(kinds) > 1:
             msg = "graded users with weights cannot be added to graded users without"
             raise ValueError(msg)
-        return cls({name: added(each) for name, each in strata.items()})
+        # In one order, whatever partition came first: floats are added in it, and texts have it.
+        return cls({name: added(strata[name]) for name in sorted(strata)})
 
     def __add__(self, other: JudgedMoments) -> JudgedMoments:
         return JudgedMoments.total([self, other])

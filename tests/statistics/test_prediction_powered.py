@@ -93,6 +93,7 @@ def test_any_split_and_any_order_merge_to_the_same_sums(seed, n_parts, has_weigh
     merged = JudgedMoments.total(JudgedMoments.from_values(*part) for part in parts)
     assert merged == whole == JudgedMoments.from_text(merged.text())
     assert merged.text() == whole.text()
+    assert list(merged.strata) == sorted(merged.strata)
     assert (merged.n_graded, merged.n_others) == (20, 30)
 
 
