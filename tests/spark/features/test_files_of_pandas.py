@@ -2,10 +2,8 @@
 
 import pandas as pd
 import pytest
-from pyspark.errors import PySparkException
 
 from spark_rankeval import Facts, evaluate
-from spark_rankeval.errors import InputError
 
 FILES = {
     "lists": {"user": [1, 1, 2], "item": ["a", "b", "a"], "score": [0.9, 0.8, 0.7]},
@@ -57,6 +55,6 @@ def test_times_of_nanoseconds_and_categories_are_read_as_their_values_or_named(s
         result = evaluate(lists, labels, "rr", score="score", by=["at", "zoned", "tag"], ci=None)
         assert result["rr"] == 0.75
         return
-    # Classic Spark refuses such files when they are read.
-    with pytest.raises((InputError, PySparkException), match=r"nanosAsLong=true|TIMESTAMP\(NANOS"):
+    # Classic Spark refuses such files when they are read, and Spark 3.5 by an error of the JVM's.
+    with pytest.raises(Exception, match=r"nanosAsLong=true|TIMESTAMP\(NANOS"):
         evaluate(spark.read.parquet(f"{tmp_path}/lists.parquet"), labels, "rr", score="score")
