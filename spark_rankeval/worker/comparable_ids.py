@@ -63,7 +63,7 @@ def last_bytes(texts: pa.Array) -> Array | None:
     def word(start: int, n_bytes: int) -> Array:
         # Most significant byte first: numbers then sort as bytes do.
         words = np.ndarray(len(texts), ">u8", text_bytes, start, (length,)).astype(np.uint64)
-        return words >> np.uint64(8 * (_WORD - n_bytes)) if n_bytes < _WORD else words
+        return words >> np.uint64(8 * (_WORD - n_bytes))
 
     shared = max(0, length - _WORD)
     for start in range(0, shared, _WORD):
