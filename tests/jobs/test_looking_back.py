@@ -206,6 +206,30 @@ def test_a_trend_collects_the_metrics_and_whole_runs_it_shows(spark, four_days, 
     assert n_collected == [6, 16, 6]
 
 
+def test_a_trend_knows_which_stored_runs_failed_and_that_a_slice_may_lack_a_metric(spark, tmp_path):
+    rows = [row("rr", 0.5), row("ndcg@10", 0.5), row("rr", 0.5, slice="country=A")]
+    write_days(spark, tmp_path, [(rows, 0), (rows, 1), (rows, 0), (rows, 0)])
+    output = Output(str(tmp_path))
+    assert read_history(spark, output).failed == {"day1": "gates failed"}
+    # The last of them began after the run that is stored, and has replaced nothing.
+    statuses = [
+        {"run_id": "day0", "started": at(0).isoformat(), "state": "failed", "kind": "bad data"},
+        {"run_id": "day2", "started": at(2).isoformat(), "state": "failed"},
+        {"run_id": "day3", "started": at(4).isoformat(), "state": "failed", "kind": "bad data"},
+    ]
+    lines = spark.createDataFrame(
+        [(json.dumps(status), status["run_id"]) for status in statuses], "value string, run_id string"
+    )
+    lines.coalesce(1).write.partitionBy("run_id").text(f"{tmp_path}/status")
+    found = read_history(spark, output)
+    assert found.failed == {"day0": "bad data", "day1": "gates failed", "day2": "failed"}
+    assert read_history(spark, output, "country=A", ["ndcg@10"]).rows == ()
+    for file in tmp_path.glob("manifests/run_id=*/[!._]*"):
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+        file.write_text("no manifest\n")
+    assert read_history(spark, output).rows == ()
+
+
 def test_names_of_runs_that_look_like_numbers_stay_text(spark, four_days, tmp_path):
     for name in ("007", "8"):
         table = outputs.read_metrics(spark, Output(str(four_days))).where("run_id = 'day3'").drop("run_id")
