@@ -319,7 +319,7 @@ def test_values_of_all_lists_are_written_and_shown_and_are_no_values_of_users(ta
     assert [row.metric for row in compare({"one": written, "other": written}, "one", replicates=9)] == ["novelty@3"]
 
 
-# A metric, the schemas of tables in place of those there are (None: without the table), and what is said.
+# Metrics, the schemas of tables in place of those there are (None: without the table), and what is said.
 REFUSED = [
     ("novelty@3", {"training": None}, "needs training; "),
     ("repetition@3", {"training": None}, "needs training; "),
@@ -333,6 +333,12 @@ REFUSED = [
     ("diversity@3", {"items": "item long, category array<string>"}, r"several .* diversity\(by='categories'\)"),
     ("diversity(by=vector)@3", {"items": "item long, vector string"}, "an array of numbers"),
     ("unexpectedness@3", {"baseline": "user long, item long"}, "baseline has no column 'score'"),
+    # A table without users comes before this one.
+    (
+        ["diversity@3", "unexpectedness@3"],
+        {"baseline": "user string, item long, score double"},
+        "users have different types: .* in baseline",
+    ),
     ("awrf@3", {"items": "item long, category string"}, "'group'"),
     ("awrf@3", {"items": "item long, group array<array<long>>"}, r"the column 'group' \(group=\)"),
 ]
