@@ -64,8 +64,8 @@ class Sources:
     def rows_of_both(self) -> BothSides | None:
         """The table whose rows are predictions and labels, if no further table has users: one grouping can then make both lists."""
         first, labels = self.predictions, self.labels
-        has_rows = not (first.arrays or labels.arrays or first.vectors) and first.user == labels.user
-        if not has_rows or len(self.models) > 1 or self.users is not None or self.attributes is not None:
+        has_arrays = first.arrays or labels.arrays
+        if has_arrays or len(self.models) > 1 or self.users is not None or self.attributes is not None:
             return None
         both = BothSides(first.frame) if first.frame is labels.frame else self.long_table
         is_alone = both is not None and all(marked.whole is both.frame for marked in self.marked_users)

@@ -63,6 +63,7 @@ def test_it_has_the_figures_of_two_tables_and_says_what_labels_are_known(table, 
     assert means(result) == means(of_two)
     once = evaluate(table, None, METRICS, **COLUMNS)
     assert totals(once) == totals(of_two)
+    assert any("labels are in the same rows" in words for words in once.plan)
     assert once.summary[0].fingerprints.items() <= of_two.summary[0].fingerprints.items()
     assert NOTE_OF_RETRIEVED_LABELS in once.notes
     assert NOTE_OF_RETRIEVED_LABELS not in of_two.notes
@@ -236,3 +237,20 @@ def test_a_table_given_twice_has_the_figures_of_two(both, options):
     together, of_two = (evaluate(table, labels, metrics, **asked) for labels in (table, table.select("*")))
     assert repr(together.summary) == repr(of_two.summary)
     assert together.data_quality == of_two.data_quality
+
+
+@pytest.mark.parametrize(
+    ("item", "rr"), [(("ranked", "wanted"), 0.5), (("ranked", "target"), 0.5), (("target", "wanted"), 1.0)], ids=str
+)
+def test_a_table_given_twice_may_have_arrays(spark, item, rr):
+    schema = "user int, ranked array<string>, wanted array<string>, target string, score double"
+    table = spark.createDataFrame([(1, ["x", "y"], ["y"], "y", 0.5)], schema)
+    score = {"score": "score"} if item[0] == "target" else {}
+    assert totals(evaluate(table, table, "rr", item=item, **score)) == {"rr": rr}
+
+
+def test_a_table_given_as_labels_may_be_one_of_several_models(spark):
+    schema = "user int, item int, score double"
+    table, other = (spark.createDataFrame(rows, schema) for rows in ([(1, 1, 0.5)], [(1, 1, 0.5), (1, 2, 0.9)]))
+    result = evaluate({"same": table, "other": other}, table, "rr", score="score")
+    assert {row.model: row.mean for row in result.summary} == {"same": 1.0, "other": 0.5}
