@@ -23,7 +23,6 @@ from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.records.stored import not_shared_in_words
 from spark_rankeval.records.summary import MOST_LISTED, OF_ALL_LISTS, direction_of, is_over_lists, shared_by_groups
-from spark_rankeval.records.unjudged_rows import is_bound
 from spark_rankeval.request.options import Table
 from spark_rankeval.spark.model_table import Judges, read_table, refuse_one_model
 from spark_rankeval.spark.model_tables import ModelTables
@@ -159,8 +158,6 @@ def labels_of(tables: ModelTables, metrics: Metrics) -> list[str]:
         is_of_groups = all(ITEM_GROUP in table.frame.columns for table in tables.tables)
         shares = [label for label in shared if shared_by_groups(tables.tables[0].metrics[label].definition)]
         labels = shared if is_of_groups else [label for label in shared if label not in shares] or shared
-        # Nor are bounds of what is not judged compared, unless they are named.
-        labels = [label for label in labels if not is_bound(tables.tables[0].metrics[label].definition)] or labels
     else:
         metric_list = [metrics] if isinstance(metrics, str) or not hasattr(metrics, "__iter__") else list(metrics)
         labels = list(dict.fromkeys(_label(tables, metric) for metric in metric_list))

@@ -29,7 +29,6 @@ from spark_rankeval.features.vectors.worker import (
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.on_invalid import OnInvalidOption
 from spark_rankeval.request.options import (
-    BoundsOption,
     ByOption,
     ColumnOrTable,
     Facts,
@@ -73,8 +72,6 @@ def evaluate(
     relevance: str | Sequence[str] | Judged | None = None,
     relevance_threshold: float | None = None,
     min_score: float | None = None,
-    bounds: BoundsOption = None,
-    highest_grade: float | None = None,
     weight: str | None = None,
     cost: str | None = None,
     dialect: str | Dialect | None = None,
@@ -142,11 +139,6 @@ def evaluate(
             threshold is rounded as the grades are, so 0.7 in a column of floats reaches a threshold of 0.7.
         min_score: the lowest score of an item that is ranked; the others are as if they had not been retrieved. It is rounded as the scores
             are. None: all are ranked. For one metric alone, write ``"recall(min_score=0.6)@10"``; several of these make a curve.
-        bounds: with ``unjudged``, each metric also has its lowest and its highest possible mean, whatever grades the unlabelled items of
-            the lists might have. `Result.bounds` shows both, and how far apart they are. What nobody retrieved is not in it, nor are
-            metrics such as ``bpref``, which have no such bounds. See docs/what_to_label.md.
-        highest_grade: the highest grade that an unlabelled item might have, for `bounds` of metrics that read grades. None: 1 without
-            `relevance`; with it, it must be said.
         weight: the column of the labels' weights, for estimates from logged feedback (IPS, SNIPS). A weight is above 0: the inverse of
             the probability that the log has the label. ``"dcg(estimator='snips', weight_limit=20)@10"`` chooses the estimator and clips
             weights; see docs/logged_feedback.md. None: all labels count the same.
@@ -207,9 +199,9 @@ def evaluate(
     """
     options = ScoringOptions(
         user=user, item=item, score=score, rank=rank, roll_up=roll_up, k_counts=k_counts, model=model, relevance=relevance,
-        relevance_threshold=relevance_threshold, min_score=min_score, bounds=bounds, highest_grade=highest_grade, weight=weight, cost=cost,
-        dialect=dialect, ties=ties, exclude=exclude, on_missing=on_missing, on_invalid=on_invalid, users=users, no_answer=no_answer,
-        population=population, by=by, user_weight=user_weight, cluster=cluster, unit=unit, facts=facts, prune=prune,
+        relevance_threshold=relevance_threshold, min_score=min_score, weight=weight, cost=cost, dialect=dialect, ties=ties,
+        exclude=exclude, on_missing=on_missing, on_invalid=on_invalid, users=users, no_answer=no_answer, population=population, by=by,
+        user_weight=user_weight, cluster=cluster, unit=unit, facts=facts, prune=prune,
     )  # fmt: skip
     summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=quantiles)
     if options.judged is not None:
@@ -271,9 +263,9 @@ def score_users(predictions: Predictions, labels: Table | None, metrics: Metrics
         labels: as in `evaluate`.
         metrics: as in `evaluate`.
         options: by keyword, with the meaning and default that they have in `evaluate`: ``user``, ``item``, ``score``, ``rank``,
-            ``roll_up``, ``k_counts``, ``model``, ``relevance``, ``relevance_threshold``, ``min_score``, ``bounds``, ``highest_grade``,
-            ``weight``, ``cost``, ``dialect``, ``ties``, ``exclude``, ``on_missing``, ``on_invalid``, ``users``, ``no_answer``,
-            ``population``, ``by``, ``user_weight``, ``cluster``, ``unit``, ``facts`` and ``prune``. All are optional.
+            ``roll_up``, ``k_counts``, ``model``, ``relevance``, ``relevance_threshold``, ``min_score``, ``weight``, ``cost``,
+            ``dialect``, ``ties``, ``exclude``, ``on_missing``, ``on_invalid``, ``users``, ``no_answer``, ``population``, ``by``,
+            ``user_weight``, ``cluster``, ``unit``, ``facts`` and ``prune``. All are optional.
 
     Returns:
         the user's columns; for each metric a double, NaN if it is undefined; ``n_predictions``, ``n_labels``, ``n_relevant``,

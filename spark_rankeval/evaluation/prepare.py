@@ -18,7 +18,7 @@ from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.recommended import Fact
-from spark_rankeval.request.availability import Lists, required_facts, with_bounds
+from spark_rankeval.request.availability import Lists, required_facts
 from spark_rankeval.request.column_names import AttributeNames, ColumnNames
 from spark_rankeval.request.options import FactColumns, Facts, Judged, ScoringOptions, Table, Vectors
 from spark_rankeval.request.readings import NORMALISER, Reading, columns_of, order_of, read_request
@@ -51,7 +51,7 @@ def prepare(
     No job runs, except one that reads the names in a column of models.
     """
     convention = options.convention
-    requested = with_bounds(parse_metrics(metrics), options)
+    requested = parse_metrics(metrics)
     rolled_up = roll_up(predictions, labels, options)
     predictions, labels, options = rolled_up.predictions, rolled_up.labels, rolled_up.options
     long_table = None if labels is not None else read_long_table(predictions, options)
@@ -241,14 +241,6 @@ def check_depths(metrics: Iterable[tuple[str, Metric]]) -> None:
     if judged:
         named = ", ".join(dict.fromkeys(judged))
         msg = f"{named} leaves out items without a label, which lists from Vectors cannot; ask without judged_only"
-        raise MetricError(msg)
-    bounded = [label for label, metric in metrics if metric.unjudged is not UNSET]
-    if bounded:
-        named = ", ".join(dict.fromkeys(bounded))
-        msg = (
-            f"{named} is about all items of a list without a label, and lists from Vectors are the whole catalogue; make lists with "
-            "top_items first"
-        )
         raise MetricError(msg)
     cut = [label for label, metric in metrics if metric.min_score is not UNSET or metric.budget is not UNSET]
     if cut:

@@ -36,7 +36,6 @@ from spark_rankeval.records.stored import (
 )
 from spark_rankeval.records.summary import SummaryRow, summary_on_paper
 from spark_rankeval.records.table_columns import METRICS, SUMMARY, TIME
-from spark_rankeval.records.unjudged_rows import BoundedMeans, bounded_means, without_bounds
 from spark_rankeval.report import Gate
 from spark_rankeval.report.contents import Audited, ReportedComparison, checked_path, text_of, write_page, write_report
 from spark_rankeval.report.result_charts import ResultPlots
@@ -146,25 +145,6 @@ class Result(Shown):
             msg = "only evaluate(…, relevance=Judged(human=…, judge=…)) estimates means from two judges"
             raise InputError(msg)
         return judged
-
-    @cached_property
-    def bounds(self) -> BoundedMeans:
-        """The lowest and the highest mean that is possible if items without a label had one, for each model, slice and metric.
-
-        Examples:
-            >>> bounded = evaluate(predictions, labels, ["precision@2", "recall@2"], score="score", bounds="unjudged")
-            >>> bounded.bounds.to_pandas()[["metric", "mean", "lowest", "highest", "residual"]].round(3)
-                    metric   mean  lowest  highest  residual
-            0  precision@2  0.250   0.250    0.500     0.250
-
-        Raises:
-            InputError: the evaluation had no bounds.
-        """
-        bounded = bounded_means(self.summary, self.unit)
-        if bounded is None:
-            msg = "only evaluate(…, bounds='unjudged') has bounds of means"
-            raise InputError(msg)
-        return bounded
 
     @property
     def data_quality(self) -> DataQuality:
@@ -386,8 +366,7 @@ class Result(Shown):
             path,
             unit=self.unit,
             title=title or (f"Evaluation of {models}" if models else "Evaluation of a ranking"),
-            summary=without_bounds(self.summary),
-            bounded=bounded_means(self.summary, self.unit),
+            summary=self.summary,
             qualities=self.qualities,
             plan=self.plan,
             notes=self.notes,
@@ -591,13 +570,7 @@ class Result(Shown):
         return render_models(rows, self.models, totals, queries, runid)
 
     def _on_paper(self) -> Document:
-        return self._with_bounds(summary_on_paper(without_bounds(self.summary), self.notes))
+        return summary_on_paper(self.summary, self.notes)
 
     def _on_screen(self) -> Document:
-        return self._with_bounds(result_on_screen(without_bounds(self.summary), self.qualities, self.notes))
-
-    def _with_bounds(self, document: Document) -> Document:
-        """A document with the bounds of all users as its last table, if there are some."""
-        bounded = bounded_means(self._total_rows(), self.unit)
-        tables = () if bounded is None else (bounded.as_table(),)
-        return document._replace(tables=(*document.tables, *tables))
+        return result_on_screen(self.summary, self.qualities, self.notes)

@@ -11,7 +11,7 @@ from operator import or_
 from typing import Any, Literal
 
 from spark_rankeval.dialects import find_dialect
-from spark_rankeval.errors import DialectError, MetricError, OptionError
+from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.jobs.command import Command, run_as_task
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in, refusal
 from spark_rankeval.jobs.evaluate_sections import (
@@ -28,7 +28,6 @@ from spark_rankeval.metrics.expected_values import EstimatorOption
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import NamedMetrics, parse_metric, parse_metrics, reads_as
 from spark_rankeval.ranking.recommended import NUMBERS
-from spark_rankeval.request.availability import with_bounds
 from spark_rankeval.request.options import (
     ColumnOptions,
     FactColumns,
@@ -186,7 +185,7 @@ class EvaluateConfig(JobConfig):
                 for name, rule in self.gates.items()
             }
         )
-        labels, relevance = self.requested_metrics(), self.columns.relevance
+        labels, relevance = parse_metrics(self.evaluation.metrics), self.columns.relevance
         judged = self.evaluation.judged
         several = relevance if isinstance(relevance, tuple) and len(relevance) > 1 else ()
         metric_names = {label: labels.spelled.get(label, label) for label in labels}
@@ -206,14 +205,6 @@ class EvaluateConfig(JobConfig):
             models=None if self.columns.model is not None else [*self.models] or [self.evaluation.model or ""],
         )
         return rules
-
-    def requested_metrics(self) -> NamedMetrics:
-        """The metrics by label, with the bounds of what is not judged."""
-        metrics = parse_metrics(self.evaluation.metrics)
-        # `problems` reports wrong options.
-        with suppress(OptionError):
-            metrics = with_bounds(metrics, ScoringOptions(**self.scoring()))
-        return metrics
 
     def all_vectors(self) -> dict[str, VectorTables]:
         """The vectors of each model, by the names of their sections."""

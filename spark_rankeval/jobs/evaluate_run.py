@@ -32,14 +32,13 @@ from spark_rankeval.jobs.reporting import Part, about_the_run, folded, planned, 
 from spark_rankeval.jobs.runs import Run, run_id_of, running
 from spark_rankeval.jobs.tracking import track
 from spark_rankeval.metrics.group_rates import GroupShare
-from spark_rankeval.metrics.naming import NamedMetrics
+from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics
 from spark_rankeval.records.selection import headline_keys
 from spark_rankeval.records.side_by_side import MapRow
 from spark_rankeval.records.slices import has_item_group
 from spark_rankeval.records.stored import row_of
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.records.table_columns import GATES, RUN_ID
-from spark_rankeval.records.unjudged_rows import is_bound
 from spark_rankeval.request.counts import UNUSABLE_FACTS
 from spark_rankeval.request.options import POPULARITY, Facts, attributes_in
 from spark_rankeval.run_history.gates import GateOutcome, failed, render_gates
@@ -224,7 +223,7 @@ def _summary(table: DataFrame, config: EvaluateConfig, call: Mapping[str, Any], 
 
 def _with_all_lists(config: EvaluateConfig, result: Result, others: Result) -> Result:
     """The result with the metrics of all lists together and the groups of items, which no table of users can give."""
-    labels, other_metrics = list(config.requested_metrics()), parted(config.evaluation.metrics)[1]
+    labels, other_metrics = list(parse_metrics(config.evaluation.metrics)), parted(config.evaluation.metrics)[1]
     blocks: dict[tuple[str, str, str], list[SummaryRow]] = {}
     other_rows = [row for row in others.summary if row.metric in other_metrics or has_item_group(row.slice)]
     for row in (*result.summary, *other_rows):
@@ -300,8 +299,7 @@ class _Evaluated:
 def _table(result: Result) -> str:
     """The result as it shows itself, but of curves the usual points alone."""
     total_rows = [row for row in result.summary if row.slice == "all"]
-    # Bounds have a table of their own, of the metrics that are shown.
-    keys = {*headline_keys(total_rows), *(row.key for row in total_rows if is_bound(row.definition))}
+    keys = set(headline_keys(total_rows))
     text = replace(result, summary=tuple(row for row in result.summary if row.key in keys)).to_text()
     n_more = len({row.key for row in total_rows} - keys)
     if n_more:

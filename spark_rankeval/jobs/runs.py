@@ -58,9 +58,7 @@ if TYPE_CHECKING:
 _ROUNDS = 200_000
 # Keys that there were not always. Without them a run keeps the name that it had before.
 _LATER_KEYS: Mapping[str, Any] = {
-    **dict.fromkeys(
-        ("metrics_from", "catalog", "min_score", "cost", "no_answer", "roll_up", "judged", "bounds", "highest_grade")
-    ),
+    **dict.fromkeys(("metrics_from", "catalog", "min_score", "cost", "no_answer", "roll_up", "judged")),
     "unit": ScoringOptions.unit,
     "k_counts": ScoringOptions.k_counts,
     "on_missing": ScoringOptions.on_missing,

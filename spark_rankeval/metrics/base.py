@@ -40,11 +40,6 @@ Needs = Literal["relevant", "gain", "labels", "predictions", "no_answer"]
 """What the labels of a user must hold for a metric to be defined: a relevant one, a grade above 0, or anything; or that
 something was predicted, or that the user is declared to have no answer, whatever the labels."""
 
-Growth = Literal["", "gains", "found", "ideal", "order"]
-"""How a value follows grades. ``gains``: it grows with those in the first k places, and no others matter. ``found``: so, and it falls with
-those of all other items. ``ideal``: it is a quotient, whose two parts grow. ``order``: so, and of items that get the highest grade their
-number decides the lower part, and the upper one is larger if they stand further up. Empty: in none of these ways."""
-
 # Text of a metric has parameters in brackets and a cutoff behind an @, and words may be parted by spaces or hyphens.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -149,14 +144,11 @@ class Metric(ABC):
         min_score: an evaluation ranks only items with at least this score; it changes the lists, too.
         budget: an evaluation ranks only the first items whose costs add up to no more than this; it changes the lists, too.
         crossing: ``in`` if the item that passes the budget is ranked, too.
-        unjudged: the value is a bound of the metric, whatever grades the unlabelled items of the list might have.
-        highest_grade: of an unlabelled item.
         no_answer: the value of a user who is declared to have no answer: undefined, or ``empty_is_right``, which is 1 if the list is
             empty and else 0.
         needs: what a user needs for the metric to be defined: a ``relevant`` label, ``gain`` (a grade above 0, whatever the
             threshold; a `GainMetric` may also need one that reaches it), any ``labels``, ``predictions``, or ``no_answer``.
         covers_no_answer: whether the formula also holds for users without an answer; other metrics are undefined for them.
-        growth_kind: how the value follows grades, as of `Growth`; bounds of what is not judged need that.
         value_range: the smallest and the largest possible value; intervals of means stay within it. Default: no bounds.
         corpus_level: whether there is one value of all lists together, and none of a user.
         zero_without_predictions: whether a user with something to find has 0 if nothing was predicted. If false, the formula
@@ -178,7 +170,6 @@ class Metric(ABC):
     zero_without_hits: ClassVar[bool] = True
     corpus_level: ClassVar[bool] = False
     value_range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
-    growth_kind: ClassVar[Growth] = ""
 
     k: int | None = None
     undefined: str | Unset = parameter(
@@ -201,17 +192,6 @@ class Metric(ABC):
     )
     crossing: str | Unset = parameter(
         UNSET, choices=("out", "in"), doc="whether the item that passes the budget is left out, as if unset, or in"
-    )
-    unjudged: str | Unset = parameter(
-        UNSET,
-        choices=("lowest", "highest"),
-        doc="the lowest or the highest value that is possible if each item of the list without a label had some grade",
-    )
-    highest_grade: float | Unset = parameter(
-        UNSET,
-        check=number(0.0, what="a number above 0", open_low=True),
-        is_grade=True,
-        doc="with unjudged: the highest grade of an item without a label; unset, for labels without relevance: 1",
     )
     no_answer: str | Unset = parameter(
         UNSET,
@@ -249,13 +229,7 @@ class Metric(ABC):
         if self.crossing is not UNSET and self.budget is UNSET:
             msg = f"{self.name}: crossing={self.crossing!r} is about a budget; give it one, such as budget=4000"
             raise MetricError(msg)
-        if self.highest_grade is not UNSET and self.unjudged is UNSET:
-            msg = f"{self.name}: highest_grade={self.highest_grade!r} is about bounds; say which one, as in unjudged='highest'"
-            raise MetricError(msg)
         self._check_together()
-        if self.unjudged is not UNSET and not self.growth:
-            msg = f"{self.name} has no bounds of what is not judged, at least with these parameters; leave out unjudged={self.unjudged!r}"
-            raise MetricError(msg)
 
     @classmethod
     def _check_declarations(cls) -> None:
@@ -293,10 +267,7 @@ class Metric(ABC):
     def parameters(cls) -> list[dataclasses.Field[Any]]:
         """The parameters beside the cutoff; those that all metrics share come last."""
         # The cloudpickle of Spark 3.5 brings a notebook's class to workers with fields that `dataclasses.fields` passes over.
-        left_out = () if cls.growth_kind else ("unjudged", "highest_grade")
-        declared = [
-            item for item in cls.__dataclass_fields__.values() if "doc" in item.metadata and item.name not in left_out
-        ]
+        declared = [item for item in cls.__dataclass_fields__.values() if "doc" in item.metadata]
         shared = Metric.__dataclass_fields__
         return [item for item in declared if item.name not in shared] + [i for i in declared if i.name in shared]
 
@@ -326,15 +297,7 @@ class Metric(ABC):
     @property
     def reads(self) -> Reads:
         """What the value depends on: by default the first k ranks, and all that labels say of items."""
-        if self.unjudged is UNSET:
-            return Reads(depth=self.k)
-        # What stands below k may be relevant, too. Ties are reported for the metric itself.
-        return Reads(depth=self.k if self.growth == "gains" else None, tie_order=False)
-
-    @property
-    def growth(self) -> Growth:
-        """How the value follows grades: `growth_kind`, unless parameters change it."""
-        return "" if self.judged_only is True else self.growth_kind
+        return Reads(depth=self.k)
 
     @property
     def reads_labels(self) -> bool:

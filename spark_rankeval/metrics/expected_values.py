@@ -27,7 +27,7 @@ import numpy as np
 
 from spark_rankeval.checks import is_cutoff, number
 from spark_rankeval.errors import MetricError, OptionError
-from spark_rankeval.metrics.base import REGISTRY, Growth, Metric, Reads, Unset, parameter
+from spark_rankeval.metrics.base import REGISTRY, Metric, Reads, Unset, parameter
 from spark_rankeval.metrics.kinds import RelevanceMetric
 from spark_rankeval.ranking.batch import RankingBatch, TiedGroups, retrieved, tied_hits, tied_labels
 from spark_rankeval.ranking.ragged import FloatArray, IntArray, grouped, offsets_of, pieces, position_within
@@ -130,11 +130,6 @@ class TieAwareMetric(RelevanceMetric):
     def averages_ties(self) -> bool:
         """Whether the value is the mean over all orders of tied items."""
         return self.ties == "average"
-
-    @property
-    def growth(self) -> Growth:
-        """No bounds are known of means over orders, nor of the best order."""
-        return "" if self.averages_ties or self.ceiling is not Unset.UNSET else super().growth
 
     @property
     def reads(self) -> Reads:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import Growth, Needs, Reads, Unset, parameter
+from spark_rankeval.metrics.base import Needs, Reads, Unset, parameter
 from spark_rankeval.metrics.expected_values import EstimatedSum, TieAwareMetric, summed_over_places
 from spark_rankeval.metrics.kinds import RelevanceMetric
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved, tied_labels
@@ -220,7 +220,6 @@ class CG(EstimatedSum, GainMetric):
 
     name: ClassVar[str] = "cg"
     aliases: ClassVar[tuple[str, ...]] = ("cumulative_gain", "cumulated_gain")
-    growth_kind: ClassVar[Growth] = "gains"
     value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
@@ -310,7 +309,6 @@ class DCG(EstimatedSum, DiscountedMetric):
 
     name: ClassVar[str] = "dcg"
     aliases: ClassVar[tuple[str, ...]] = ("discounted_cumulative_gain",)
-    growth_kind: ClassVar[Growth] = "gains"
     value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     def _values(self, batch: RankingBatch) -> FloatArray:

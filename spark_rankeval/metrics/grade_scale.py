@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from spark_rankeval.checks import number
-from spark_rankeval.metrics.base import Growth, Reads, Unset, parameter
+from spark_rankeval.metrics.base import Reads, Unset, parameter
 from spark_rankeval.metrics.expected_values import TieAwareMetric
 from spark_rankeval.metrics.gain_based import GainMetric, geometric, geometric_sum, power_of_two, power_sum
 from spark_rankeval.metrics.graded_relevance import ScaledMetric
@@ -33,7 +33,6 @@ class XDCG(ScaledMetric):
     """
 
     name: ClassVar[str] = "xdcg"
-    growth_kind: ClassVar[Growth] = "gains"
     value_range: ClassVar[tuple[float, float]] = (0.0, 100.0)
 
     decay: float | Unset = parameter(
@@ -67,7 +66,6 @@ class Fidelity(TieAwareMetric, GainMetric):
     """
 
     name: ClassVar[str] = "fidelity"
-    growth_kind: ClassVar[Growth] = "found"
 
     @property
     def reads(self) -> Reads:
@@ -104,7 +102,6 @@ class MaxRelevance(GainMetric):
 
     name: ClassVar[str] = "max_relevance"
     aliases: ClassVar[tuple[str, ...]] = ("maximum_relevance",)
-    growth_kind: ClassVar[Growth] = "gains"
     value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     @property

@@ -12,7 +12,7 @@ import numpy as np
 
 from spark_rankeval.checks import as_text, number, problem_of_numbers, read_numbers
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import UNSET, Growth, Needs, Reads, Unset, parameter
+from spark_rankeval.metrics.base import UNSET, Needs, Reads, Unset, parameter
 from spark_rankeval.metrics.gain_based import GainMetric, exponential, geometric
 from spark_rankeval.metrics.kinds import ratio
 from spark_rankeval.metrics.set_based import findable
@@ -46,7 +46,6 @@ class GradedAveragePrecision(GainMetric):
 
     name: ClassVar[str] = "gap"
     aliases: ClassVar[tuple[str, ...]] = ("graded_ap", "graded_average_precision")
-    growth_kind: ClassVar[Growth] = "order"
 
     probabilities: str | Unset | None = parameter(
         None,
@@ -71,12 +70,9 @@ class GradedAveragePrecision(GainMetric):
         return probability
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        return ratio(*self._parts(batch))
-
-    def _parts(self, batch: RankingBatch) -> tuple[FloatArray, FloatArray]:
         best, key = batch.labels_by_grade(), ("most", *self._gain_key())
         most = batch.remember(key, lambda: batch.total(best.user, self._gain_of(best.values)))
-        return self._gained(batch), most
+        return ratio(self._gained(batch), most)
 
     def _gained(self, batch: RankingBatch) -> FloatArray:
         entry, gained = batch.remember(("gap", *self._gain_key()), lambda: self._shared_gains(batch))
@@ -143,11 +139,6 @@ class ScaledMetric(GainMetric):
         is_grade=True,
         doc="the largest grade of the scale; None, for labels without relevance: 1",
     )
-
-    @property
-    def open_grade(self) -> float | None:
-        """The largest grade of the scale, if nothing else is said."""
-        return self._scale if super().open_grade is None and self.max_grade is not None else super().open_grade
 
     @property
     def _scale(self) -> float:
@@ -229,7 +220,6 @@ class ERR(CascadeMetric):
 
     name: ClassVar[str] = "err"
     aliases: ClassVar[tuple[str, ...]] = ("expected_reciprocal_rank",)
-    growth_kind: ClassVar[Growth] = "gains"
 
     def _scaled(self, batch: RankingBatch) -> FloatArray:
         return self._err(batch).copy()
@@ -247,13 +237,9 @@ class NERR(CascadeMetric):
 
     name: ClassVar[str] = "nerr"
     aliases: ClassVar[tuple[str, ...]] = ("normalized_err", "normalised_err")
-    growth_kind: ClassVar[Growth] = "ideal"
 
     def _scaled(self, batch: RankingBatch) -> FloatArray:
-        return ratio(*self._parts(batch))
-
-    def _parts(self, batch: RankingBatch) -> tuple[FloatArray, FloatArray]:
-        return self._err(batch), self._ideal(batch)
+        return ratio(self._err(batch), self._ideal(batch))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,7 +259,6 @@ class RBP(ScaledMetric):
 
     name: ClassVar[str] = "rbp"
     aliases: ClassVar[tuple[str, ...]] = ("rank_biased_precision",)
-    growth_kind: ClassVar[Growth] = "gains"
 
     p: float | Unset = parameter(0.8, check=_persistence, doc="the probability of going on to the next item")
     gain: str | Unset = parameter(
@@ -286,11 +271,6 @@ class RBP(ScaledMetric):
         if self.gain == "max_grade" and self.max_grade is None:
             msg = "rbp: gain='max_grade' needs the largest grade; write rbp(gain='max_grade', max_grade=4)"
             raise MetricError(msg)
-
-    @property
-    def growth(self) -> Growth:
-        """A share of the user's largest grade falls if another item has a larger one."""
-        return "ideal" if super().growth and self.gain == "user_max" else super().growth
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -310,7 +290,9 @@ class RBP(ScaledMetric):
         return self.gain == "binary"
 
     def _scaled(self, batch: RankingBatch) -> FloatArray:
-        p, gained = float(self.p), self._gained(batch)  # type: ignore[arg-type]  # resolved
+        p = float(self.p)  # type: ignore[arg-type]  # resolved
+        worth = batch.remember(("worth", p, *self._gain_key()), lambda: self._gains(batch) * geometric(p)(batch.rank))
+        gained = batch.total(batch.user, worth, batch.within(self.k))
         match self.gain:
             case "user_max":
                 share = ratio(gained, best_grade(batch))
@@ -320,14 +302,6 @@ class RBP(ScaledMetric):
                 share = gained
         # Of a long list of full gains the sum may round to above 1.
         return np.minimum((1 - p) * share, self.bounds[1])
-
-    def _gained(self, batch: RankingBatch) -> FloatArray:
-        p = float(self.p)  # type: ignore[arg-type]  # resolved
-        worth = batch.remember(("worth", p, *self._gain_key()), lambda: self._gains(batch) * geometric(p)(batch.rank))
-        return batch.total(batch.user, worth, batch.within(self.k))
-
-    def _parts(self, batch: RankingBatch) -> tuple[FloatArray, FloatArray]:
-        return (1 - float(self.p)) * self._gained(batch), best_grade(batch)  # type: ignore[arg-type]  # resolved
 
 
 def best_grade(batch: RankingBatch) -> FloatArray:

@@ -12,7 +12,6 @@ import numpy as np
 from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import (
-    Growth,
     Metric,
     Needs,
     Reads,
@@ -255,14 +254,8 @@ class NDCG(IdealMetric):
 
     name: ClassVar[str] = "ndcg"
     aliases: ClassVar[tuple[str, ...]] = ("normalized_dcg", "normalised_dcg", "normalized_discounted_cumulative_gain")
-    growth_kind: ClassVar[Growth] = "order"
 
     undefined: str | Unset = undefined_with_rightly_empty_lists()
-
-    @property
-    def growth(self) -> Growth:
-        """Items without a label have no place in MLlib's raw label order."""
-        return "" if self.ideal == "label_order" else super().growth
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -274,10 +267,7 @@ class NDCG(IdealMetric):
     def _values(self, batch: RankingBatch) -> FloatArray:
         if self.averages_ties and self.ideal == "retrieved" and self.k is not None:
             return self._mean_over_retrieved(batch, ratio)
-        return ratio(*self._parts(batch))
-
-    def _parts(self, batch: RankingBatch) -> tuple[FloatArray, FloatArray]:
-        return self._dcg(batch), self._idcg(batch)
+        return ratio(self._dcg(batch), self._idcg(batch))
 
 
 def overlaps(batch: RankingBatch) -> FloatArray:

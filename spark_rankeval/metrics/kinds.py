@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from spark_rankeval.metrics.base import UNSET, Metric, Needs, Reads, Unset, para
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
 from spark_rankeval.ranking.recommended import Fact, Recommended
-from spark_rankeval.ranking.unjudged import JudgedRange, with_judged_items, with_some_judged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,54 +52,6 @@ class RelevanceMetric(Metric):
         """Whether a user has a value if and only if there is something to find, whatever was predicted."""
         return self.undefined == "nan" and type(self)._is_defined is RelevanceMetric._is_defined
 
-    @property
-    def open_grade(self) -> float | None:
-        """The highest grade of an item without a label; None: grades matter, and nothing says it."""
-        if not isinstance(self.highest_grade, Unset):
-            return self.highest_grade
-        return max(self.threshold or 1.0, 1.0) if self.sees_relevance_alone else None
-
-    @property
-    def sees_relevance_alone(self) -> bool:
-        """Whether all relevant items are alike to the metric."""
-        return self.reads.items == "relevance"
-
-    def compute(self, batch: RankingBatch) -> FloatArray:
-        """The metric of every user, or a bound of it."""
-        return super().compute(batch) if self.unjudged is UNSET else self.resolve()._bound(batch)
-
-    def _bound(self, batch: RankingBatch) -> FloatArray:
-        """The lowest or highest value that is possible if items without a label had grades; NaN where the metric is undefined.
-
-        The two parts of a quotient may be those of different grades, so that such a bound is safe, but not always reached.
-        """
-        metric = without_bound(self)
-        values, grade, is_lowest = metric.compute(batch), self.open_grade or 1.0, self.unjudged == "lowest"
-        if self.growth in ("gains", "found"):
-            below = batch if self.k is None else with_judged_items(batch, grade, first=self.k + 1)
-            bound = metric.compute(below if is_lowest else with_judged_items(batch, grade, last=self.k))
-        else:
-            bound = metric._bound_of_quotient(batch, grade, is_lowest=is_lowest)
-            bound = bound if batch.no_answer is None else np.where(batch.no_answer, values, bound)
-        return np.minimum(values, bound) if is_lowest else np.maximum(values, np.minimum(bound, self.bounds[1]))
-
-    def _bound_of_quotient(self, batch: RankingBatch, grade: float, *, is_lowest: bool) -> FloatArray:
-        """The lowest or highest quotient; no grade between 0 and the highest gives a lower one, but perhaps a higher one."""
-        if self.growth == "order" and (is_lowest or self.sees_relevance_alone):
-            ranges = with_some_judged(batch, grade, self.k, lowest=is_lowest)
-        else:
-            ranges = iter([JudgedRange(batch, with_judged_items(batch, grade))])
-        quotients = []
-        for judged in ranges:
-            gained, best = (judged.fewest, judged.most) if is_lowest else (judged.most, judged.fewest)
-            quotients.append(_safe_ratio(self._parts(gained)[0], self._parts(best)[1]))
-        bound: FloatArray = (np.minimum if is_lowest else np.maximum).reduce(quotients)
-        return bound
-
-    def _parts(self, batch: RankingBatch) -> tuple[Array, Array | float]:
-        """Of a metric that grows with an ``ideal``: the two parts of the quotient."""
-        raise NotImplementedError
-
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         threshold = self.needed_grade
         return batch.remember(("has relevant", threshold), lambda: batch.n_relevant(threshold) > 0)
@@ -113,19 +64,6 @@ def ratio(numerator: Array, denominator: Array | float) -> FloatArray:
     if not np.all(denominator):
         quotient[np.broadcast_to(denominator == 0, quotient.shape)] = 0.0
     return quotient
-
-
-M = TypeVar("M", bound=Metric)
-
-
-def without_bound(metric: M) -> M:
-    """The metric that a metric is a bound of; any other as it is."""
-    return type(metric)(k=metric.k, **metric.chosen() | {"unjudged": UNSET, "highest_grade": UNSET})
-
-
-def _safe_ratio(numerator: Array, denominator: Array | float) -> FloatArray:
-    """The quotient, infinite where the denominator alone is 0."""
-    return np.where((numerator > 0) & (np.asarray(denominator) == 0), math.inf, ratio(numerator, denominator))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_rankeval.checks import as_text, number, problem_of_numbers, read_numbers
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import UNSET, Growth, Reads, Unset, parameter
+from spark_rankeval.metrics.base import UNSET, Reads, Unset, parameter
 from spark_rankeval.metrics.expected_values import TieAwareMetric, draws, summed_over_places
 from spark_rankeval.metrics.gain_based import geometric, geometric_sum
 from spark_rankeval.metrics.kinds import RelevanceMetric, ratio
@@ -47,7 +47,6 @@ class AveragePrecision(TieAwareMetric):
 
     name: ClassVar[str] = "ap"
     aliases: ClassVar[tuple[str, ...]] = ("map", "average_precision", "mean_average_precision", "averageprecision")
-    growth_kind: ClassVar[Growth] = "order"
 
     denominator: str | Unset = parameter(
         "hits",
@@ -80,13 +79,6 @@ class AveragePrecision(TieAwareMetric):
         super().__post_init__()
         if self._is_listed:
             object.__setattr__(self, "weights", as_text(self.weights))
-
-    @property
-    def growth(self) -> Growth:
-        """By threshold, hits have the precision of a group of equal scores, which is not known for items without a label."""
-        growth = "" if self.by == "threshold" else super().growth
-        # Weights of the caller's own may be larger further down.
-        return "ideal" if growth and self._is_listed else growth
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -132,15 +124,13 @@ class AveragePrecision(TieAwareMetric):
         hits = batch.hits(self.threshold)
         if self.by == "threshold":
             return self._by_threshold(batch, hits)
-        return self._mean_over_orders(batch) if self.averages_ties else ratio(*self._parts(batch))
-
-    def _parts(self, batch: RankingBatch) -> tuple[FloatArray, Array | float]:
-        hits = batch.hits(self.threshold)
+        if self.averages_ties:
+            return self._mean_over_orders(batch)
         precision = batch.remember(("precision at hits", self.threshold), lambda: hits.ordinal / hits.rank)
         if self._weighs:
             precision = precision * self._weight(hits.rank)
         within = None if self.k is None else hits.rank <= self.k
-        return batch.total(hits.user, precision, within), self._denominator(batch)
+        return ratio(batch.total(hits.user, precision, within), self._denominator(batch))
 
     def _by_threshold(self, batch: RankingBatch, hits: Hits) -> FloatArray:
         """AP if every hit has the precision at the last rank of its score."""
@@ -241,7 +231,6 @@ class ReciprocalRank(TieAwareMetric):
 
     name: ClassVar[str] = "rr"
     aliases: ClassVar[tuple[str, ...]] = ("mrr", "reciprocal_rank", "mean_reciprocal_rank", "recip_rank")
-    growth_kind: ClassVar[Growth] = "gains"
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         if self.averages_ties:

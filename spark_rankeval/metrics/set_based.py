@@ -11,7 +11,6 @@ import numpy as np
 from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import (
-    Growth,
     Metric,
     Needs,
     Reads,
@@ -28,7 +27,7 @@ from spark_rankeval.metrics.expected_values import (
 )
 from spark_rankeval.metrics.kinds import RelevanceMetric, ratio
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved, tied_hits
-from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
+from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
 
 __all__ = ["F1", "BPref", "FBeta", "HitRate", "Holes", "Judged", "Precision", "RPrecision", "Recall"]
 
@@ -53,7 +52,6 @@ class Precision(EstimatedSum):
 
     name: ClassVar[str] = "precision"
     aliases: ClassVar[tuple[str, ...]] = ("p", "prec")
-    growth_kind: ClassVar[Growth] = "gains"
 
     denominator: str | Unset = parameter(
         "k", choices=("k", "predictions"), doc="k, or min(k, ρ): only the places that were filled"
@@ -90,7 +88,6 @@ class Recall(EstimatedMetric):
 
     name: ClassVar[str] = "recall"
     aliases: ClassVar[tuple[str, ...]] = ("r",)
-    growth_kind: ClassVar[Growth] = "found"
 
     denominator: str | Unset = parameter(
         "labels", choices=("labels", "min_k_labels"), doc="γ, or min(k, γ): the most that k places can hold"
@@ -139,7 +136,6 @@ class FBeta(TieAwareMetric):
 
     name: ClassVar[str] = "fbeta"
     aliases: ClassVar[tuple[str, ...]] = ("f_beta",)
-    growth_kind: ClassVar[Growth] = "found"
 
     beta: float | Unset = parameter(
         1.0,
@@ -167,7 +163,6 @@ class F1(TieAwareMetric):
 
     name: ClassVar[str] = "f1"
     aliases: ClassVar[tuple[str, ...]] = ("f", "f_measure", "f1_score")
-    growth_kind: ClassVar[Growth] = "found"
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         same = FBeta(k=self.k, relevance_threshold=self.relevance_threshold, beta=1.0, ties=self.ties)
@@ -186,7 +181,6 @@ class HitRate(TieAwareMetric):
 
     name: ClassVar[str] = "hit_rate"
     aliases: ClassVar[tuple[str, ...]] = ("hit", "hr", "success", "hit_ratio", "hitrate")
-    growth_kind: ClassVar[Growth] = "gains"
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         if self.averages_ties:
@@ -205,19 +199,15 @@ class RPrecision(TieAwareMetric):
 
     name: ClassVar[str] = "r_precision"
     aliases: ClassVar[tuple[str, ...]] = ("rprec", "rprecision")
-    growth_kind: ClassVar[Growth] = "ideal"
     takes_cutoff: ClassVar[bool] = False
 
     def _values(self, batch: RankingBatch) -> FloatArray:
+        relevant = batch.n_relevant(self.threshold)
         if self.averages_ties:
-            relevant = batch.n_relevant(self.threshold)
             return ratio(expected_hits(batch, relevant, self.threshold), relevant)
-        return ratio(*self._parts(batch))
-
-    def _parts(self, batch: RankingBatch) -> tuple[Array, IntArray]:
-        relevant, hits = batch.n_relevant(self.threshold), batch.hits(self.threshold)
+        hits = batch.hits(self.threshold)
         within = hits.user[hits.rank <= relevant[hits.user]]
-        return np.bincount(within, minlength=batch.n_users), relevant
+        return ratio(np.bincount(within, minlength=batch.n_users), relevant)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,14 +9,13 @@ from dataclasses import dataclass, fields
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from spark_rankeval.errors import MetricError, OptionError, UnknownMetricError, did_you_mean
-from spark_rankeval.metrics.base import UNSET, Metric
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import column_name, parse_metric, reads_as
 from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.judged_rows import VerdictRow
 from spark_rankeval.records.pair_rows import PairRow
 from spark_rankeval.records.slices import slice_name, slice_pieces
 from spark_rankeval.records.summary import SummaryRow, as_json_record
-from spark_rankeval.records.unjudged_rows import is_bound
 from spark_rankeval.table_writers import OneTable
 
 Metrics = str | Metric | Iterable[str | Metric] | None
@@ -40,8 +39,6 @@ Sliced = TypeVar("Sliced", bound=SummaryRow | ComparisonRow)
 
 def headline_keys(rows: Sequence[SummaryRow]) -> list[str]:
     """The metrics to show first: no points of a recall curve, and only the usual cutoffs of a metric with many."""
-    # Bounds have a table of their own.
-    rows = [row for row in rows if not is_bound(row.definition)] or rows
     families: dict[tuple[str, str], list[SummaryRow]] = {}
     for row in rows:
         name = row.definition.partition("(")[0].partition("@")[0]
@@ -242,8 +239,6 @@ class Lookup(NamedTuple):
             return []
         rows = [row for row in summary if reads_as(row.metric, metric)]
         rows = rows or [row for row in summary if fits(metric, row.definition)]
-        # A bound is meant only if it is said which.
-        rows = [row for row in rows if metric.unjudged is not UNSET or not is_bound(row.definition)]
         # What two judges estimate together has no relevance, and comes before what each says alone.
         return [row for row in rows if not row.relevance] or rows
 

@@ -20,7 +20,6 @@ from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.side_by_side import MapRow
 from spark_rankeval.records.slices import ItemGroup
 from spark_rankeval.records.summary import METRIC, MODEL, SummaryRow
-from spark_rankeval.records.unjudged_rows import BoundedMeans
 from spark_rankeval.report.comparison_charts import ComparisonPlots
 from spark_rankeval.report.result_charts import ResultPlots
 from spark_rankeval.tables import DASH, Cell, Column, Table, common_format, text_column
@@ -96,7 +95,6 @@ class Contents:
         distributions: metrics to draw as histograms, whose users are counted on Spark.
         manifest: the rest of the record of the run: values by name, or mappings of such values.
         unit: the word for what lists are for.
-        bounded: the means with the bounds of what is not judged, or None.
     """
 
     title: str
@@ -113,7 +111,6 @@ class Contents:
     distributions: Sequence[str] = ()
     manifest: Mapping[str, Any] = field(default_factory=dict)
     unit: str = USER
-    bounded: BoundedMeans | None = None
 
 
 # A page is for reading: longer tables are those of `to_pandas()`.

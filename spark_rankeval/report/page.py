@@ -171,9 +171,6 @@ def _sections(contents: Contents, judged: JudgedMeans | None) -> Iterator[Sectio
     # Of all items together a share of groups is 1.
     telling = [row for row in total_rows if not shared_by_groups(row.definition)] or total_rows
     yield _means(contents, telling) if judged is None else _judges(judged, contents, total_rows)
-    if contents.bounded is not None:
-        words = ["Items without a label count as not relevant. If they had labels, no mean would leave these bounds."]
-        yield Section("bounds", "What is not judged", words=words, tables=[contents.bounded.as_table()])
     if contents.comparison is not None:
         yield _differences(contents.comparison, contents, one_of_each(telling))
     curves = [partial(contents.plots.curve, name) for name in _curves(telling)]

@@ -1,4 +1,4 @@
-"""What there is for metrics to read, and which metrics need more than there is; and the bounds of metrics, two further ones for each."""
+"""What there is for metrics to read, and which metrics need more than there is."""
 
 from __future__ import annotations
 
@@ -9,14 +9,9 @@ from typing import NamedTuple
 from spark_rankeval.dialects import Dialect
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.metrics.abstention_based import Confidence
-from spark_rankeval.metrics.base import UNSET, Metric, Unset
-from spark_rankeval.metrics.kinds import RelevanceMetric
-from spark_rankeval.metrics.naming import NamedMetrics
+from spark_rankeval.metrics.base import UNSET, Metric
 from spark_rankeval.ranking.recommended import FACT_TABLES, Fact
-from spark_rankeval.request.options import KCounts, ScoringOptions
-
-#: The two bounds, as the parameter `unjudged` and the labels of metrics have them.
-LOWEST, HIGHEST = "lowest", "highest"
+from spark_rankeval.request.options import KCounts
 
 
 @dataclass(frozen=True)
@@ -69,7 +64,6 @@ def check_available(
     _check_list_ends(resolved, lists)
     _check_tables(resolved, has_fact_tables, users_alone)
     _check_abstention(resolved, lists)
-    check_bounds(resolved, dialect, lists)
     ordered = [label for label, metric in resolved.items() if metric.reads.label_order]
     if ordered and lists.relevances and not lists.label_arrays:
         msg = (
@@ -143,43 +137,6 @@ def _check_abstention(resolved: Mapping[str, Metric], lists: Lists) -> None:
         raise InputError(msg)
 
 
-def check_bounds(resolved: Mapping[str, Metric], dialect: Dialect, lists: Lists) -> None:
-    """Refuse bounds of what is not judged that cannot be known, or for which the highest grade is not."""
-    bounded = {label: metric for label, metric in resolved.items() if metric.unjudged is not UNSET}
-    if not bounded:
-        return
-    names = ", ".join(names_of_bounded(bounded.values()))
-    if "weight" in lists.label_columns:
-        msg = f"{names}: labels without a weight have no bounds, and a log does not know those weights; leave out weight=, or the bounds"
-        raise MetricError(msg)
-    if lists.k_counts == "chunks" or any(
-        dialect.ranking_of(metric).duplicates in ("each", "once") for metric in bounded.values()
-    ):
-        msg = (
-            f"{names}: bounds need lists in which each place is an item of its own. Leave them out, or choose a dialect that ranks an item "
-            "once and k_counts='documents'"
-        )
-        raise OptionError(msg)
-    largest = {label: metric.largest_grade for label, metric in bounded.items()}
-    above = [
-        f"{names_of_bounded([metric])[0]} takes grades up to {largest[label]:g}"
-        for label, metric in bounded.items()
-        if not isinstance(metric.highest_grade, Unset) and metric.highest_grade > largest[label]
-    ]
-    if above:
-        msg = f"{', '.join(dict.fromkeys(above))}, and highest_grade is above; pass a larger max_grade, or a lower highest_grade"
-        raise MetricError(msg)
-    unknown = [
-        metric for metric in bounded.values() if isinstance(metric, RelevanceMetric) and metric.open_grade is None
-    ]
-    if unknown and lists.relevances:
-        msg = (
-            f"{', '.join(names_of_bounded(unknown))}: bounds of graded labels need the highest grade that an item can have; say it, as in "
-            "highest_grade=3"
-        )
-        raise InputError(msg)
-
-
 def _refuse_unreachable_threshold(threshold: float | None, resolved: Iterable[Metric]) -> None:
     """Refuse a threshold that no label reaches, because labels without grades have grade 1."""
     thresholds = [threshold, *(getattr(metric, "relevance_threshold", None) for metric in resolved)]
@@ -190,40 +147,3 @@ def _refuse_unreachable_threshold(threshold: float | None, resolved: Iterable[Me
             "column of grades, such as relevance='rating', or leave relevance_threshold out"
         )
         raise OptionError(msg)
-
-
-def names_of_bounded(metrics: Iterable[Metric]) -> list[str]:
-    """What metrics with bounds are called, each once: the name and the cutoff."""
-    return list(dict.fromkeys(metric.name if metric.k is None else f"{metric.name}@{metric.k}" for metric in metrics))
-
-
-def with_bounds(metrics: NamedMetrics, options: ScoringOptions) -> NamedMetrics:
-    """The metrics of a call with both bounds of each that has some, if the caller wants them.
-
-    Raises:
-        MetricError: no metric has bounds.
-    """
-    if options.bounds is None:
-        return metrics
-    highest = {} if options.highest_grade is None else {"highest_grade": options.highest_grade}
-    widened, spelled = NamedMetrics({}, metrics.spelled), dict(metrics.spelled)
-    for label, metric in metrics.items():
-        widened[label] = metric
-        if metric.unjudged is not UNSET or options.ties == "average" or not metric.resolve(options.convention).growth:
-            continue
-        for side in (LOWEST, HIGHEST):
-            bound = type(metric)(k=metric.k, **metric.chosen() | {"unjudged": side} | highest)
-            name = f"{metrics.spelled.get(label, label)} {side}"
-            # A label of the caller's own stays one.
-            bound_label = str(bound) if label == str(metric) else name
-            widened[bound_label] = bound
-            if bound_label != name:
-                spelled[bound_label] = name
-    if len(widened) == len(metrics):
-        msg = (
-            f"bounds={options.bounds!r}: {', '.join(metrics)} cannot be bounded, because no grade of an item decides them alone, or equal "
-            "scores are averaged. Leave bounds out, or add a metric such as 'ndcg@10'"
-        )
-        raise MetricError(msg)
-    widened.spelled = spelled
-    return widened

@@ -33,8 +33,6 @@ Pruning = Literal["auto", "never"]
 KCounts = Literal["documents", "chunks"]
 #: What a missing grade is: an error, or a label that this judge did not give.
 MissingGrades = Literal["error", "unjudged"]
-#: What bounds of metrics are about: items without a label; None: there are no bounds.
-BoundsOption = Literal[None, "unjudged"]
 #: The attribute of items by their popularity in the training data.
 POPULARITY = "popularity"
 # More groups by popularity than this are no groups any more.
@@ -275,8 +273,6 @@ class RankingOptions:
 
     relevance_threshold: float | None = None
     min_score: float | None = None
-    bounds: BoundsOption = None
-    highest_grade: float | None = None
     dialect: str | Dialect | None = None
     k_counts: KCounts = "documents"
     ties: TiesOption = None
@@ -292,12 +288,6 @@ class RankingOptions:
             if not (value is None or (is_number(value) and not math.isnan(value))):
                 msg = f"{name} must be a number or None; got {value!r}"
                 raise OptionError(msg)
-        if self.highest_grade is not None and not (is_number(self.highest_grade) and 0 < self.highest_grade < math.inf):
-            msg = f"highest_grade must be a number above 0, or None; got {self.highest_grade!r}"
-            raise OptionError(msg)
-        if self.highest_grade is not None and self.bounds is None:
-            msg = f"highest_grade={self.highest_grade!r} is about bounds; add bounds='unjudged', or leave it out"
-            raise OptionError(msg)
 
     @property
     def parameters(self) -> dict[str, float | None]:
@@ -351,11 +341,6 @@ class ScoringOptions(UserOptions, RankingOptions, ColumnOptions):
         if self.judged is not None:
             # People graded some of the labels alone.
             object.__setattr__(self, "on_missing", "unjudged")
-            if self.bounds is not None:
-                msg = (
-                    "bounds and Judged cannot be combined; leave one out, or name one column of grades with relevance="
-                )
-                raise OptionError(msg)
         if self.on_missing != RankingOptions.on_missing and self.relevance is None:
             msg = f"on_missing={self.on_missing!r} is about missing grades; name their column with relevance="
             raise OptionError(msg)

@@ -154,9 +154,7 @@ def nonstandard_defaults(metrics: Mapping[str, Metric], resolved: Mapping[str, M
     return [
         label
         for label, metric in resolved.items()
-        if (parameter := judges_retrieved(metric))
-        and parameter not in metrics[label].chosen()
-        and metric.unjudged is UNSET
+        if (parameter := judges_retrieved(metric)) and parameter not in metrics[label].chosen()
     ]
 
 

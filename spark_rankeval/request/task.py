@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Literal
 
 from spark_rankeval.dialects import UnusualGrades
-from spark_rankeval.metrics.base import UNSET, Metric, as_float32
+from spark_rankeval.metrics.base import Metric, as_float32
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.kinds import RelevanceMetric
 from spark_rankeval.ranking.batch import Look, Population
@@ -31,9 +31,6 @@ def is_about_labels(metric: Metric) -> bool:
 
     Metrics of intents look at what all labels of a user are about, and so have no values of groups.
     """
-    if metric.unjudged is not UNSET:
-        # It is about items without a label, too.
-        return False
     return not (metric.corpus_level or metric.reads.looks_at_items or metric.reads.facts or metric.needs == "no_answer")
 
 

@@ -168,7 +168,6 @@ OPTIONS = {
     "two gradings": lambda w: evaluate(w.new, w.labels, CUT, score="score", relevance=["grade", "click"]),
     "labels without grades": lambda w: evaluate(w.new, w.labels, CUT, score="score"),
     "judged items alone": on(["ndcg(judged_only=True)@5", "ndcg@5", "ap(judged_only=True)"]),
-    "bounds of what is not judged": on([*CUT, "ap@5", "r_precision"], bounds="unjudged", highest_grade=4),
     "weights of labels as they are stored": lambda w: whole(
         evaluate(w.new, w.labels, ["recall@5", "dcg(estimator='snips')@5"], weight="weight", **SCORED)
     ),

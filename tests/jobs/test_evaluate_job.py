@@ -86,9 +86,6 @@ RUNS = {
     "two judges": (
         TEXT, *JUDGES, "evaluation.judged={human = 'hand', judge = 'llm'}", "gates.rr.min=0.99",
     ),
-    "bounds of what is not judged": (
-        TEXT, "evaluation.metrics=['personalisation@2', 'rr']", "evaluation.bounds=unjudged", 'gates."rr highest"={max = 0.9}',
-    ),
     "what most systems would say": (TEXT, "labels.path=FOLDER/most.json", "evaluation.metrics=['ndcg@2', 'rr']"),
 }  # fmt: skip
 FIGURES = ("model", "asked", "relevance", "slice", "n_users", "user_weight", "interval_method")

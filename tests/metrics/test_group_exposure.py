@@ -100,7 +100,7 @@ def drawn(rng, metric):
         "relevance_threshold": (None, -math.inf, 2.0),
         "p": (0.8, 0.5),
         "group": (None, "c1", "shared", "nowhere"),
-        **dict.fromkeys((*LIST_PARAMETERS, "no_answer", "unjudged", "highest_grade"), (UNSET,)),
+        **dict.fromkeys((*LIST_PARAMETERS, "no_answer"), (UNSET,)),
         "head": (0.8, 0.5, 0.2),
     }
     options = {item.name: choices.get(item.name) or item.metadata["choices"] for item in metric.parameters()}

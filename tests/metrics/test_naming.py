@@ -212,14 +212,6 @@ REFUSED = {
     "the best order of weighted labels is not known": [
         "recall(ceiling=10, estimator=snips)@5", "dcg(ceiling=10, estimator=ips)@5",
     ],
-    # Bounds of what is not judged.
-    "bpref has no parameter 'unjudged'": ["bpref(unjudged='lowest')"],
-    "must be one of": ["rr(unjudged='low')"],
-    "ndcg has no bounds": ["ndcg(unjudged='highest', judged_only=true)"],
-    "ap has no bounds": ["ap(by='threshold', unjudged='lowest')"],
-    "rr has": ["rr(ties='average', unjudged='lowest')"],
-    "highest_grade=3 is about bounds": ["ndcg(highest_grade=3)"],
-    "above 0": ["ndcg(unjudged='lowest', highest_grade=0)"],
     # Estimates of logged feedback.
     "estimator must be one of 'naive', 'snips'": ["recall(estimator='ips')@5"],
     "needs the number of relevant items, which a log does not know": [

@@ -1,18 +1,15 @@
-"""Words beside comparisons, funnels, bounds and counts: what figures are corrected for, and whom they are of."""
+"""Words beside comparisons, funnels and counts: what figures are corrected for, and whom they are of."""
 
 import math
 from dataclasses import replace
 
 import pytest
 from helpers.scenes import scene
-from worlds.summary_rows import QUALITY, comparison_of, difference, pair, pairs_of, result_of, row, undefined
+from worlds.summary_rows import QUALITY, comparison_of, difference, pair, pairs_of, row, undefined
 
-from spark_rankeval.errors import InputError, UnknownMetricError
 from spark_rankeval.records import stage_rows
 from spark_rankeval.records.judged_rows import joined_in_words
 from spark_rankeval.records.quality import DataQuality, quality_notes, quality_table
-from spark_rankeval.records.selection import chosen, headline_keys
-from spark_rankeval.records.unjudged_rows import bounded_means, is_bound
 from spark_rankeval.table_writers import as_text
 from spark_rankeval.tables import Document
 
@@ -137,51 +134,6 @@ def test_a_record_of_a_stage_has_every_figure_with_its_ends():
     assert (record["lost"], record["lost_low"], record["lost_high"]) == pytest.approx((0.375, 0.355, 0.395))
     assert set(stage_rows.FIGURES) <= set(record)
     assert stage_row("ann", 100, recall=undefined("recall@100")).record()["n_users"] == 0
-
-
-# --- bounds of what is not judged
-
-
-LOWEST, HIGHEST = "ndcg(unjudged='lowest')@10", "ndcg(unjudged='highest')@10"
-BOUNDS = [row("ndcg@10", 0.4), row(LOWEST, 0.1), row(HIGHEST, 0.9, asked="ndcg@10 highest"), row("judged@10", 0.6)]
-
-
-def test_a_mean_has_the_bounds_of_its_own_model_slice_and_relevance():
-    others = [row(name, 0.2, slice="country=DE", model="als") for name in (LOWEST, HIGHEST)]
-    bounded = bounded_means([*BOUNDS, *others, row(LOWEST, 0.3, relevance="click")])
-    (mean,) = bounded.rows
-    assert (mean.metric, mean.mean, mean.lowest, mean.highest, mean.reached) == ("ndcg@10", 0.4, 0.1, 0.9, False)
-    assert (mean.residual, bounded.unbounded) == (0.8, ("judged@10",))
-    assert bounded_means(BOUNDS[:1]) is None
-    alike = [row(f"rr{side}", 0.5) for side in ("", "(unjudged='lowest')", "(unjudged='highest')")]
-    assert bounded_means(alike).rows[0].reached
-    nothing = bounded_means([row(name, math.nan) for name in ("ndcg@10", LOWEST, HIGHEST)])
-    assert math.isnan(nothing.rows[0].residual)
-
-
-def test_bounds_have_a_table_of_their_own_and_answer_to_their_own_names_alone(golden):
-    result = result_of(BOUNDS, {"": QUALITY})
-    golden(repr(result))
-    assert headline_keys(BOUNDS) == ["ndcg@10", "judged@10"]
-    assert headline_keys(BOUNDS[1:3]) == [LOWEST, HIGHEST]
-    assert result["nDCG @10"] == result["ndcg@10"] == 0.4
-    assert result["ndcg@10 highest"] == result["ndcg(unjudged=highest)@10"] == 0.9
-    assert [each.metric for each in chosen(BOUNDS, ["ndcg@10 highest", "judged@10"])] == [HIGHEST, "judged@10"]
-    with pytest.raises(UnknownMetricError):
-        _ = result["ndcg@10 lowest"]
-    with pytest.raises(InputError, match="bounds='unjudged'"):
-        _ = result_of(BOUNDS[:1]).bounds
-    assert [is_bound(each.definition) for each in BOUNDS] == [False, True, True, False]
-    assert not is_bound("a column with unjudged=lowest")
-
-
-@pytest.mark.usefixtures("without_charts")
-def test_a_report_has_a_section_of_bounds(tmp_path):
-    page = result_of(BOUNDS, {"": QUALITY}).report(tmp_path / "report.html").read_text()
-    assert page.count("What is not judged") == 2  # the heading, and the list of headings
-    assert "unjudged=" not in page
-    without = result_of(BOUNDS[:1], {"": QUALITY}).report(tmp_path / "report.html").read_text()
-    assert "What is not judged" not in without
 
 
 # --- counts of users and rows

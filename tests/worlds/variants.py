@@ -42,8 +42,8 @@ VALUES = {
 OTHERWISE = (0.3, 0.5, 1.0, 2.0, 4.0)
 # Without weights there is nothing to estimate: tests/metrics/test_logged_feedback.py has the estimators. Others change lists:
 # tests/request/test_views.py has it. `no_answer` is about users of whom a batch must know. tests/metrics/test_possible_values.py has
-# `ceiling` and the bounds of what is not judged.
-LEFT_OPEN = ("estimator", "weight_limit", "no_answer", *LIST_PARAMETERS, "ceiling", "unjudged", "highest_grade")
+# `ceiling`.
+LEFT_OPEN = ("estimator", "weight_limit", "no_answer", *LIST_PARAMETERS, "ceiling")
 
 # Values that few calls have, and that would multiply all others: each is combined with the first of the others.
 ALONE = ("one_if_empty",)
