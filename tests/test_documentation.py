@@ -72,7 +72,7 @@ def test_a_notebook_of_a_page_has_its_text_and_its_code():
     for path in NOTEBOOKS["NOTEBOOKS"]:
         if path.with_suffix(".md").exists():
             committed = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(path.read_text())["cells"]]
-            cells = [(cell.cell_type, cell.source) for cell in NOTEBOOKS["cells_of"](path.with_suffix(".md"))]
+            cells = NOTEBOOKS["cells_of"](path.with_suffix(".md"))
             assert committed == cells, f"{path.name}: run make notebook"
             assert len(cells) > 10
 

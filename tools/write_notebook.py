@@ -11,9 +11,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import nbformat
-from nbclient import NotebookClient
-
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 NOTEBOOKS = (DOCS / "quickstart.ipynb", DOCS / "from_ratings.ipynb", DOCS / "judged_documents.ipynb")
 # Seconds for a cell; the slowest starts Spark.
@@ -27,16 +24,14 @@ import sys
 os.environ["PYSPARK_PYTHON"] = sys.executable"""
 
 
-def cells_of(page: Path) -> list[Any]:
-    """The cells of a page: its text without the link to the notebook, and its Python without what it prints."""
+def cells_of(page: Path) -> list[tuple[str, str]]:
+    """The cells of a page, kind and source: its text without the link to the notebook, and its Python without what it prints."""
     text = re.sub(rf" [^.]*\({page.stem}\.ipynb\)\.", "", page.read_text(encoding="utf-8"))
     first, *others = re.split(r"^```(\w*)\n(.*?)^```$", text, flags=re.M | re.S)
     sources = [("markdown", first), ("code", WORKERS)]
     for language, block, prose in zip(*(others[place::3] for place in range(3)), strict=True):
         sources += [("code", block)] * (language == "python") + [("markdown", prose)]
-    cells = [(kind, source.strip()) for kind, source in sources if source.strip()]
-    make: dict[str, Any] = {"markdown": nbformat.v4.new_markdown_cell, "code": nbformat.v4.new_code_cell}
-    return [make[kind](source, id=f"cell-{number:02}") for number, (kind, source) in enumerate(cells, 1)]
+    return [(kind, source.strip()) for kind, source in sources if source.strip()]
 
 
 def run(path: Path) -> Any:
@@ -45,10 +40,15 @@ def run(path: Path) -> Any:
     Raises:
         CellExecutionError: a cell raised an error.
     """
+    import nbformat  # noqa: PLC0415 # the platforms of the tests lack it, and compare `cells_of` with notebooks
+    from nbclient import NotebookClient  # noqa: PLC0415 # the same
+
     page = path.with_suffix(".md")
     if page.exists():
+        make: dict[str, Any] = {"markdown": nbformat.v4.new_markdown_cell, "code": nbformat.v4.new_code_cell}
+        cells = [make[kind](source, id=f"cell-{number:02}") for number, (kind, source) in enumerate(cells_of(page), 1)]
         kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
-        notebook = nbformat.v4.new_notebook(metadata=kernel, cells=cells_of(page))  # type: ignore[no-untyped-call] # it has few types
+        notebook = nbformat.v4.new_notebook(metadata=kernel, cells=cells)  # type: ignore[no-untyped-call] # it has few types
     else:
         notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call] # the same
     with tempfile.TemporaryDirectory() as folder:
@@ -69,6 +69,8 @@ def run(path: Path) -> Any:
 
 
 if __name__ == "__main__":
+    import nbformat
+
     for path in NOTEBOOKS:
         written = run(path)
         nbformat.write(written, path)  # type: ignore[no-untyped-call] # the same
