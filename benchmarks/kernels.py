@@ -40,7 +40,7 @@ def grouped_users(n_users: int, predictions: int, labels: int, *, items: int = 1
     hits = max(2, labels // 5)
     place = (random.integers(0, 1 << 30, (n_users, 1)) + 7 * np.arange(hits)) % predictions
     label[:, :hits] = np.take_along_axis(item, place, axis=1)
-    return pa.record_batch({
+    return pa.RecordBatch.from_pydict({
         "user": pa.array(np.arange(n_users)),
         "items": _lists(item),
         "scores": _lists(random.random((n_users, predictions))),
@@ -78,7 +78,7 @@ def gap_milliseconds(n_grades: int) -> float:
     """What graded average precision takes of one user whose labels are all predicted and all have another grade, milliseconds."""
     random = np.random.default_rng(22)
     labels = random.permutation(n_grades)
-    batch = pa.record_batch({
+    batch = pa.RecordBatch.from_pydict({
         "user": pa.array([1]),
         "items": _lists(np.arange(n_grades)[None]),
         "scores": _lists(random.random((1, n_grades))),

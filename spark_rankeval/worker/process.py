@@ -210,6 +210,11 @@ def unpacked(packed: pa.Scalar) -> pa.Table | None:
     return pa.ipc.open_stream(whole).read_all() if whole.size else None
 
 
+def with_column(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
+    """The batch with a column more. Batches of pyarrow 15 have no `append_column`."""
+    return pa.RecordBatch.from_arrays([*batch.columns, values], names=[*batch.schema.names, name])
+
+
 def rows_in(batch: pa.RecordBatch) -> pa.Table:
     """The rows of a batch."""
     return pa.Table.from_batches([batch])
@@ -239,7 +244,7 @@ def attach(cells: Mapping[str, bytes | None]) -> Callable[[Batches], Batches]:
         for batch in batches:
             for name, cell in cells.items():
                 values = [cell if is_first else None] * min(batch.num_rows, 1) + [None] * (batch.num_rows - 1)
-                batch = batch.append_column(name, pa.array(values, pa.binary()))  # noqa: PLW2901 # a column more each time
+                batch = with_column(batch, name, pa.array(values, pa.binary()))  # noqa: PLW2901 # a column more each time
             is_first = is_first and batch.num_rows == 0
             yield batch
 

@@ -12,7 +12,7 @@ from spark_rankeval.worker.process import PACKED, Bound, pack_together, received
 
 
 def batches_of(*parts):
-    return [pa.record_batch({"item": pa.array(part, pa.int64())}) for part in parts]
+    return [pa.RecordBatch.from_pydict({"item": pa.array(part, pa.int64())}) for part in parts]
 
 
 def cells(batches, bound=None, combine=lambda table: table, read=rows_in):
@@ -37,14 +37,16 @@ def test_a_table_beyond_a_bound_is_too_large(bound, fits):
 def test_packed_tables_are_put_together_and_combined_in_any_steps(monkeypatch, waiting):
     monkeypatch.setattr(process, "_WAITING", waiting)
     distinct = lambda table: table.group_by("item").aggregate([])  # noqa: E731 # it is one
-    parts = [pa.record_batch({PACKED: pa.array(cells(batches_of(part)))}) for part in ([1, 2], [2, 3], [3, 1])]
+    parts = [
+        pa.RecordBatch.from_pydict({PACKED: pa.array(cells(batches_of(part)))}) for part in ([1, 2], [2, 3], [3, 1])
+    ]
     (cell,) = cells(parts, Bound(3, 1 << 20), distinct, tables_in)
     assert sorted(unpacked(cell)["item"].to_pylist()) == [1, 2, 3]
     (too_large,) = cells(parts, Bound(2, 1 << 20), distinct, tables_in)
     assert unpacked(too_large) is None
     # A part that is too large makes the whole too large.
     large = pa.array([*cells(batches_of([1])), *cells(batches_of([1, 2]), Bound(1, 1 << 20))])
-    (cell,) = cells([pa.record_batch({PACKED: large})], read=tables_in)
+    (cell,) = cells([pa.RecordBatch.from_pydict({PACKED: large})], read=tables_in)
     assert unpacked(cell) is None
 
 
@@ -70,7 +72,7 @@ def test_users_and_rows_of_items_are_counted_in_parts_and_added_up(kind, least, 
         # Sums of hashes are sums modulo 2^64.
         columns = {ROWS: [1] * len(part), TRAINING_HASH: [2**60] * len(part)}
         columns = {name: pa.array(column, pa.int64()) for name, column in columns.items()}
-        return count_items(pa.record_batch({CONSUMED: consumed, **columns}))
+        return count_items(pa.RecordBatch.from_pydict({CONSUMED: consumed, **columns}))
 
     parts = (lists[:20], lists[20:20], lists[20:])
     rows = add_counts(pa.concat_tables(map(counted, parts))).to_pylist()
