@@ -91,7 +91,8 @@ def _check_nan(session: SparkSession, name: str) -> None:
 def _keeps_best(session: SparkSession) -> bool:
     """Whether ``max_by`` takes a number of values; Spark below 4.2 refuses it, and Sail takes no notice of it."""
     try:
-        kind = session.sql("SELECT max_by(1, 1, 2) AS best").schema["best"].dataType
+        with _unlogged():
+            kind = session.sql("SELECT max_by(1, 1, 2) AS best").schema["best"].dataType
     except PySparkException:
         return False
     return isinstance(kind, T.ArrayType)
@@ -259,10 +260,22 @@ def draws_anew(frame: DataFrame) -> bool:
     return False
 
 
+def _loggers_of_errors() -> list[logging.Logger]:
+    """What Spark's client logs errors with; that of 3.5 logs none.
+
+    They must be of PySpark's own class. With a plain logger of the name, each later error that is logged would be a TypeError.
+    """
+    try:
+        from pyspark.logger import PySparkLogger  # noqa: PLC0415 # Spark 3.5 has no such module
+    except ImportError:
+        return []
+    return [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("DataFrame", "SQL")]
+
+
 @contextmanager
 def _unlogged() -> Iterator[None]:
     """Keep Spark's client from logging an error that is an answer."""
-    loggers = [logging.getLogger(f"{kind}QueryContextLogger") for kind in ("DataFrame", "SQL")]
+    loggers = _loggers_of_errors()
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
         logger.disabled = True

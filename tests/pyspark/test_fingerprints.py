@@ -1,8 +1,10 @@
 """Inputs that Spark itself says change between actions: they are told apart by plans, and without a job."""
 
+import logging
 import random
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from spark_rankeval import evaluate
@@ -40,6 +42,15 @@ def test_asking_whether_inputs_change_costs_no_job(tables, jobs_of):
     assert jobs_of(lambda: may_change([predictions, labels])) == 0
     assert not may_change([predictions, labels])
     assert may_change([predictions, labels.orderBy(F.rand())]) == hasattr(predictions, "exists")
+
+
+@pytest.mark.not_on_sail("random joins")
+def test_errors_of_the_session_are_sparks_own_after_an_answer_that_is_not_logged(spark, tables, monkeypatch):
+    # As in a process in which Spark has logged no error so far.
+    monkeypatch.setattr(logging.root.manager, "loggerDict", {})
+    assert not may_change(tables)
+    with pytest.raises(AnalysisException, match="nowhere"):
+        _ = spark.sql("SELECT nowhere").schema
 
 
 @pytest.mark.not_on_sail("plans")
