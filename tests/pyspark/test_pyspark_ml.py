@@ -201,6 +201,7 @@ def test_saved_and_loaded(spark, scored, tmp_path):
 
 @pytest.mark.night
 @pytest.mark.classic_alone("tuned_als")
+@pytest.mark.filterwarnings("ignore:none of .* labels is relevant")
 def test_the_better_model_is_chosen_and_kept(ratings, tmp_path):
     evaluator = RankingEvaluator(metricName="ndcg@10", relevanceThreshold=3)
     estimator, grid = models_by_statement()
