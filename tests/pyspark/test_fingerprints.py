@@ -28,7 +28,8 @@ def test_inputs_that_say_that_they_change_are_reported_before_they_do(tables, tm
     if hasattr(predictions, "exists"):
         with pytest.warns(SparkRankEvalWarning, match="Spark says that predictions are not deterministic") as caught:
             result = evaluate(changing, labels, "rr", score="score")
-        assert len(caught) == 1
+        # Spark 4.0 leaves the socket of a collect to the garbage collector, which Python warns of.
+        assert [one.category for one in caught].count(SparkRankEvalWarning) == 1
     else:
         result = evaluate(changing, labels, "rr", score="score")
     words = "the table that was written was computed from other rows of predictions than"
@@ -57,7 +58,8 @@ def test_errors_of_the_session_are_sparks_own_after_an_answer_that_is_not_logged
 def test_columns_that_nobody_reads_names_of_files_and_cached_tables_are_no_draws(spark, tables, tmp_path, jobs_of):
     place, read = str(tmp_path / "written"), ["user", "item", "score"]
     tables[0].write.parquet(place)
-    predictions = spark.read.parquet(place)
+    # Without a schema a server of Connect 4.0 starts a job to find one, each time that it reads a plan.
+    predictions = spark.read.schema(tables[0].schema).parquet(place)
     pinned = predictions.withColumn("score", F.rand(1)).cache()
     pinned.count()
     steady = [
