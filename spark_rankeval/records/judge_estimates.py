@@ -17,7 +17,6 @@ from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval
 from spark_rankeval.statistics.judged_clusters import JudgedClusters, groups_of
 from spark_rankeval.statistics.judged_draws import DrawCheck, LabelsNeeded, draw_check, labels_needed
 from spark_rankeval.statistics.judged_moments import OTHERS_E, JudgedMoments
-from spark_rankeval.statistics.judged_samples import sample_of
 from spark_rankeval.statistics.prediction_powered import JudgedEstimate, judged_estimate
 from spark_rankeval.table_writers import OneTable
 from spark_rankeval.tables import DASH, Column, Document, Note, Table, common_format, text_column
@@ -70,14 +69,11 @@ def with_judges_alone(rows: Iterable[SummaryRow]) -> tuple[SummaryRow, ...]:
     alone: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in filter(is_estimated, rows):
         estimate = _estimate(row.moments, row.interval_level, row.definition)
-        sample, _ = sample_of(JudgedMoments.from_text(row.moments))
-        # How many users who were drawn alike would do as well (Kish 1965).
-        equal_n = sample.effective_n if sample is not None and estimate.human.n else math.nan
-        for name, mean, n in zip(judges, (estimate.judge, estimate.human), (estimate.judge.n, equal_n), strict=False):
+        for name, mean in zip(judges, (estimate.judge, estimate.human), strict=False):
             alone[row.model, row.slice, f"{row.metric} [{name}]"] = {
-                "mean": mean.value, "standard_error": mean.standard_error, "df": float(mean.df), "effective_n_users": float(n),
+                "mean": mean.value, "standard_error": mean.standard_error, "df": float(mean.df), "effective_n_users": mean.equal_n,
                 "interval_low": mean.interval.low, "interval_high": mean.interval.high, "interval_method": mean.interval.method,
-                "no_interval": mean.interval.reason, **({} if n == mean.n else {"standard_mean": math.nan}),
+                "no_interval": mean.interval.reason, **({} if mean.equal_n == mean.n else {"standard_mean": math.nan}),
             }  # fmt: skip
     return tuple(
         replace(row, **alone[key]) if (key := (row.model, row.slice, row.key)) in alone else row for row in rows

@@ -16,7 +16,6 @@ from spark_rankeval.statistics.intervals import (
     ratio,
 )
 from spark_rankeval.statistics.judged_moments import OTHERS_E, JudgedMoments
-from spark_rankeval.statistics.judged_samples import sample_of
 from spark_rankeval.statistics.prediction_powered import JudgedEstimate, judged_estimate
 from spark_rankeval.statistics.relative_lift import Lift
 
@@ -86,8 +85,7 @@ class JudgedDifference:
         """How many graded users, or clusters, of equal weight are as good as those that there are."""
         if self.clusters is not None:
             return self.clusters.effective_n
-        sample, _ = sample_of(self.differences)
-        return 0.0 if sample is None else sample.effective_n
+        return self.estimate.human.equal_n
 
     @property
     def n(self) -> int:

@@ -13,7 +13,7 @@ from spark_rankeval.statistics.distributions import t_critical, t_sf
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.judged_moments import JudgedMoments
 from spark_rankeval.statistics.judged_samples import ONE, ZERO, E, F, Sample, deviation_forms, sample_of
-from spark_rankeval.statistics.prediction_powered import LEAST_DEVIATIONS, LEAST_GRADED, judged_estimate
+from spark_rankeval.statistics.prediction_powered import LEAST_GRADED, RARE_DF, judged_estimate, rare_variance
 
 
 class DrawCheck(NamedTuple):
@@ -113,7 +113,7 @@ def labels_needed(moments: JudgedMoments, width: float, level: float = 0.95) -> 
     human, covariance, judge, others, pooled = (float(part) for part in parts)
     n_others = size - n
     pooled_graded = pooled * n_others / size
-    rare = LEAST_DEVIATIONS * share**2 * float(sample.deviations(deviation_forms(theta)[0]).large_square)
+    large_square = float(sample.deviations(deviation_forms(theta)[0]).large_square * sample.d**2)
 
     def width_of(n_graded: int, *, uses_judge: bool) -> float:
         times, rest = n / n_graded, size - n_graded
@@ -123,10 +123,9 @@ def labels_needed(moments: JudgedMoments, width: float, level: float = 0.95) -> 
             best = min(max(covariance * times / (pooled_graded * times * (1 + n_graded / rest)), 0.0), 1.0)
             if best:
                 graded = max(variance - 2 * best * covariance * times + best**2 * judge * times, 0.0)
-                n_equal = sample.effective_n / times
                 # As of an estimate: disagreement that the graded queries do not hold may be as large as any difference.
-                if graded < (least := rare / (n_equal * (n_equal - 1))):
-                    graded, most_df = least, 2.0 * LEAST_DEVIATIONS
+                if graded < (least := rare_variance(large_square, sample.effective_n / times)):
+                    graded, most_df = least, RARE_DF
                 variance = graded * df / (df - 1) + best**2 * others * n_others / rest
                 df = min(df - 1, most_df * (variance / graded) ** 2)
         # Few quantiles of t are computed for large numbers.

@@ -14,7 +14,7 @@ Few graded queries need care, as docs/evidence/prediction_powered.md shows:
 - That λ is estimated costs a degree of freedom.
 - If few residuals make most of the variance, it has fewer degrees of freedom.
 - Queries that stand for many count as few: by Kish's effective number over weights and strata, or by that of clusters.
-- The variance is no less than if `LEAST_DEVIATIONS` of these disagreed as far as human values, or what is left of them, are apart.
+- The variance is no less than if `_LEAST_DEVIATIONS` of these disagreed as far as human values, or what is left of them, are apart.
 - If either judge has too few different values, or the model makes the interval longer, people alone count (λ = 0).
 """
 
@@ -60,8 +60,10 @@ LEAST_GRADED = 20
 _LEAST_DF = 1e-9
 # Spread is carried by at least so many graded queries, or a judge's values say too little.
 _LEAST_DEVIATIONS_OF_JUDGE = 5
-#: Disagreement counts as if at least so many graded queries had it.
-LEAST_DEVIATIONS = 4
+# Disagreement counts as if at least so many graded queries had it.
+_LEAST_DEVIATIONS = 4
+#: The degrees of freedom of `rare_variance`.
+RARE_DF = 2.0 * _LEAST_DEVIATIONS
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class MeanEstimate:
         interval: as in `evaluate`, but longer if few queries carry the spread.
         n: how many queries have a value.
         interval_error: the error behind the interval: the standard error, and what the estimate of λ adds.
+        equal_n: how many queries that were drawn alike would do as well (Kish 1965); NaN if there is no mean.
     """
 
     value: float
@@ -83,6 +86,7 @@ class MeanEstimate:
     interval: Interval
     n: int
     interval_error: float = math.nan
+    equal_n: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -229,7 +233,7 @@ def _by_judge(moments: JudgedMoments, level: float, bounds: tuple[float, float])
     )
     if not e or moments.count(EXCESSIVE):
         reason = UNKNOWN_MEAN if e else "no user has a value by the model"
-        return MeanEstimate(math.nan, math.nan, math.nan, Interval.missing(level, T, reason), int(e))
+        return MeanEstimate(math.nan, math.nan, math.nan, Interval.missing(level, T, reason), int(e), equal_n=float(e))
     mean, n = f / e, int(e)
     bounds = _valid_bounds(bounds, mean)
     clusters = moments.clustered
@@ -240,11 +244,11 @@ def _by_judge(moments: JudgedMoments, level: float, bounds: tuple[float, float])
         if not problem:
             n_equal = clusters.judge.effective_n
             interval = _interval(float(mean), error, df, n, level, bounds, 0.0 if f == ff else None, n_equal)
-        return MeanEstimate(float(mean), error, df, interval, n)
+        return MeanEstimate(float(mean), error, df, interval, n, equal_n=float(n))
     error = math.sqrt((ff - f * mean) / (e * (e - 1))) if n > 1 else math.nan
     share_n = float(n) if f == ff else None
     interval = _interval(float(mean), error, n - 1, n, level, bounds, share_n)
-    return MeanEstimate(float(mean), error, n - 1, interval, n)
+    return MeanEstimate(float(mean), error, n - 1, interval, n, equal_n=float(n))
 
 
 def _valid_bounds(bounds: tuple[float, float], mean: Fraction) -> tuple[float, float]:
@@ -278,6 +282,11 @@ def _interval(
         return Interval(value - half_width, value + half_width, level, T).within(bounds)
     equal_n = share_n or min(value * (1 - value) * (t_critical(level, n - 1) / half_width) ** 2, most_n)
     return Interval(*clopper_pearson_interval(value * equal_n, equal_n, level), level, CLOPPER_PEARSON)
+
+
+def rare_variance(square: float, n: float) -> float:
+    """The variance of a mean of n queries if a few disagree by the root of `square`, and all others agree."""
+    return _LEAST_DEVIATIONS * square / (n * max(n - 1, 1))
 
 
 def _too_few(graded: str, n: float, least: int) -> str:
@@ -328,7 +337,7 @@ class _Estimator:
         value, denominator = self._sample.value(weight), float(self._sample.denominator(weight))
         if self._clusters is not None and self._clusters.problem:
             missing = Interval.missing(self._level, T, self._problem)
-            return MeanEstimate(float(value), math.nan, math.nan, missing, self._n)
+            return MeanEstimate(float(value), math.nan, math.nan, missing, self._n, equal_n=self._effective_n)
         variance = self._variance(Fraction(float(value)), weight)
         error = math.sqrt(variance.total) / denominator
         # That λ fits the graded queries costs a degree of freedom.
@@ -346,7 +355,8 @@ class _Estimator:
                 float(value), wide_error, df, self._effective_n, self._level, self._bounds, share_n, n_equal, most_n
             )
         least, greatest = self._bounds
-        return MeanEstimate(min(max(float(value), least), greatest), error, df, interval, self._n, wide_error)
+        within = min(max(float(value), least), greatest)
+        return MeanEstimate(within, error, df, interval, self._n, wide_error, self._effective_n)
 
     def _variance(self, theta: Fraction, weight: Fraction) -> _Variance:
         """The variance of the numerator of an estimate; if disagreement is rare in the graded queries, as if a few had it."""
@@ -368,9 +378,9 @@ class _Estimator:
         # Disagreement that the graded queries do not hold may be as large as any difference between queries.
         square = max(human.large_square, residual.large_square)
         n = self._effective_n if clusters is None or not weight else clusters.human.effective_n
-        least = LEAST_DEVIATIONS * float(square * sample.d**2) / (n * max(n - 1, 1))
+        least = rare_variance(float(square * sample.d**2), n)
         if graded < least and (weight or not self._are_shares):
-            graded, kurtosis_df = least, 2.0 * LEAST_DEVIATIONS
+            graded, kurtosis_df = least, RARE_DF
         elif weight:
             kurtosis_df = residual.df * self._equal_share
         return _Variance(max(graded, 0.0), others, base_df, kurtosis_df, others_df, shared, most_df)
