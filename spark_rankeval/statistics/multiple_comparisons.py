@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spark_rankeval.errors import OptionError
+from spark_rankeval.statistics.verdicts import is_enough
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -71,8 +72,7 @@ def family_of(p_values: Sequence[float], correction: str, level: float) -> list[
     n = int(np.count_nonzero(~np.isnan(values)))
     if correction == "none" or n < 2:
         return [Joint(p, level) for p in corrected.tolist()]
-    # 1 − 0.95 is not 0.05 in floats.
-    n_decided = max(1, int(np.count_nonzero(corrected <= 1 - level + 1e-12)))
+    n_decided = max(1, sum(is_enough(p, level) for p in corrected.tolist()))
     share = 1 / (n - n_decided + 1) if correction == "holm" else n_decided / n
     return [Joint(p, 1 - (1 - level) * share, n) for p in corrected.tolist()]
 

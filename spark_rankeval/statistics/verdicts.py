@@ -146,24 +146,23 @@ def is_enough(p: float, level: float) -> bool:
     return p <= 1 - level + 1e-12
 
 
-def decides(low: float, high: float, margin: float) -> bool:
-    """Whether an interval with these ends lies on one side of 0 and the margin, or within the margin."""
-    return low > margin or high < -margin or bool(margin and -margin < low and high < margin)
+def _place(interval: Interval, margin: float) -> int | None:
+    """Where an interval lies: above (1) or below (−1) 0 and the margin, or within the margin (0); None if it decides nothing."""
+    if interval.low > margin:
+        return 1
+    if interval.high < -margin:
+        return -1
+    return 0 if -margin < interval.low and interval.high < margin else None
 
 
 def as_decided(interval: Interval, p: float, level: float, margin: float) -> Interval:
     """The interval that decides no more than p does: up to the nearest difference that p leaves open, which is 0 or a margin."""
-    if is_enough(p, level) or not decides(interval.low, interval.high, margin):
+    place = _place(interval, margin)
+    if is_enough(p, level) or place is None:
         return interval
-    if -margin < interval.low and interval.high < margin:
-        return interval.reaching(-margin, margin)
-    return interval.reaching(0.0, 0.0)
+    return interval.reaching(0.0, 0.0) if place else interval.reaching(-margin, margin)
 
 
 def _word(interval: Interval, margin: float, higher_is_better: bool | None) -> str:
-    if not decides(interval.low, interval.high, margin):
-        return UNDECIDED
-    if -margin < interval.low and interval.high < margin:
-        return NO_RELEVANT_DIFFERENCE
-    words = {True: (BETTER, WORSE), False: (WORSE, BETTER), None: (HIGHER, LOWER)}[higher_is_better]
-    return words[0] if interval.low > margin else words[1]
+    up, down = {True: (BETTER, WORSE), False: (WORSE, BETTER), None: (HIGHER, LOWER)}[higher_is_better]
+    return {None: UNDECIDED, 0: NO_RELEVANT_DIFFERENCE, 1: up, -1: down}[_place(interval, margin)]
