@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, pieces
 from spark_rankeval.ranking.recommended import ATTRIBUTES, UNKNOWN, Recommended
 from spark_rankeval.request.counts import Overlap
-from spark_rankeval.worker.reading import Side, filled
+from spark_rankeval.worker.reading import Side, filled, is_text
 
 _INT32 = np.iinfo(np.int32)
 _WORD = 8
@@ -32,7 +32,7 @@ def comparable(*sides: tuple[pa.Array, IntArray]) -> tuple[list[Array], Callable
         sides: the ids of all users, one user after the other, and where each user's begin and end: int64 (n_users + 1,).
     """
     kind = sides[0][0].type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    if not is_text(kind):
         fill = 0.0 if pa.types.is_floating(kind) else 0
         return _narrow([filled(ids, fill) for ids, _ in sides]), None
     texts = [ids.cast(kind) for ids, _ in sides]

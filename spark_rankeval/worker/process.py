@@ -210,9 +210,9 @@ def unpacked(packed: pa.Scalar) -> pa.Table | None:
     return pa.ipc.open_stream(whole).read_all() if whole.size else None
 
 
-def with_column(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
-    """The batch with a column more. Batches of pyarrow 15 have no `append_column`."""
-    return pa.RecordBatch.from_arrays([*batch.columns, values], names=[*batch.schema.names, name])
+def with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """The batch with more columns. Batches of pyarrow 15 have no `append_column`."""
+    return pa.RecordBatch.from_arrays([*batch.columns, *columns.values()], names=[*batch.schema.names, *columns])
 
 
 def rows_in(batch: pa.RecordBatch) -> pa.Table:
@@ -242,10 +242,9 @@ def attach(cells: Mapping[str, bytes | None]) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         is_first = True
         for batch in batches:
-            for name, cell in cells.items():
-                values = [cell if is_first else None] * min(batch.num_rows, 1) + [None] * (batch.num_rows - 1)
-                batch = with_column(batch, name, pa.array(values, pa.binary()))  # noqa: PLW2901 # a column more each time
-            is_first = is_first and batch.num_rows == 0
-            yield batch
+            n, first = batch.num_rows, cells if is_first else {}
+            values = {name: [first.get(name)] * min(n, 1) + [None] * (n - 1) for name in cells}
+            is_first = is_first and n == 0
+            yield with_columns(batch, {name: pa.array(each, pa.binary()) for name, each in values.items()})
 
     return run

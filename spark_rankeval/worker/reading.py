@@ -240,7 +240,7 @@ def _check_arrays(
         wrong = (size >= 2.0 ** (24 if pa.types.is_float32(ids.type) else 53)) & (size < np.inf)
     if not keep_null_items:
         wrong = wrong | missing
-        if pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type):
+        if is_text(ids.type):
             wrong = wrong | pc.fill_null(pc.equal(ids, ""), fill_value=False).to_numpy(zero_copy_only=False)
     for entries, is_bad in zip(values, bad, strict=False):
         wrong = wrong | is_bad(entries)
@@ -290,6 +290,11 @@ def _nulls(values: pa.Array) -> BoolArray:
         return np.zeros(len(values), np.bool_)
     nulls: BoolArray = values.is_null().to_numpy(zero_copy_only=False)
     return nulls
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values of a type are texts, with offsets of 32 or of 64 bits."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def filled(values: pa.Array, fill: float) -> Array:

@@ -35,7 +35,7 @@ from spark_rankeval.spark import describing
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.worker.group_states import rows_by_key
 from spark_rankeval.worker.grouped_row import ABSENT, NO_USER, USER_HASH
-from spark_rankeval.worker.process import stream_of, with_column
+from spark_rankeval.worker.process import stream_of, with_columns
 from spark_rankeval.worker.scored_features import with_features
 from spark_rankeval.worker.states import merging_states, state_of_batches
 from spark_rankeval.worker.user_metrics import count_names, score
@@ -77,7 +77,7 @@ def batch_with(world, users, **columns):
     for name, column in columns.items():
         is_shared = isinstance(column, pa.Scalar)
         values = [column.as_py(), *[None] * (len(users) - 1)] if is_shared else column
-        batch = with_column(batch, name, pa.array(values, pa.binary() if is_shared else None))
+        batch = with_columns(batch, {name: pa.array(values, pa.binary() if is_shared else None)})
     return batch
 
 

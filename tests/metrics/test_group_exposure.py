@@ -38,7 +38,7 @@ from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.wire import messages_of, rows_of
 from spark_rankeval.worker.group_states import STATES
 from spark_rankeval.worker.grouped_row import grades_column
-from spark_rankeval.worker.process import stream_of, with_column
+from spark_rankeval.worker.process import stream_of, with_columns
 from spark_rankeval.worker.scored_features import with_features
 from spark_rankeval.worker.states import state_of_batches
 from spark_rankeval.worker.user_metrics import score
@@ -63,7 +63,7 @@ def batch_with_groups(world, users, shuffled=None):
     for table, columns in tables.items():
         packed = pa.table({name: pa.array(column, TYPES.get(name, pa.int64())) for name, column in columns.items()})
         first = pa.array([stream_of(packed).to_pybytes()] + [None] * (len(users) - 1), pa.binary())
-        batch = with_column(batch, table, first)
+        batch = with_columns(batch, {table: first})
     return batch
 
 
@@ -332,7 +332,7 @@ def test_each_metric_of_all_lists_has_the_same_values_beside_every_other_in_ever
         ("nobody", pa.array([False] * len(world.users))),
         ("side", pa.array(["ab"[user % 2] for user in world.users])),
     ):
-        batch = with_column(batch, name, column)
+        batch = with_columns(batch, {name: column})
     alone = functools.cache(lambda one: repr(in_slices([one], batch)[0]))
     every = itertools.product([metric(k=2).resolve() for metric in OF_ALL_LISTS], READINGS)
     for one, other in itertools.islice(itertools.combinations(every, 2), 0, None, 127):

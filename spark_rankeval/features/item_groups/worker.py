@@ -29,7 +29,7 @@ from spark_rankeval.statistics.description import Figures
 from spark_rankeval.wire import Message
 from spark_rankeval.worker.group_states import Key
 from spark_rankeval.worker.grouped_row import NO_USER
-from spark_rankeval.worker.process import runs_in_worker
+from spark_rankeval.worker.process import runs_in_worker, with_columns
 from spark_rankeval.worker.reading import Side, flags
 from spark_rankeval.worker.scored_features import (
     BatchFeature,
@@ -234,7 +234,7 @@ class GroupsOfPartition(PartitionFeature):
         keys = self.tables.no_keys(batch.num_rows)
         # By selection: PyArrow 15, of Spark 3.5, drops no columns of a batch.
         users = batch.select([name for name in batch.schema.names if name not in self._own_tables])
-        users = pa.RecordBatch.from_arrays([*users.columns, *keys.values()], names=[*users.schema.names, *keys])
+        users = with_columns(users, keys)
         size = batch.num_rows
         if self._has_shares:
             size = max(1, _MOST_VALUES // (self.tables.n_groups * self._n_values))

@@ -13,7 +13,7 @@ from spark_rankeval.ranking.lists import RawLists
 from spark_rankeval.ranking.ragged import Array
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker.grouped_row import COSTS, SCORES, hash_column
-from spark_rankeval.worker.process import with_column
+from spark_rankeval.worker.process import with_columns
 from spark_rankeval.worker.reading import Side, columns_of, hashes_of_predictions
 from spark_rankeval.worker.scored_features import BatchFeature, PartitionFeature, ScoringFeature
 
@@ -31,7 +31,7 @@ class _RowsOfPartition(PartitionFeature):
     def parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The batch with hashes of predictions that do not have the numbers of rows, which may differ each time."""
         hashes = hashes_of_predictions(columns_of(batch), (SCORES, COSTS))
-        yield with_column(batch, hash_column("predictions"), hashes)
+        yield with_columns(batch, {hash_column("predictions"): hashes})
 
     def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> BatchFeature:
         return _RowsOfBatch(labels.values)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
 from spark_rankeval.request.options import CATALOGUE_TOO_LARGE, Similarity
 from spark_rankeval.worker.process import PACKED, runs_in_worker, stream_of
-from spark_rankeval.worker.reading import flat, numbers
+from spark_rankeval.worker.reading import flat, is_text, numbers
 
 # Half the distance from 1 to the next float32, and the smallest float32 and float64 that lose no digits, or any.
 _EPSILON, _SMALL_32, _SMALLEST_64 = 2.0**-24, 2.0**-126, 5e-324
@@ -366,9 +366,8 @@ def _matrix(vectors: pa.Array, length: int) -> Array:
 
 def _rows_to_keep(ids: pa.Array, vectors: Array, bias: Array) -> Array:
     """The indices of the rows to keep, by item; of an item's several rows that of the greatest vector, then of the greatest bias."""
-    is_text = pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)
     # As bytes: no collation may come between.
-    order = pc.array_sort_indices(ids.cast(pa.large_binary()) if is_text else ids).to_numpy().astype(np.int64)
+    order = pc.array_sort_indices(ids.cast(pa.large_binary()) if is_text(ids.type) else ids).to_numpy().astype(np.int64)
     ordered = ids.take(pa.array(order))
     is_new = np.ones(len(order), np.bool_)
     is_new[1:] = pc.not_equal(ordered[1:], ordered[:-1]).to_numpy(zero_copy_only=False)
