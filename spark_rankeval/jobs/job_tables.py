@@ -80,7 +80,8 @@ def read_table(spark: SparkSession, source: Source, section: str, names_of_ids: 
             reason = _columns_of_nanoseconds(source) + ON_NANOSECONDS
         elif not (isinstance(error, PySparkException) or _is_of_the_jvm(error) or source.format in _LACKING):
             raise
-        is_down = _NOT_NOW.search(_said(error)) and not _UNKNOWN_HOST.search(_said(error))
+        said = _said(error)
+        is_down = _NOT_NOW.search(said) and not _UNKNOWN_HOST.search(said)
         msg = f"[{section}] cannot be read: {reason}"
         raise (UnavailableError if is_down else ConfigurationError)(msg) from error
     return frame

@@ -198,14 +198,14 @@ def _sources(config: EvaluateConfig, model: str, datasets: Iterable[str]) -> dic
     if config.vectors is not None:
         places["predictions"] = [*config.vectors.sources("").values()]
     places |= {f"predictions of {name}": [*each.sources_of_model("").values()] for name, each in config.models.items()}
-    told = {}
+    described = {}
     for name in datasets:
         # Several models may be in one table.
         found = places.get(f"{name} of {model}") or places.get(name) or places.get(name.partition(" of ")[0], [])
         tables = [source.table for source in found if source.table is not None]
         if where := tables or [path for source in found for path in source.paths]:
-            told[name] = json.dumps({"table_name" if tables else "path": config.redacted(", ".join(where))})
-    return told
+            described[name] = json.dumps({"table_name" if tables else "path": config.redacted(", ".join(where))})
+    return described
 
 
 def _params(

@@ -127,9 +127,8 @@ def _read(
     model_is_file: bool = False,
 ) -> DataFrame:
     one_of("on_invalid", on_invalid, ("error", "drop"))
-    text = _text(spark, _as_paths(paths))
+    text = _text(spark, _as_paths(paths)).where(F.col("value").rlike(SAYS_SOMETHING))
     _refuse_wrong_lines(text, form, on_invalid)
-    text = text.where(F.col("value").rlike(SAYS_SOMETHING))
     if on_invalid == "drop":
         text = text.where(_reads(form))
     # A file that has changed since gives rows of nulls, which an evaluation refuses.
@@ -192,7 +191,7 @@ def _column(form: Form, name: str) -> Column:
 
 def _refuse_wrong_lines(text: DataFrame, form: Form, on_invalid: str) -> None:
     """Refuse lines that do not read, or warn of them; a job looks at every line."""
-    wrong = text.where(F.col("value").rlike(SAYS_SOMETHING) & ~_reads(form))
+    wrong = text.where(~_reads(form))
     try:
         (row,) = wrong.agg(
             F.count(F.lit(1)).alias("n"),

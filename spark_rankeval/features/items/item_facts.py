@@ -24,9 +24,7 @@ from spark_rankeval.ranking.recommended import (
     PopularityLevels,
     Totals,
 )
-from spark_rankeval.worker.grouped_row import (
-    hash_column,
-)
+from spark_rankeval.worker.grouped_row import hash_column
 from spark_rankeval.worker.process import TOO_LARGE, Bound, runs_in_worker, unpacked
 from spark_rankeval.worker.reading import filled, flat, indices_among, numbers, whole_numbers
 
