@@ -143,15 +143,14 @@ def _clipped(side: Side, marked: BoolArray, n_grades: int) -> Side:
 
 def _merged(side: Side) -> Side:
     """The side with one entry for each item of a user, which has the greatest of its values; the other entries are counted."""
-    ids = pc.add(side.ids, pa.scalar(0.0, side.ids.type)) if pa.types.is_floating(side.ids.type) else side.ids
-    code = ids.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    code = side.ids.dictionary_encode().indices.to_numpy(zero_copy_only=False)
     order = np.lexsort((code, side.lists.user))
     user, code = side.lists.user[order], code[order]
     first = np.flatnonzero(np.append(True, (user[1:] != user[:-1]) | (code[1:] != code[:-1]))[: len(code)])
     lengths = np.bincount(user[first], minlength=side.lists.n_users)
     return side._replace(
         lists=Ragged(np.empty(len(first), np.bool_), offsets_of(lengths)),
-        ids=ids.take(pa.array(order[first])),
+        ids=side.ids.take(pa.array(order[first])),
         values=[np.fmax.reduceat(values[order], first) if len(first) else values for values in side.values],
         merged=side.merged + side.lists.lengths - lengths,
     )
@@ -172,6 +171,9 @@ def read_excluded(columns: dict[str, pa.Array]) -> Side | None:
 def side_of(items: pa.Array, values: Sequence[Array] = ()) -> Side:
     """A column of lists of items as a side; nothing is wrong with them."""
     ids, offsets = flat(items)
+    if pa.types.is_floating(ids.type):
+        # -0.0 becomes 0.0, which it equals.
+        ids = pc.add(ids, pa.scalar(0.0, ids.type))
     none = np.zeros(len(items), np.int64)
     return Side(Ragged(np.empty(len(ids), np.bool_), offsets), ids, list(values), none, none, none)
 

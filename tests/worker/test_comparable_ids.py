@@ -12,6 +12,7 @@ from spark_rankeval.features.made_ids.worker import order_of_rows
 from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.worker import comparable_ids
 from spark_rankeval.worker.comparable_ids import comparable, last_bytes
+from spark_rankeval.worker.reading import side_of
 
 # Of few letters, so that there are equal ones; of up to four bytes each, so that bytes above 127 come first in their word.
 LETTERS = st.sampled_from("0aé\u20ac\U0001f600\x00")
@@ -139,3 +140,7 @@ def test_rows_that_name_no_item_are_ordered_by_what_they_say_and_not_by_their_nu
     for row, place in zip(predictions, places, strict=True):
         for other, other_place in zip(predictions, places, strict=True):
             assert (place < other_place) == (said(row) < said(other))
+
+
+def test_both_zeros_are_one_item():
+    assert not np.signbit(side_of(pa.array([[0.0, -0.0], [-0.0]])).ids.to_numpy()).any()
