@@ -37,8 +37,6 @@ FEATURE_WORDS = {
     "groups": "compare_groups, {many} values, 2 groups",
     "groups-covariate": "… with covariate=",
     "groups-sequential": "… with sequential=True",
-    "no-tie": "evaluate, 6 values at cutoff 10, no tie unresolved",
-    "one-tie": "… one user's tie unresolved",
     "ml-evaluate": "evaluate, ndcg@10, of a pipeline's frame",
     "pyspark-ml": "RankingEvaluator of spark_rankeval.ml, ndcg@10",
     "trec-parquet": "evaluate_runs, ndcg@10, of TREC's columns in Parquet",
@@ -61,7 +59,6 @@ ESTIMATES = [
     for estimator in ("estimator='ips'", "estimator='ips', weight_limit=3")
     for k in (1, 3, 5, 10, 20)
 ]
-_SIX_METRICS = ["precision@10", "recall@10", "ndcg@10", "ap@10", "rr@10", "hit_rate@10"]
 _SLICES, _ITEM_GROUPS, _MODELS, _SESSIONS = 2_000, 20, 10, 10
 
 
@@ -70,10 +67,6 @@ def prepare(spark: SparkSession, folder: str, works: Collection[str], many: list
     from pyspark.sql import functions as F
 
     predictions, labels = (spark.read.parquet(f"{folder}/{name}") for name in ("predictions", "labels"))
-    if "one-tie" in works:
-        # All predictions of the first user tie, far beyond the few more than the cutoff that pruning keeps.
-        tied = F.when(F.col("user") == 0, F.lit(0.5)).otherwise(F.col("score")).alias("score")
-        predictions.select("user", "item", tied).write.parquet(f"{folder}/one-tie")
     if "sliced" in works:
         segment = F.pmod(F.xxhash64("user"), F.lit(_SLICES)).alias("segment")
         predictions.select("user").distinct().select("user", segment).write.parquet(f"{folder}/segments")
@@ -141,7 +134,6 @@ def feature_works(spark: SparkSession, folder: str, tables: dict[str, DataFrame]
         **_parts_and_models(prepared, tables, many),
         **_clusters(tables, many),
         **_groups(prepared),
-        **_ties(prepared, tables),
         **_pipelines(tables),
         **_trec(spark, folder, prepared),
         **retrieval_works(prepared),
@@ -248,34 +240,6 @@ def _groups(prepared: Prepared) -> dict[str, Work]:
         "groups-covariate": compared(covariate="before"),
         "groups-sequential": compared(sequential=True),
     }
-
-
-def _ties(prepared: Prepared, tables: dict[str, DataFrame]) -> dict[str, Work]:
-    from spark_rankeval import evaluate
-
-    return {
-        "no-tie": lambda: evaluate(tables["predictions"], tables["labels"], _SIX_METRICS, score="score"),
-        "one-tie": lambda: evaluate(prepared("one-tie"), tables["labels"], _SIX_METRICS, score="score"),
-    }
-
-
-def second_pass(works: dict[str, Work]) -> list[str]:
-    """What the plan says of a second pass, and says only if one user's tie is unresolved.
-
-    Raises:
-        ValueError: it says no more, so that the works compare nothing.
-    """
-    plan, plan_with_tie = (_plan(works[name]()) for name in ("no-tie", "one-tie"))
-    sentences = [sentence for sentence in plan_with_tie if sentence not in plan]
-    if not sentences:
-        msg = f"a tie that pruning cuts had no second pass: {' '.join(plan_with_tie)}"
-        raise ValueError(msg)
-    return sentences
-
-
-def _plan(result: Any) -> tuple[str, ...]:
-    plan: tuple[str, ...] = result.plan
-    return plan
 
 
 def _pipelines(tables: dict[str, DataFrame]) -> dict[str, Work]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.counted import check
-from benchmarks.feature_works import prepare, second_pass, value_of_trec
+from benchmarks.feature_works import prepare, value_of_trec
 from benchmarks.on_sail import ON_SAIL, SailProcess
 from benchmarks.ratios import Figure, ratio
 from benchmarks.session import CORES, start_session, timed
@@ -35,7 +35,6 @@ RATIOS = (
     ("many", "spark"),
     ("many", "no-quantiles"),
     ("ten-bootstrap", "ten"),
-    ("many", "unpruned"),
     ("many", "one"),
     ("every", "many"),
     ("sliced", "many"),
@@ -45,15 +44,14 @@ RATIOS = (
     ("item-groups", "many"),
     ("per-user", "shuffle"),
     ("spark-twenty", "twenty"),
-    ("one-tie", "no-tie"),
     ("pyspark-ml", "ml-evaluate"),
     ("trec", "trec-parquet"),
     ("many", "smallest"),
     ("spark", "smallest"),
     ("arrays", "arrays-spark"),
     ("arrays", "arrays-carried"),
-    ("arrays-every", "arrays-many"),
-    ("arrays-many", "arrays-no-quantiles"),
+    ("arrays-every", "arrays"),
+    ("arrays", "arrays-no-quantiles"),
     ("sail-many", "shuffle"),
     ("sail-many", "many"),
     ("spark", "sail-many"),
@@ -157,8 +155,6 @@ def _checks(
     if "all-lists" in chosen:
         result: Any = works["all-lists"]()
         checks["counted_by_pandas"] = check(spark, folder, {row.metric: row.mean for row in result.summary})
-    if {"no-tie", "one-tie"} <= set(chosen):
-        checks["second_pass"] = second_pass(works)
     if "trec" in chosen:
         checks["trec_value"] = value_of_trec(works)
     return checks
@@ -184,7 +180,6 @@ def table(report: dict[str, Any]) -> str:
     if "counted_by_pandas" in report:
         lines += ["", "values of all lists together, as pandas counts them, too:"]
         lines += [f"{metric:<56}{value:>8.4f}" for metric, value in report["counted_by_pandas"].items()]
-    lines += ["", *report["second_pass"]] if "second_pass" in report else []
     if report["worker_megabytes"]:
         lines.append(f"{'a Python worker took at most, MB':<56}{report['worker_megabytes']:>8}")
     return "\n".join(lines)

@@ -58,11 +58,3 @@ def ratio(report: Report, work: str, other: str, *, times: str = "best_seconds",
     seconds = report.get("seconds", {})
     rounds = zip(seconds.get(work, ()), seconds.get(other, ()), strict=False)
     return with_spread(value, (time / base * share for time, base in rounds))
-
-
-def slower_over_faster(report: Report, work: str, other: str) -> Figure:
-    """The slower of two works over the faster, in every round anew."""
-    value = ratio(report, work, other).value
-    seconds = report.get("seconds", {})
-    rounds = zip(seconds.get(work, ()), seconds.get(other, ()), strict=False)
-    return with_spread(max(value, 1 / value), (max(times) / min(times) for times in rounds))

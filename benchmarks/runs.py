@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CUTOFFS = [1, 3, 5, 10, 20]
 # The calls that people make, and what they are compared with.
-FLAGSHIP = ("shuffle", "grouped", "smallest", "one", "many", "unpruned", "per-user", "spark")
+FLAGSHIP = ("shuffle", "grouped", "smallest", "one", "many", "per-user", "spark")
 _BIG_CUTOFFS = (5, 10, 20, 50, 100)
 
 MEASUREMENTS = {
@@ -40,7 +40,6 @@ MEASUREMENTS = {
     "groups": Measurement(works=("many", "groups", "groups-covariate", "groups-sequential"), rounds=5),
     "item-groups": Measurement(works=("many", "item-groups")),
     "models": Measurement(works=("shuffle", "ten-grouped", "ten-models"), shape=Shape(users=20_000)),
-    "ties": Measurement(works=("no-tie", "one-tie"), shape=Shape(scores="pairs")),
     "beyond-accuracy": Measurement(works=(*BEYOND_ACCURACY, "training-lists", "baseline-lists", "logged"), warm_up=1),
     "pipelines": Measurement(works=("ndcg", "ml-evaluate", "pyspark-ml")),
     "retrieval": Measurement(works=tuple(RETRIEVAL_WORDS), shape=Shape(users=40_000)),

@@ -60,7 +60,7 @@ class Shape:
     items: int = 100_000
     ids: Literal["long", "int", "string", "uuid", "words"] = "long"
     lengths: Literal["equal", "ragged"] = "equal"
-    scores: Literal["continuous", "forty", "pairs", "constant"] = "continuous"
+    scores: Literal["continuous", "forty", "constant"] = "continuous"
     hot_user: int = 0
     pattern: Literal["even", "logs"] = "even"
 
@@ -168,10 +168,6 @@ def _scores(random: np.random.Generator, kind: str, user: Array, lengths: Array)
     match kind:
         case "forty":
             return random.integers(0, 40, len(user)) / 40
-        case "pairs":
-            place = np.empty(len(user), np.int64)
-            place[np.lexsort((random.random(len(user)), user))] = _within(lengths)
-            return place % 40 / 40
         case "constant":
             return np.zeros(len(user))
         case _:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from benchmarks.ratios import Figure, ratio, slower_over_faster, with_spread
+from benchmarks.ratios import Figure, ratio, with_spread
 from benchmarks.session import CORES
 
 Reports = Mapping[str, Mapping[str, Any]]
@@ -173,10 +173,6 @@ def _slower(peer: str) -> Reader:
     return figure
 
 
-def _slower_of_both(reports: Reports) -> Figure:
-    return slower_over_faster(reports["logs"], "many", "unpruned")
-
-
 def _ten_models(work: str) -> Reader:
     return lambda reports: ratio(reports["models"], work, "shuffle", share=0.1)
 
@@ -329,10 +325,8 @@ TARGETS = (
 
 #: What guards the code, and decides nothing for a user. A nightly run measures these.
 NIGHTLY = (
-    Target('the slower of default and prune="never" ÷ the faster', ("logs",), _slower_of_both, 1.1),
     Target("evaluated and two groups compared, with a covariate ÷ without", ("groups",), _option_of_groups("covariate"), 1.1),
     Target("two groups compared as a confidence sequence ÷ a single look", ("groups",), _option_of_groups("sequential"), 1.1),
-    _ratio_target("one user's tie unresolved ÷ none", "ties", "one-tie", "no-tie", 1.15),
     _ratio_target("lists of 1,000 at cutoff 100 ÷ bare shuffle", "lists-of-1000", "many", "shuffle", 2.2, floor="smallest"),
     _ratio_target("RankingEvaluator of spark_rankeval.ml ÷ evaluate of the same frames", "pipelines", "pyspark-ml", "ml-evaluate", 1.3),
     _ratio_target("RankingEvaluator of spark_rankeval.ml ÷ evaluate of two tables", "pipelines", "pyspark-ml", "ndcg", 1.3),

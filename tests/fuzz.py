@@ -102,7 +102,6 @@ def run(spark, seed, n_cases):
         "relevance": None if batch.grade_type is None else "grade",
         "exclude": excluded if batch.excludes else None,
         "ties": batch.ties,
-        "prune": batch.prune,
         "on_invalid": batch.on_invalid,
         **({"by": "part", "facts": Facts(attributes=attributes)} if parts else {}),
         **valued,

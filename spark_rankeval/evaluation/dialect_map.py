@@ -282,7 +282,7 @@ def _evaluate(
     settings = Settings(on_invalid=choices.choice, labels=_labels_are_in(sources))
     scoring = Scoring(sources, Reading(task, values), settings)
     # Which items were kept in a tie that was cut is arbitrary: the exact plan at once.
-    figures = scoring.describe_values(scoring.plan(exact=True), MOMENTS_ALONE)
+    figures = scoring.describe_values(scoring.plan(), MOMENTS_ALONE)
     raise_if_unusable(totals_in(task, figures), scoring.settings)
     group = figures[()]
     quality = DataQuality.from_moments(scoring.counts_of(group, 0))

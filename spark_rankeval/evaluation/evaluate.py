@@ -36,7 +36,6 @@ from spark_rankeval.request.options import (
     KCounts,
     MissingGrades,
     PopulationName,
-    Pruning,
     ScoringOptions,
     SummaryOptions,
     Table,
@@ -89,7 +88,6 @@ def evaluate(
     facts: Facts = Facts(),  # noqa: B008 # it is frozen
     ci: str | IntervalMethod | None = "t",
     quantiles: Sequence[float] = (0.5,),
-    prune: Pruning = "auto",
 ) -> Result:
     """Compute every user's metrics and their means, in one pass over the data.
 
@@ -186,9 +184,6 @@ def evaluate(
             partitions. With these, values of all lists together, such as ``gini@10``, get a jackknife.
         quantiles: which quantiles of the users' values to report, such as ``(0.25, 0.5, 0.99)``; 0.5 is the median. They come from a
             sketch: the users' values next to a quantile are known to within 1/256 of themselves. ``()``: no median either.
-        prune: ``auto`` keeps only as many predictions of a user as the metrics need, unless a sample of the files says that lists are
-            short; ``never`` keeps all. No value depends on it. With ``auto``, more users may count as depending on ties, and duplicates
-            are counted only among the predictions that are kept.
 
     Returns:
         the result; `result["ndcg@10"]` is a mean, and `result.per_user` is the lazy table of every user.
@@ -201,7 +196,7 @@ def evaluate(
         user=user, item=item, score=score, rank=rank, roll_up=roll_up, k_counts=k_counts, model=model, relevance=relevance,
         relevance_threshold=relevance_threshold, min_score=min_score, weight=weight, cost=cost, dialect=dialect, ties=ties,
         exclude=exclude, on_missing=on_missing, on_invalid=on_invalid, users=users, no_answer=no_answer, population=population, by=by,
-        user_weight=user_weight, cluster=cluster, unit=unit, facts=facts, prune=prune,
+        user_weight=user_weight, cluster=cluster, unit=unit, facts=facts,
     )  # fmt: skip
     summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=quantiles)
     if options.judged is not None:
@@ -216,7 +211,7 @@ def result_of(scoring: Scoring, summary: SummaryOptions) -> Result:
     """The result of a call that was checked."""
     sources = scoring.sources
     need_users(sources.predictions.user, scoring.description(summary), "name the user column with user=")
-    scoring = scoring.with_lengths()
+    scoring = scoring.sampled()
     noted = scoring.with_notes()
     figures = noted.describe(noted.description(summary), totals=summary.totals)
     findings = Findings(
@@ -245,7 +240,7 @@ def _takes_scoring_options(function: Function) -> Function:
 def score_users(predictions: Predictions, labels: Table | None, metrics: Metrics, **options: Any) -> DataFrame:
     """Compute every user's metrics as a lazy DataFrame, to write, to join, or to pass to `summarise`.
 
-    If predictions are files or a cached table above 1 MB, a job first looks at how long users' lists are; ``prune="never"`` saves it.
+    No job runs before the table is used. Each user's predictions must fit into memory as a whole, some 100 bytes each.
     The arguments are those of `evaluate`, except `ci` and `quantiles`. Nothing raises while the table is computed. Instead it
     counts rows that could not be ranked, and `summarise` raises. The counts are ``n_invalid_predictions``, ``n_invalid_labels``,
     ``n_duplicate_predictions``, ``n_duplicate_labels`` and ``n_conflicting_labels``. `quarantine` has the rows themselves.
@@ -265,7 +260,7 @@ def score_users(predictions: Predictions, labels: Table | None, metrics: Metrics
         options: by keyword, with the meaning and default that they have in `evaluate`: ``user``, ``item``, ``score``, ``rank``,
             ``roll_up``, ``k_counts``, ``model``, ``relevance``, ``relevance_threshold``, ``min_score``, ``weight``, ``cost``,
             ``dialect``, ``ties``, ``exclude``, ``on_missing``, ``on_invalid``, ``users``, ``no_answer``, ``population``, ``by``,
-            ``user_weight``, ``cluster``, ``unit``, ``facts`` and ``prune``. All are optional.
+            ``user_weight``, ``cluster``, ``unit`` and ``facts``. All are optional.
 
     Returns:
         the user's columns; for each metric a double, NaN if it is undefined; ``n_predictions``, ``n_labels``, ``n_relevant``,
@@ -279,7 +274,7 @@ def score_users(predictions: Predictions, labels: Table | None, metrics: Metrics
             "evaluate(…).per_item_group"
         )
         raise OptionError(msg)
-    return prepare(predictions, labels, metrics, scoring_options, users_alone=True).with_lengths().per_user()
+    return prepare(predictions, labels, metrics, scoring_options, users_alone=True).per_user()
 
 
 def scoring_to_describe(

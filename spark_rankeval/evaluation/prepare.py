@@ -141,7 +141,7 @@ def prepare(
     shown = _metric_columns(reading, list(requested))
     if options.judged is not None:
         shown = (*estimated_metrics(shown, human), *shown)
-    return Scoring(sources, reading, settings, shown, model_column, options.prune)
+    return Scoring(sources, reading, settings, shown, model_column)
 
 
 def _no_answer(

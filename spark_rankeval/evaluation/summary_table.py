@@ -42,14 +42,13 @@ def summary_table(
 ) -> DataFrame:
     """Compute the means of a per-user table as a lazy DataFrame, with the columns and the digits of ``summarise(…).to_spark()``.
 
-    Nothing runs before the DataFrame is used, so it fits into pipelines that forbid actions. With ``score_users(…, prune="never")``
-    nothing has run at all.
+    Nothing runs before the DataFrame is used, so it fits into pipelines that forbid actions.
 
     A lazy table gives no warnings: what `summarise` warns of, such as ids that never meet, has to be looked for with `summarise`. Rows of
     several runs and bad rows are errors of the query.
 
     Examples:
-        >>> users = score_users(predictions, labels, ["rr", "recall@1"], score="score", prune="never")
+        >>> users = score_users(predictions, labels, ["rr", "recall@1"], score="score")
         >>> means = summary_table(users)
         >>> means.select("metric", "mean", "interval_low", "n_users", "n_undefined").toPandas().round(3)
              metric   mean  interval_low  n_users  n_undefined

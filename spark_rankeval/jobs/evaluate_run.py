@@ -163,8 +163,7 @@ def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
 
 def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
     """Lazy tables with the columns of those that a run writes, of users and of rejected rows; making them runs no job."""
-    # Only the run itself looks at how long lists are.
-    call, options = {**_call(config, tables), "prune": "never"}, config.evaluation
+    call, options = _call(config, tables), config.evaluation
     frames = {outputs.PER_USER: scoring_to_describe(**call).per_user()}
     check_memory(frames[outputs.PER_USER], options.summary())
     if options.on_invalid == "quarantine" or parted(options.metrics)[1]:
@@ -191,7 +190,7 @@ def _write_users(run: Run, config: EvaluateConfig) -> Result:
         except TablesTooLargeError:
             result = _write_whole(run, config, call, scoring, replace(whole, tables_fit=False))
     else:
-        with run.staged(scoring.with_lengths().per_user(), outputs.PER_USER) as table:
+        with run.staged(scoring.sampled().per_user(), outputs.PER_USER) as table:
             result = _summary(table, config, call, scoring)
             run.write(without_standards(table), outputs.PER_USER, is_empty=table.isEmpty())
     if result.notes:
@@ -202,7 +201,7 @@ def _write_users(run: Run, config: EvaluateConfig) -> Result:
 def _write_whole(run: Run, config: EvaluateConfig, call: Mapping[str, Any], scoring: Scoring, whole: Scoring) -> Result:
     """The same if figures of all lists together or of groups of items are asked for, which `whole` has and no table of users gives."""
     summary = config.evaluation.summary()
-    with run.staged(whole.with_lengths().with_rows(summary), outputs.PER_USER) as stored:
+    with run.staged(whole.sampled().with_rows(summary), outputs.PER_USER) as stored:
         whole = replace(whole, stored=stored)
         others = result_of(whole, summary)
         table = whole.per_user().select(*map(column, scoring.schema.marks()))

@@ -273,7 +273,7 @@ class _Draw:
 
     def _ids(self, source: SourceTable) -> list[Sql]:
         """The query and the item of each row, of the types that all tables share."""
-        rows = self.scoring.grouping(self.scoring.plan(exact=False)).rows
+        rows = self.scoring.grouping(self.scoring.plan()).rows
         users = [
             value.cast(kind).alias(name)
             for value, kind, name in zip(source.users_sql(), rows.user_types(), self._users, strict=True)
@@ -306,7 +306,7 @@ class _Draw:
 
     def queries(self, pairs: DataFrame) -> DataFrame:
         """One row per query: how much models differ, whether it can be drawn, and how many pairs it has then."""
-        table = self.scoring.with_lengths().per_user()
+        table = self.scoring.sampled().per_user()
         schema = self.scoring.schema
         (metric,) = (each for each in schema.metrics if each.relevance == self.labels.grades[0])
         value = when(~call("isnan", named(metric.column)), named(metric.column))

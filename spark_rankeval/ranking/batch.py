@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from spark_rankeval.ranking.lists import IntentPairs, RawLists
+from spark_rankeval.ranking.lists import IntentPairs
 from spark_rankeval.ranking.ragged import (
     BoolArray,
     FloatArray,
@@ -315,23 +315,6 @@ class Look(NamedTuple):
     threshold: float | None = None
     cutoff: int | None = None
     judged_below: float = 0.0
-
-
-def cut_within_tie(lists: RawLists, largest_cutoff: int | None) -> IntArray:
-    """1 for users whose list was cut inside a group of equal scores that reaches into the largest cutoff.
-
-    What was cut off may tie with what was kept. If scores alone decided, which of the tied items were kept is
-    arbitrary.
-    """
-    items, scores = lists.items, lists.scores
-    flag = np.zeros(items.n_users, np.int64)
-    if lists.n_predictions is None or scores is None or largest_cutoff is None:
-        return flag
-    users = np.flatnonzero((lists.n_predictions > items.lengths) & (items.lengths > 0))
-    if len(users):
-        higher = items.user[scores.values > scores.lowest()[items.user]]
-        flag[users] = np.bincount(higher, minlength=items.n_users)[users] < largest_cutoff
-    return flag
 
 
 def depends_on_tie(batch: RankingBatch, look: Look) -> IntArray:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_rankeval.ranking.batch import Look, RankingBatch, cut_within_tie, depends_on_tie
+from spark_rankeval.ranking.batch import Look, RankingBatch, depends_on_tie
 from spark_rankeval.ranking.lists import (
     DistinctIntents,
     Duplicates,
@@ -200,7 +200,6 @@ class RankingCounts(NamedTuple):
         conflicting_labels: labels that repeat one of another grade or another number beside it.
         tied: 1 if the order of equal scores may change the user's value: within the largest cutoff, tied items differ
             in what metrics see.
-        cut: 1 if pruning cut the list inside a group of equal scores that reaches into the largest cutoff.
         unpredicted: how many labelled items were ranked without a prediction.
         unjudged: how many predictions were left out because their items are not judged.
         listed: how many predictions each list had before `LIST_PARAMETERS` shortened it.
@@ -210,7 +209,6 @@ class RankingCounts(NamedTuple):
     duplicate_labels: IntArray
     conflicting_labels: IntArray
     tied: IntArray
-    cut: IntArray
     unpredicted: IntArray
     unjudged: IntArray
     listed: IntArray
@@ -271,7 +269,6 @@ def rank_lists(
         duplicate_labels=labels.equal + intents.equal,
         conflicting_labels=labels.conflicts + intents.conflicts,
         tied=tied,
-        cut=cut_within_tie(lists, largest_cutoff),
         unpredicted=lists.items.lengths - n_predicted,
         unjudged=unjudged,
         listed=listed,

@@ -28,7 +28,6 @@ ColumnOrTable = Any
 TiesOption = Literal[None, "item_asc", "item_desc", "position", "average"]
 #: Whose values are in the means; None: as the dialect says.
 PopulationName = Literal[None, "every", "labelled", "predicted", "both"]
-Pruning = Literal["auto", "never"]
 #: What a cutoff counts if chunks are rolled up: documents, or the chunks themselves.
 KCounts = Literal["documents", "chunks"]
 #: What a missing grade is: an error, or a label that this judge did not give.
@@ -279,7 +278,6 @@ class RankingOptions:
     on_missing: MissingGrades = "error"
     on_invalid: OnInvalidOption = "error"
     population: PopulationName = None
-    prune: Pruning = "auto"
 
     def __post_init__(self) -> None:
         OnInvalid.read(self.on_invalid)

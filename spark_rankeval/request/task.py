@@ -137,8 +137,6 @@ class Feature:
     faults: tuple[str, ...] = ()
     #: Counts that only groups of the feature's own have.
     group_counts: tuple[str, ...] = ()
-    #: Whether its figures need all users at once, so that none can be computed again later.
-    needs_all_users = False
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,6 @@ from spark_rankeval.request.options import (
     ByOption,
     Facts,
     PopulationName,
-    Pruning,
     ScoringOptions,
     SummaryOptions,
     Table,
@@ -192,7 +191,6 @@ def funnel(
     unit: str = USER,
     facts: Facts = Facts(),  # noqa: B008 # it is frozen
     ci: str | IntervalMethod | None = "t",
-    prune: Pruning = "auto",
 ) -> Funnel:
     """Tell which stage of a retrieval loses the relevant items, and what each stage's items still allow, in one pass over the data.
 
@@ -232,7 +230,6 @@ def funnel(
         unit: as in `evaluate`, such as ``query``.
         facts: as in `evaluate`; the funnel reads the attributes of users.
         ci: as in `evaluate`.
-        prune: as in `evaluate`.
 
     Returns:
         the funnel, which prints as tables; `to_pandas()` has all figures, `plot()` is the chart.
@@ -244,7 +241,7 @@ def funnel(
     options = ScoringOptions(
         user=user, item=item, score=score, rank=rank, relevance=relevance, relevance_threshold=relevance_threshold, dialect=dialect,
         ties=ties, exclude=exclude, on_invalid=on_invalid, users=users, population=population, by=by, user_weight=user_weight,
-        cluster=cluster, unit=unit, facts=facts, prune=prune,
+        cluster=cluster, unit=unit, facts=facts,
     )  # fmt: skip
     summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=())
     _check_stages(stages, labels, relevance, ties)

@@ -1,7 +1,4 @@
-"""Describe many users in one action: the figures of a per-user table, or of the states that workers made.
-
-Users whose pruned list ends inside a tie are computed again, and their state is merged with the others'.
-"""
+"""Describe many users in one action: the figures of a per-user table, or of the states that workers made."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import numpy as np
 from pyspark.sql import functions as F
 
 from spark_rankeval.errors import EngineError, OptionError
-from spark_rankeval.ranking.ragged import Array, IntArray
+from spark_rankeval.ranking.ragged import Array
 from spark_rankeval.records.slices import ALL_VALUES, is_of_all
 from spark_rankeval.request.counts import CountNames
 from spark_rankeval.spark.ids import hash_in
@@ -36,11 +33,9 @@ from spark_rankeval.worker.clusters import (
 from spark_rankeval.worker.group_states import (
     COUNTS,
     FINGERPRINTS,
-    OPEN_USERS,
     STATES,
     GroupStates,
     Key,
-    OpenUsers,
     StateAccumulator,
     bytes_of_a_group,
     states_of,
@@ -170,11 +165,8 @@ def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_k
 
 
 @without_collection
-def figures_by_group(messages: list[Message], groups: Groups, later: GroupStates | None = None) -> dict[Key, Figures]:
-    """The figures of the groups that users of each key belong to; with keys, no two messages have one in common.
-
-    `later` has states of users who were computed later. Their groups are among the others.
-    """
+def figures_by_group(messages: list[Message], groups: Groups) -> dict[Key, Figures]:
+    """The figures of the groups that users of each key belong to; with keys, no two messages have one in common."""
     options, n_keys = groups.options, groups.n_keys
     n_values = groups.n_values - options.n_plain
     clusters: ClusterStates = {}
@@ -183,7 +175,6 @@ def figures_by_group(messages: list[Message], groups: Groups, later: GroupStates
         clusters = merged_clusters(messages)
     figures: dict[Key, Figures] = {}
     totals = GroupStates([], {})
-    later = totals if later is None else later
     n_groups, fits = 0, True
     # One after the other: together they may be larger than the driver's memory.
     for merged in (message.state for message in messages if message.kind == STATES):
@@ -194,9 +185,7 @@ def figures_by_group(messages: list[Message], groups: Groups, later: GroupStates
         fits = fits and not is_lost and n_groups * n_values <= _MOST_FIGURES
         if not fits:
             continue
-        keys = set(merged.keys)
-        states, later = GroupStates.merged([merged, later.only(keys)]), later.excluding(keys)
-        finest, rolled = _rolled_up(states, groups)
+        finest, rolled = _rolled_up(merged, groups)
         figures |= _figures(_apart(finest, figures), groups, clusters)
         totals = GroupStates.merged([totals, rolled])
     if not fits:
@@ -346,36 +335,3 @@ def states_of_table(
         judges,
     )
     return run_on_workers(frame, worker, MESSAGE_SCHEMA), described
-
-
-class RecomputedFigures(NamedTuple):
-    """The figures of each group, and of how many users a value was left open at first."""
-
-    figures: dict[Key, Figures]
-    n_open: int
-    is_whole: bool  # whether these users are in the figures
-
-
-def recompute_open_users(
-    states: DataFrame, groups: Groups, states_of_hashes: Callable[[IntArray], DataFrame]
-) -> RecomputedFigures:
-    """The figures of each group, from states without users whose list ends inside a tie.
-
-    `states_of_hashes` gives the states of these users by the hashes of their ids.
-
-    The figures are not whole if there are more open users than can be named, or if the hash of one is another user's, too.
-    """
-    first = messages_of_groups(states, groups)
-    open_users = OpenUsers.merged(message.state for message in first if message.kind == OPEN_USERS)
-    others = [message for message in first if message.kind != OPEN_USERS]
-    if not open_users.n:
-        return RecomputedFigures(figures_by_group(others, groups), 0, is_whole=True)
-    if len(open_users.hashes) < open_users.n:
-        return RecomputedFigures({}, open_users.n, is_whole=False)
-    messages = messages_of_groups(states_of_hashes(open_users.hashes), groups)
-    later = GroupStates.merged(message.state for message in messages)
-    # Each state counts its users once for every count; the first will do.
-    n_later = int(later.parts[COUNTS]["n"][:, 0].sum()) if later.keys else 0
-    if n_later != open_users.n:
-        return RecomputedFigures({}, open_users.n, is_whole=False)
-    return RecomputedFigures(figures_by_group(others, groups, later), open_users.n, is_whole=True)

@@ -70,12 +70,11 @@ class Grouping:
     first: int = 0  # how many items of arrays in order are read; 0: all
     merge_duplicates: bool = False  # keep the best of equal (user, item) already before predictions are left out
     lookup: Lookup = "join"  # how facts of items come to predictions
-    only: tuple[int, ...] | None = None  # only users whose ids have these hashes; None: all
 
     @cached_property
     def rows(self) -> TableRows:
         """The rows of the tables under our names."""
-        return TableRows(self.sources, self.task, self.first, self.only)
+        return TableRows(self.sources, self.task, self.first)
 
     @property
     def user_columns(self) -> list[str]:
@@ -328,7 +327,7 @@ class Grouping:
                 *self.attributes.named_values(attributes),
             )
             rows = about if rows is None else union(rows, about)
-        return None if rows is None else self.rows.chosen(rows)
+        return rows
 
     def _grouped_arrays(self, rows: DataFrame, n_rows: str, models: Sequence[int] = (0,)) -> DataFrame:
         """One row per user of a table of arrays: one of the user's rows, how many there are, and their hash, of each model."""

@@ -41,14 +41,17 @@ _WITH_NAN = "SAIL_EXECUTION__COLLECT_STATISTICS=false and SAIL_PARQUET__PRUNING=
 class Engine:
     """What runs the plans of a session: Spark, or Sail in the versions that tests run on.
 
-    `keeps_best` is tried. Spark can do all of the rest, and Sail nothing of it; docs/platforms.md lists that for users. Code asks for
-    what it needs all the same.
+    docs/platforms.md lists for users what Spark can do and Sail cannot.
     """
 
     name: str  # Spark or Sail
     version: str  # of Spark what PySpark says
-    keeps_best: bool  # whether max_by and min_by keep several values; Spark does so from version 4.2 on
     is_spark: bool  # Spark has all of what code asks for, and Sail nothing of it
+
+    @property
+    def keeps_best(self) -> bool:
+        """Whether min_by keeps several values."""
+        return self.is_spark and tuple(map(int, re.findall(r"\d+", self.version)[:2])) >= (4, 2)
 
 
 _engines: WeakKeyDictionary[SparkSession, Engine] = WeakKeyDictionary()
@@ -64,7 +67,7 @@ def engine_of(session: SparkSession) -> Engine:
         name, version = tested_engine(session)
         if name != SPARK:
             _check_nan(session, name)
-        _engines[session] = Engine(name, version, _keeps_best(session), name == SPARK)
+        _engines[session] = Engine(name, version, name == SPARK)
     return _engines[session]
 
 
@@ -86,16 +89,6 @@ def _check_nan(session: SparkSession, name: str) -> None:
     warn(
         f"whether {name} reads NaN in files as NaN could not be tried; make sure that its server was started with {_WITH_NAN}"
     )
-
-
-def _keeps_best(session: SparkSession) -> bool:
-    """Whether ``max_by`` takes a number of values; Spark below 4.2 refuses it, and Sail takes no notice of it."""
-    try:
-        with _unlogged():
-            kind = session.sql("SELECT max_by(1, 1, 2) AS best").schema["best"].dataType
-    except PySparkException:
-        return False
-    return isinstance(kind, T.ArrayType)
 
 
 # The second one is Spark 3.5's, and of those file systems whose errors Spark hands on.

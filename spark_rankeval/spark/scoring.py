@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.ranking.ragged import IntArray
 from spark_rankeval.records.slices import ItemGroup, is_of_all, item_groups_in, rollup, rollup_with_items
 from spark_rankeval.request.counts import WEIGHT_SUMS
 from spark_rankeval.request.options import SummaryOptions
@@ -17,11 +16,8 @@ from spark_rankeval.request.readings import NORMALISER, Reading, Value
 from spark_rankeval.request.task import GROUP_FACTS, ScoringTask, counts_of_models, user_counts
 from spark_rankeval.spark.describing import (
     Groups,
-    RecomputedFigures,
-    count_moments,
     figures_by_group,
     messages_of_groups,
-    recompute_open_users,
     shared_count,
 )
 from spark_rankeval.spark.grouping import Grouping
@@ -29,7 +25,7 @@ from spark_rankeval.spark.inputs import Sources
 from spark_rankeval.spark.invalid_rows import Quarantine
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
 from spark_rankeval.spark.platforms import engine_of
-from spark_rankeval.spark.prediction_lists import ListLengths, Plan, choose_plan, sampled_lengths, together
+from spark_rankeval.spark.prediction_lists import Plan, choose_plan, may_be_long, together
 from spark_rankeval.spark.table_rows import hashed_tables
 from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, run_on_workers
 from spark_rankeval.spark.unmatched_ids import overlaps_of
@@ -43,7 +39,6 @@ from spark_rankeval.worker.scored_features import Gathered, features_of
 from spark_rankeval.worker.states import state_of_batches
 from spark_rankeval.worker.user_metrics import (
     MODEL,
-    UNRESOLVED,
     USER_ROWS,
     Rows,
     count_names,
@@ -95,9 +90,8 @@ class Scoring:
     # The metrics of a model, in the order to show them; those of all lists together have no column.
     metrics: tuple[MetricColumn, ...] = ()
     model_column: str = ""  # the column of models in the per-user table; empty: there is one model without a name
-    prune: str = "auto"  # ``auto`` or ``never``
+    has_long_lists: bool = False  # whether a user's list may not fit into memory, as far as is known
     tables_fit: bool = True  # whether workers may hold the tables of items, as far as is known
-    lengths: ListLengths | None = None  # of users' lists of predictions, as far as is known
     # What an action gave that computed states and rows of users together; None: each action computes what it needs.
     stored: DataFrame | None = None
 
@@ -116,7 +110,7 @@ class Scoring:
             options = feature.described(options, reading.task)
         return options
 
-    def plan(self, *, exact: bool, lazy: bool = False) -> Plan:
+    def plan(self, *, lazy: bool = False) -> Plan:
         """How predictions are brought together, for figures in an action or for a lazy table."""
         sources, task, spelled = self.sources, self.reading.task, self.reading.spelled
         metrics = {spelled.get(value.label, value.label): value.metric for value in self.reading.values}
@@ -128,11 +122,9 @@ class Scoring:
                 replace(task, views=views),
                 metrics,
                 first.source,
-                self.prune,
                 engine_of(first.source.frame.sparkSession),
-                exact,
                 excludes=sources.exclude is not None,
-                lengths=self.lengths,
+                has_long_lists=self.has_long_lists,
                 each_row_is_both=sources.rows_of_both is not None,
             )
         plan = together(plans)
@@ -140,15 +132,12 @@ class Scoring:
             plan = feature.plan(plan, task, lazy=lazy, tables_fit=self.tables_fit, all_rows=sources.all_rows)
         return plan
 
-    def with_lengths(self) -> Scoring:
-        """The same with the lengths of users' lists, if they decide whether predictions are left out.
-
-        If the tables are large and cheap to read, a job reads their users.
-        """
+    def sampled(self) -> Scoring:
+        """The same, knowing whether a user's list may not fit into memory; if the tables are large, a job draws rows of them."""
         models = [model.source for model in self.sources.models if not model.source.arrays]
-        if self.stored is not None or not models or not self.plan(exact=False).keep:
+        if self.stored is not None or not models or not replace(self, has_long_lists=True).plan().keep:
             return self
-        return replace(self, lengths=sampled_lengths(models, self.sources.model_column))
+        return replace(self, has_long_lists=may_be_long(models, self.sources.model_column))
 
     def grouping(self, plan: Plan) -> Grouping:
         """How the tables become one row per user."""
@@ -242,7 +231,7 @@ class Scoring:
 
     @property
     def _lazy_grouping(self) -> Grouping:
-        return self.grouping(self.plan(exact=True, lazy=True))
+        return self.grouping(self.plan(lazy=True))
 
     @property
     def _value_names(self) -> tuple[str, ...]:
@@ -278,23 +267,13 @@ class Scoring:
         ).frame()
 
     def describe(self, options: DescriptionOptions, *, totals: bool = False) -> EvaluationFigures:
-        """The figures of every metric, of those beside them and of every count.
-
-        One action runs. If pruning cut ties that decide values, a second one computes their users again, or rarely everybody.
-        """
-        plan = self.plan(exact=self.stored is not None)
-        first = self._first_go(plan, options, totals=totals)
-        if shared_count(first.figures, TOO_LARGE):
+        """The figures of every metric, of those beside them and of every count, in one action."""
+        plan = self.plan()
+        by_group = self.describe_values(plan, options, totals=totals)
+        if shared_count(by_group, TOO_LARGE):
             if self.stored is not None:
                 raise TablesTooLargeError
             return replace(self, tables_fit=False).describe(options, totals=totals)
-        by_group, words = first.figures, plan.words
-        if not first.is_whole:
-            plan = self.plan(exact=True)
-            by_group = self.describe_values(plan, options, totals=totals)
-            words = (*plan.words, f"The evaluation ran twice: ties left the values of {first.n_open:,} user(s) open.")
-        elif first.n_open:
-            words = (*words, f"Ties left the values of {first.n_open:,} user(s) open, who were computed again.")
         task, value_indices = self.reading.task, self._keys_of(self.reading.values)
         standard_indices = self._keys_of(self.reading.standard_values, first=len(self.reading.values))
         n_values = len(self.reading.values) + len(self.reading.standard_values)
@@ -310,7 +289,7 @@ class Scoring:
                     self.counts_of(group, index) if is_total else {},
                     self._fingerprints_of(group, index) if is_total else {},
                 )
-        return EvaluationFigures(figures, totals_in(task, by_group), words, self._item_groups(by_group))
+        return EvaluationFigures(figures, totals_in(task, by_group), plan.words, self._item_groups(by_group))
 
     def _keys_of(self, values: Sequence[Value], first: int = 0) -> dict[str, list[tuple[str, int]]]:
         """The metrics' keys with the indices of their values, by model; `first` is the index of the first value."""
@@ -333,24 +312,6 @@ class Scoring:
             for key, group in figures.items()
         }
         return item_groups_in(facts, self.item_attributes)
-
-    def _first_go(self, plan: Plan, options: DescriptionOptions, *, totals: bool) -> RecomputedFigures:
-        """The figures as of `describe_values`, of users whose value no tie leaves open."""
-        # The sum of a cluster needs all its users at once.
-        needs_all_users = options.clustered or any(feature.needs_all_users for feature in self.reading.task.features)
-        if plan.gathering == "best_by_score" and not needs_all_users:
-            exact, groups = self.plan(exact=True), self._groups(options, totals=totals)
-            first = recompute_open_users(
-                self._states(plan, options, groups, defers_open_users=True),
-                groups,
-                lambda hashes: self._states(exact, options, groups, only=hashes),
-            )
-            return first._replace(figures=self._with_features(first.figures, [], options))
-        figures = self.describe_values(plan, options, totals=totals)
-        if plan.gathering != "best_by_score":
-            return RecomputedFigures(figures, 0, is_whole=True)
-        n_open = max((int(count.total) for count in count_moments(figures, UNRESOLVED)), default=0)
-        return RecomputedFigures(figures, n_open, is_whole=n_open == 0)
 
     def describe_values(self, plan: Plan, options: DescriptionOptions, *, totals: bool = False) -> dict[Key, Figures]:
         """The same by the indices of the values in the task, those beside them last.
@@ -377,7 +338,7 @@ class Scoring:
     def with_rows(self, summary: SummaryOptions) -> DataFrame:
         """Messages with the states of all users and with their rows of the per-user table, for `stored`."""
         options = self.description(summary)
-        plan, groups = self.plan(exact=True), self._groups(options, totals=summary.totals)
+        plan, groups = self.plan(), self._groups(options, totals=summary.totals)
         rows = rows_of_users(self._task_of_users, *self._columns_of_rows(self.grouping(plan)))
         return self._states(plan, options, groups, rows=rows)
 
@@ -404,17 +365,15 @@ class Scoring:
         options: DescriptionOptions,
         groups: Groups,
         *,
-        only: IntArray | None = None,
-        defers_open_users: bool = False,
         rows: Rows | None = None,
     ) -> DataFrame:
-        """The states of all partitions' users, or only of those whose ids have some hashes; as of `state_of_batches`."""
+        """The states of all partitions' users, as of `state_of_batches`."""
         if self.stored is not None:
             return self.stored.where(F.col(KIND) != USER_ROWS)
-        grouping = replace(self.grouping(plan), only=None if only is None else tuple(only.tolist()))
+        grouping = self.grouping(plan)
         run = state_of_batches(
             self.reading.task, options, NO_USER, self._keys, groups.rollup, tables=groups.names.tables,
-            defers_open_users=defers_open_users, rows=rows,
+            rows=rows,
         )  # fmt: skip
         has_ids = options.clustered or bool(grouping.user_columns)
         return run_on_workers(grouping.frame(with_users=rows is not None, with_user_hash=has_ids), run, MESSAGE_SCHEMA)

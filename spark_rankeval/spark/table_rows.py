@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 ARRAYS = "arrays_"
 #: 1 if a row of both sides is a prediction, or a label; else 0.
 IS_PREDICTION, IS_LABEL = "is_prediction_", "is_label_"
-_WANTED = "wanted_"
 # Whether a row of both sides has what a prediction needs, and what a label needs.
 _VALID_PREDICTION, _VALID_LABEL = "spark_rankeval_is_prediction", "spark_rankeval_is_label"
 
@@ -67,7 +66,6 @@ class TableRows:
     sources: Sources
     task: ScoringTask
     first: int = 0  # how many items of arrays in order are read; 0: all
-    only: tuple[int, ...] | None = None  # only users whose ids have these hashes; None: all
 
     @property
     def user_columns(self) -> list[str]:
@@ -133,7 +131,7 @@ class TableRows:
         Rows that mark their users say so in columns of their own.
         """
         about = (*self.named_users(source), *self._model_of(source), *_marks(marked))
-        return self.chosen(select(source.frame, *about, *self._columns_of(source, self._valid(source))))
+        return select(source.frame, *about, *self._columns_of(source, self._valid(source)))
 
     def rows_of_both(self, both: BothSides) -> DataFrame:
         """The rows of a table that are predictions and labels at once, under our names."""
@@ -151,7 +149,7 @@ class TableRows:
         sides = {IS_PREDICTION: both.is_prediction, IS_LABEL: both.is_label}
         marks = [when(is_there, 1, 0).alias(name) for name, is_there in sides.items() if is_there is not None]
         marks += _marks(self.sources.marked_users)
-        return self.chosen(select(frame, *self.named_users(first), *columns, *marks))
+        return select(frame, *self.named_users(first), *columns, *marks)
 
     def _valid(self, source: SourceTable) -> Sql:
         """Whether a row has all that a ranking needs."""
@@ -199,15 +197,6 @@ class TableRows:
 
         return [as_number(*pair) for pair in zip(source.values_sql(), source.value_columns, strict=True)]
 
-    def chosen(self, rows: DataFrame) -> DataFrame:
-        """The rows of the users who are asked for."""
-        if self.only is None:
-            return rows
-        hashes = F.split(F.lit(",".join(map(str, self.only))), ",").cast(T.ArrayType(T.LongType()))
-        wanted = rows.sparkSession.range(1).select(F.explode(hashes).alias(_WANTED))
-        hashed = user_hash(map(named, self.user_columns), self.user_types())
-        return rows.join(wanted.hint("broadcast"), (hashed == named(_WANTED)).column, "left_semi")
-
     def counts_infinite(self, source: SourceTable) -> bool:
         """Whether rows of infinite score are left out and counted by themselves: only on request, for it takes a column."""
         return source.value_kind == "score" and not self.task.rank_infinite
@@ -243,7 +232,7 @@ class TableRows:
             arrays = when(named(self.sources.model_column).is_not_null(), arrays)
         about = (*self.named_users(source), *self._model_of(source))
         hashed = [row_hash(source).alias(ROW_HASH)] if source.vectors is None else []
-        return self.chosen(select(source.frame, *about, arrays.alias(ARRAYS), *hashed))
+        return select(source.frame, *about, arrays.alias(ARRAYS), *hashed)
 
 
 def names_of(source: SourceTable) -> tuple[str, list[str]]:

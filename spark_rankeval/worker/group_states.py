@@ -1,14 +1,13 @@
 """The states of groups of users: sums of their values, counts and hashes, one entry per group. States merge exactly.
 
-Users of small groups travel as they are, because the state of a small group takes more than its users. Users whose pruned list ends inside
-a tie travel as hashes.
+Users of small groups travel as they are, because the state of a small group takes more than its users.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from typing import Any, NamedTuple
 
@@ -21,7 +20,6 @@ from spark_rankeval.statistics.description import DescriptionAccumulator, Descri
 from spark_rankeval.statistics.moments import MomentsAccumulator, merged_stacks
 from spark_rankeval.statistics.quantiles import merged_sketches, tallies_of_groups
 from spark_rankeval.statistics.table_fingerprints import no_limbs
-from spark_rankeval.wire import Merger, Message, unpack
 from spark_rankeval.worker.reading import WHOLE_TABLES, filled
 
 #: The values of the columns that part users into groups: texts, null or `NO_SLICE`.
@@ -66,14 +64,6 @@ class GroupStates(NamedTuple):
             else:
                 parts[name] = {field: values[chosen] for field, values in fields.items()}
         return GroupStates([self.keys[number] for number in chosen.tolist()], parts)
-
-    def only(self, keys: Collection[Key]) -> GroupStates:
-        """Those of some groups, by their keys, as far as there are any."""
-        return self.take([number for number, key in enumerate(self.keys) if key in keys])
-
-    def excluding(self, keys: Collection[Key]) -> GroupStates:
-        """Those of other groups."""
-        return self.take([number for number, key in enumerate(self.keys) if key not in keys])
 
     def summed(self, keys: Sequence[Key]) -> GroupStates:
         """States with new keys, an entry for each group that there is: groups of equal keys become one."""
@@ -344,43 +334,3 @@ def _states_of_alike(
     states = StateAccumulator(n_values, names, options, len(numbers))
     UsersOfGroups.concatenated([users for _, _, users in parts]).add_to(states, np.concatenate(groups))
     return states.states(list(numbers))
-
-
-#: The kind of messages that name users whom pruning left open.
-OPEN_USERS = "open users"
-#: So many of them are named at the most. If there are more, all users are computed again.
-MOST_OPEN = 1 << 16
-
-
-class OpenUsers:
-    """Users whose value is left open: hashes of their ids, as many as can be held, and how many users there are."""
-
-    def __init__(self) -> None:
-        self.hashes: IntArray = np.empty(0, np.int64)
-        self.n = 0
-
-    def add(self, hashes: IntArray, n: int | None = None) -> None:
-        """Take in users by their hashes; `n` says how many there are if hashes of some are missing."""
-        self.n += len(hashes) if n is None else n
-        # In one order: what is made again after a fault is the same.
-        self.hashes = np.sort(np.concatenate([self.hashes, hashes]))[:MOST_OPEN]
-
-    @classmethod
-    def merged(cls, parts: Iterable[OpenUsers]) -> OpenUsers:
-        """The users of all parts."""
-        users = cls()
-        for part in parts:
-            users.add(part.hashes, part.n)
-        return users
-
-    def message(self) -> Message:
-        """The users as a message; those of all partitions meet in one place."""
-        return Message.of(OPEN_USERS, self, bucket=0)
-
-
-class OpenUsersMerger(Merger):
-    """One message of those of all partitions."""
-
-    def add(self, _: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
-        """Take in the users of partitions; gives all of them."""
-        yield OpenUsers.merged(map(unpack, payloads)).message()

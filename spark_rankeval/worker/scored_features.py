@@ -102,7 +102,6 @@ class ScoredUsers(NamedTuple):
     """The users of a batch on their way to states."""
 
     batch: pa.RecordBatch
-    left_out: BoolArray | None  # users who are computed again later; None: no user is
     weights: Array | None  # the users' weights, if a count is
     values: Sequence[Array]  # float64, an array for each metric of the task
 

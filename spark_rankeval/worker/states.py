@@ -21,13 +21,10 @@ from spark_rankeval.wire import Merger, Mergers, Message, unpack
 from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterLayout, ClusterMerger, ClusterRows, alone
 from spark_rankeval.worker.group_states import (
     FEW,
-    OPEN_USERS,
     STATES,
     FewUsers,
     GroupStates,
     Key,
-    OpenUsers,
-    OpenUsersMerger,
     SmallGroups,
     StateAccumulator,
     UsersOfGroups,
@@ -45,7 +42,7 @@ from spark_rankeval.worker.scored_features import (
     StateContext,
     with_features,
 )
-from spark_rankeval.worker.user_metrics import UNRESOLVED, Rows, count_names, count_of_model, messages_with_rows, score
+from spark_rankeval.worker.user_metrics import Rows, count_names, count_of_model, messages_with_rows, score
 
 #: The states of groups from all users of theirs, such as `group_states.states_of` with the number of values.
 StatesOfUsers = Callable[[Sequence[FewUsers]], GroupStates]
@@ -120,7 +117,6 @@ def merging_states(
     """
     mergers: Mergers = {
         STATES: lambda: StatesMerger(states_of_users, least_bytes),
-        OPEN_USERS: OpenUsersMerger,
     }
     if layout is not None:
         mergers[CLUSTER_USERS] = lambda: ClusterMerger(layout)
@@ -141,21 +137,19 @@ def state_of_batches(
     rollup: Callable[[Key], Iterable[Key]] = lambda key: [key],
     *,
     tables: tuple[str, ...] = (),
-    defers_open_users: bool = False,
     rows: Rows | None = None,
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: messages with the states of all users of a partition, in groups by the columns `keys`.
 
     The counts are those of `count_names`, and the fingerprints those of `tables`. `rollup` gives the groups that the users of a key
-    belong to, for features that count by them. Of rows without a user only the invalid rows are counted. If `leaves_open`, users
-    whose value a pruned tie leaves open are not in the states: another message has the hashes of their ids. `rows` gives rows of
+    belong to, for features that count by them. Of rows without a user only the invalid rows are counted. `rows` gives rows of
     users, which go on as messages, too.
     """
     context = StateContext(task.n_values, count_names(task, tables), options, no_user, keys, rollup)
 
     @sends_messages
     def run(batches: Batches) -> Iterator[Message]:
-        states, open_users = PartitionStates(context), OpenUsers()
+        states = PartitionStates(context)
         accumulators: list[FeatureAccumulator | None] | None = None
         for batch, features in with_features(task, batches):
             if accumulators is None:
@@ -163,24 +157,16 @@ def state_of_batches(
             scores = score(task, batch, features)
             if rows is not None:
                 yield from messages_with_rows(rows(batch, scores))
-            unresolved = None
-            if defers_open_users and scores.counts[UNRESOLVED].any():
-                unresolved = (scores.counts[UNRESOLVED] > 0) & ~flags(batch.column(no_user))
-                open_users.add(whole_numbers(batch.column(USER_HASH))[unresolved])
             weights = None
             if task.weight_count:
                 # Those of the first model: users have the same for all.
                 weights = scores.counts[count_of_model(task.weight_count, 0)].astype(np.float64)
             values = [*scores.metrics, *scores.standard_values]
             grading_weights = scores.counts[count_of_model(GRADING_WEIGHT, 0)] if options.judged else None
-            yield from states.add(
-                batch, values, scores.counts, scores.normalisers, unresolved, weights, grading_weights
-            )
-            yield from _added(accumulators, ScoredUsers(batch, unresolved, weights, scores.metrics), scores.features)
+            yield from states.add(batch, values, scores.counts, scores.normalisers, weights, grading_weights)
+            yield from _added(accumulators, ScoredUsers(batch, weights, scores.metrics), scores.features)
             # What features have of a batch, such as lists of candidates, makes room for that of the next one.
             del scores
-        if open_users.n:
-            yield open_users.message()
         yield from states.messages()
         for accumulator in accumulators or ():
             if accumulator is not None:
@@ -269,11 +255,10 @@ class PartitionStates:
         values: list[Array],
         counts: Mapping[str, Array],
         normalisers: Mapping[int, Array],
-        left_out: BoolArray | None = None,
         weights: Array | None = None,
         grading_weights: Array | None = None,
     ) -> Iterator[Message]:
-        """Take in the users of a batch, but for those left out; gives the messages that had to make room.
+        """Take in the users of a batch; gives the messages that had to make room.
 
         Without `weights` a column of the batch has them, if users are weighted. Clusters of two judges need `grading_weights`.
         """
@@ -284,7 +269,6 @@ class PartitionStates:
         if self._options.weighted:
             about["weight"] = numbers(columns[USER_WEIGHT]) if weights is None else weights
         absent = flags(columns[ABSENT]) if ABSENT in columns else np.zeros(batch.num_rows, np.bool_)
-        absent = absent if left_out is None else absent | left_out
         keys = [columns[name] for name in self._keys]
         users = UsersOfGroups(
             {str(index): column for index, column in enumerate(values)},

@@ -57,8 +57,6 @@ _SLICE = 1 << 17
 
 #: The temporary name of the column of models in a per-user table.
 MODEL = "model"
-#: The count that says whether a user's pruned list leaves a tie open.
-UNRESOLVED = "unresolved"
 
 
 def count_of_model(name: str, model: int) -> str:
@@ -70,7 +68,7 @@ def count_names(task: ScoringTask, tables: tuple[str, ...] = ()) -> CountNames:
     """The names of all counts of a task in a fixed order, and those of the tables that have a fingerprint."""
     models = range(len(task.models))
     user_counts = [name for name in counts_of_models(task) if name not in INVALID_COUNTS]
-    users = [UNRESOLVED, *(WEIGHT_SUMS if task.weighted else ()), *_shared_counts(task)]
+    users = [*(WEIGHT_SUMS if task.weighted else ()), *_shared_counts(task)]
     users += [count_of_model(name, model) for model in models for name in user_counts]
     rows = [count_of_model(name, model) for model in models for name in INVALID_COUNTS]
     return CountNames(tuple(users), tuple(rows), tables)
@@ -91,7 +89,7 @@ class Scores(NamedTuple):
 
     metrics: list[Array]  # float64 (n_users,) for each metric: those of the first view, of the second, and so on
     # (n_users,) each, by the names of `count_names`: those of `counts_of_models` for each model; `WEIGHT_SUMS` if labels have weights;
-    # those of features; and `UNRESOLVED`.
+    # those of features.
     counts: dict[str, Array]
     normalisers: dict[int, Array]  # float64 (n_users,) for each metric that normalises, by its index
     standard_values: list[Array]  # float64 (n_users,) for each metric beside those of a view, view by view
@@ -172,12 +170,9 @@ def score(task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[Partitio
     """Compute every metric of every user of an Arrow batch; `partition` has the features of the task, as of `with_features`."""
     inputs = _read(task, batch, begun(task) if partition is None else partition)
     scores = Scores([], {}, {}, [], inputs.features)
-    unresolved = np.zeros(batch.num_rows, np.int64)
     ranked: list[tuple[RankingBatch, RankingCounts]] = []
     for model in range(len(task.models)):
         ranked = _score_model(task, inputs, model, scores)
-        unresolved = np.maximum.reduce([unresolved, *(findings.cut for _, findings in ranked)])
-    scores.counts[UNRESOLVED] = unresolved
     totals = {name: total for feature in inputs.features for name, total in feature.totals.items()}
     scores.counts.update((name, np.full(batch.num_rows, totals.get(name, 0))) for name in _shared_counts(task))
     if task.weighted:
@@ -299,7 +294,7 @@ def _counts(
     """
     batch, findings = ranked[0]
     n_predictions, n_labels = findings.listed, batch.labels.lengths
-    hangs = np.maximum.reduce([findings.tied + findings.cut for _, findings in ranked])
+    hangs = np.maximum.reduce([findings.tied for _, findings in ranked])
     return {
         "n_predictions": n_predictions,
         "n_labels": n_labels,

@@ -145,7 +145,6 @@ INPUTS = {
     "items to leave out of arrays": lambda w: evaluate(
         w.lists.select("user", "prediction"), w.labels, CUT, item=("prediction", "item"), relevance="grade", exclude=w.seen
     ),
-    "nothing pruned": on(prune="never"),
     "pandas": lambda w: evaluate(w.new.toPandas(), w.labels.drop("subtopic").toPandas(), CUT, **SCORED),
     "vectors": lambda w: evaluate(from_vectors(w), w.labels, [*CUT, "auc"], relevance="grade"),
     "vectors with cosines, biases, candidates and exclusions": lambda w: evaluate(

@@ -112,7 +112,7 @@ def test_an_option_that_is_added_is_a_key():
 def test_words_that_an_option_may_be_are_those_that_are_known():
     assert get_args(PopulationName) == (None, *POPULATIONS)
     schema = json_schema(EvaluateConfig, "evaluate")["$defs"]["Evaluation"]["properties"]
-    for name in ("ties", "population", "prune"):
+    for name in ("ties", "population"):
         for word in schema[name]["enum"]:
             assert getattr(ScoringOptions(**{name: word}), name) == word
         with pytest.raises(OptionError, match=f"{name} must be one of"):

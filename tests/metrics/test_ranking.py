@@ -161,29 +161,7 @@ def test_what_a_ranked_batch_holds(users, raw, options, expected):
     assert {name: found[name] if np.ndim(found[name]) == 0 else found[name].tolist() for name in expected} == expected
 
 
-CUT = [(1, 0.9), (2, 0.5), (3, 0.5)]
 TWO_TIES = [(1, 0.9), (2, 0.9), (3, 0.5), (4, 0.5)]
-
-
-@pytest.mark.parametrize(
-    ("predictions", "n_predictions", "largest_cutoff", "expected"),
-    [
-        pytest.param(CUT, 10, 2, 1, id="the last tied group reaches into the cutoff"),
-        pytest.param(CUT, 10, 3, 1, id="the last tied group ends at the cutoff"),
-        pytest.param(CUT, 10, 1, 0, id="the last tied group starts after the cutoff"),
-        pytest.param(CUT, 3, 2, 0, id="nothing was cut off"),
-        pytest.param(CUT, 10, None, 0, id="no cutoff"),
-        pytest.param([(3, 0.5), (1, 0.9), (2, 0.5)], 10, 2, 1, id="the list is not sorted"),
-        pytest.param([(1, 0.5), (2, 0.5)], 10, 1, 1, id="all scores are equal"),
-        pytest.param(in_order([1, 2, 3]), 10, 2, 0, id="lists in order have no ties"),
-        pytest.param([], 10, 2, 0, id="nothing was kept"),
-    ],
-)
-def test_a_list_cut_inside_a_tie_is_flagged(predictions, n_predictions, largest_cutoff, expected):
-    users = [(predictions, ungraded([1])), ([(1, 0.5)] if predictions and predictions[0][1] else [], [])]
-    lists = lists_of(users, n_predictions=np.array([n_predictions, 1]))
-    found = ranked(lists, largest_cutoff=largest_cutoff)[1]
-    assert found.cut.tolist() == [expected, 0]
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,7 @@ def shuffles(frame):
 
 
 OPTIONS = {
-    "pruned": {},
-    "whole lists": {"prune": "never"},
+    "whole lists": {},
     "duplicates dropped": {"on_invalid": "drop"},
     "further users": {"users": lambda spark: spark.range(0, 10, 1, 4).toDF("user")},
 }
@@ -46,7 +45,7 @@ def test_rows_are_shuffled_once_a_side(spark, tables, name):
 
 
 def test_lists_are_built_in_parts_where_that_is_cheap(tables):
-    words = plan_of(score_users(*tables, METRICS[:1], score="score", prune="never"))
+    words = plan_of(score_users(*tables, METRICS[:1], score="score"))
     assert re.search(r"mode=Partial|partial_collect_list", words)
 
 
@@ -92,6 +91,6 @@ def test_training_data_are_shuffled_once_whoever_asks_for_them(tables, spark, tm
     scoring = prepare(*tables, asked, ScoringOptions(score="score", facts=facts))
     # Without adaptive execution Spark plans at once what it computes a single time.
     with settings_of(spark, {"spark.sql.adaptive.enabled": "false"}):
-        words = plan_of(scoring.grouping(scoring.plan(exact=False)).frame())
+        words = plan_of(scoring.grouping(scoring.plan()).frame())
     assert words.count("FileScan parquet") == 1
     assert words.count("MapInArrow counted_items") == (lookup == "join")

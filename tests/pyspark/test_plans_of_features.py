@@ -56,8 +56,7 @@ def test_messages_are_placed_by_what_a_task_that_runs_again_gives_again(spark):
 
 
 def test_weights_of_labels_change_nothing_in_one_pass(tables, jobs_of):
-    # Pruned, the ties of these tables may take a second evaluation.
-    options = {"score": "score", "relevance": "grade", "prune": "never"}
+    options = {"score": "score", "relevance": "grade"}
     weighted = ["dcg@5", "recall@5", "dcg(gain='linear', estimator='snips')@5"]
     n_jobs = jobs_of(lambda: evaluate(*tables, weighted, weight="w", **options))
     assert n_jobs == jobs_of(lambda: evaluate(*tables, "dcg@5", **options))

@@ -47,7 +47,7 @@ def operators(frame):
     return {found[1] for found in named if found}
 
 
-@pytest.mark.parametrize("options", [{}, {"prune": "never"}, {"on_invalid": "drop"}, {"exclude": True}], ids=repr)
+@pytest.mark.parametrize("options", [{}, {"on_invalid": "drop"}, {"exclude": True}], ids=repr)
 def test_plans_are_made_of_operators_that_every_platform_has(spark, options):
     predictions = spark.range(0, 400, 1, 4).selectExpr("id % 10 as user", "id div 10 as item", "id / 7 as score")
     labels = spark.range(0, 50, 1, 4).selectExpr("id % 10 as user", "id div 10 as item")

@@ -18,10 +18,14 @@ from spark_rankeval.request.column_names import AttributeNames, ColumnNames
 from spark_rankeval.request.options import RankingOptions, ScoringOptions, grade_columns
 from spark_rankeval.request.readings import policy_of, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.spark.platforms import Engine
 from spark_rankeval.spark.prediction_lists import choose_plan, together
 
-ENGINE = SimpleNamespace(name="Spark", version="4.3.0", keeps_best=True, is_spark=True)
-SAIL = SimpleNamespace(name="Sail", version="0.7.2", keeps_best=False, is_spark=False)
+ENGINE, OLDER, SAIL = (
+    Engine("Spark", "4.2.0-amzn-1", True),
+    Engine("Spark", "4.0.1", True),
+    Engine("Sail", "0.7.2", False),
+)
 ROWS = Lists(scored_arrays=False, label_arrays=False)
 OF_ROWS = SimpleNamespace(arrays=False, vectors=None)
 OF_ARRAYS = SimpleNamespace(arrays=True, value_columns=(), vectors=None)
@@ -35,20 +39,20 @@ def task_of(metrics, dialect="default", ties=None, threshold=None, keep_best=Fal
     return ScoringTask(tuple(views)), {value.label: value.metric for value in values}
 
 
-def plan_of(metrics, table=OF_ROWS, prune="auto", engine=ENGINE, excludes=False, each_row_is_both=False, **call):
-    beside = {"exact": table is OF_ARRAYS, "excludes": excludes, "each_row_is_both": each_row_is_both}
-    return choose_plan(*task_of(metrics, **call), table, prune, engine, **beside)
+def plan_of(metrics, table=OF_ROWS, engine=ENGINE, excludes=False, long=True, each_row_is_both=False, **call):
+    beside = {"excludes": excludes, "has_long_lists": long, "each_row_is_both": each_row_is_both}
+    return choose_plan(*task_of(metrics, **call), table, engine, **beside)
 
 
 @pytest.mark.parametrize(
     ("metrics", "options", "words"),
     [
-        (["ndcg@5"], {}, "A user keeps the best 13 predictions while rows are grouped: the largest cutoff is 5."),
-        (["ndcg@5", "rr"], {}, "All predictions of a user are grouped: rr looks at whole lists, without a cutoff."),
+        (["ndcg@5"], {}, "A user keeps the best 13 predictions by score and item while rows are grouped (min_by)"),
+        (["ndcg@5"], {"long": False}, "All predictions of a user are grouped."),
+        (["ndcg@5", "rr"], {}, "Lists may be too long for memory, but none is cut: rr looks at whole lists, without a cutoff."),
         (["ap", "rr", "ndcg@3"], {}, "ap and rr look at whole lists, without a cutoff."),
-        (["ndcg@5"], {"prune": "never"}, "prune='never' was asked for"),
-        (["ndcg@5"], {"engine": SAIL}, "are grouped: Sail 0.7.2 would sort them to keep the best, which costs more."),
-        (["ndcg@5"], {"engine": SAIL, "prune": "never"}, "prune='never' was asked for"),
+        (["ndcg@5"], {"engine": SAIL}, "none is cut: Sail 0.7.2 cannot keep the best of a group; Spark 4.2 can."),
+        (["ndcg@5"], {"engine": OLDER}, "none is cut: Spark 4.0.1 cannot keep the best of a group; Spark 4.2 can."),
         (["ndcg@5"], {"ties": "item_desc"}, "ties='item_desc' needs them"),
         (["precision@5"], {"dialect": "mllib"}, "each of equal items counts in this dialect"),
         (["ndcg@5"], {"excludes": True}, "items are left out of them (exclude=), and others move up."),

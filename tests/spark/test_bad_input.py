@@ -573,12 +573,12 @@ def test_mllib_ranks_null_items_and_takes_nan_grades(spark):
 
 @pytest.mark.ci
 def test_a_null_in_an_ordered_array_is_an_error_where_it_is_read(spark):
-    """At the places 0 and 4 of lists that are read up to the fifth, and at 49, where nothing looks."""
+    """At the places 0 and 4 of lists that are read up to the fifth, and at 49, where only a metric of whole lists looks."""
     lists = [([*range(place), None, *range(place, 50)], [7]) for place in (0, 4, 49)]
     schema = "prediction array<long>, label array<long>"
     table, beyond = (spark.createDataFrame(one, schema) for one in (lists, lists[2:]))
-    for prune, n in (("auto", 2), ("never", 3)):
-        refused(lambda prune=prune: evaluate(table, None, "precision@5", prune=prune), n_invalid_predictions=n)
+    for metric, n in (("precision@5", 2), ("rr", 3)):
+        refused(lambda metric=metric: evaluate(table, None, metric), n_invalid_predictions=n)
     result = evaluate(beyond, None, "precision@5")
     assert "duplicates and nulls further down are not counted" in result.explain()
     assert result.data_quality.n_predictions == 51

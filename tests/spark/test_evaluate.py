@@ -292,7 +292,7 @@ def test_a_list_of_100_000_items_10_000_labels_and_a_k_beyond_any_list(spark):
 
 def test_a_hundred_values_take_no_more_jobs_than_one_but_that_which_merges_large_states(rows, jobs_of):
     metrics = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap", "rr") for k in range(1, 21)]
-    few, many = (jobs_of(lambda n=n: evaluate(*rows[:2], metrics[:n], score="score", prune="never")) for n in (1, 100))
+    few, many = (jobs_of(lambda n=n: evaluate(*rows[:2], metrics[:n], score="score")) for n in (1, 100))
     assert 0 < few <= many <= few + 1
 
 

@@ -115,7 +115,7 @@ def test_a_lazy_summary_is_the_summary_to_the_last_digit_and_acts_only_when_it_i
     attributes = labels.select(
         "user", F.concat(F.lit("c"), "item").alias("country"), (F.col("user") + 1.0).alias("spend")
     )
-    call = {"by": "country", "facts": Facts(attributes=attributes), "score": "score", "prune": "never"}
+    call = {"by": "country", "facts": Facts(attributes=attributes), "score": "score"}
     tables = []
     weight = options.get("user_weight")
     assert jobs_of(lambda: tables.append(score_users(models, labels, ["rr"], user_weight=weight, **call))) == 0
@@ -133,7 +133,7 @@ def test_a_lazy_summary_is_the_summary_to_the_last_digit_and_acts_only_when_it_i
 def test_bad_rows_are_an_error_of_the_query_of_a_lazy_summary(few):
     predictions, labels = few
     bad = predictions.withColumn("score", F.when(F.col("item") > 0, F.col("score")))
-    table = summary_table(score_users(bad, labels, "rr", score="score", prune="never"))
+    table = summary_table(score_users(bad, labels, "rr", score="score"))
     with pytest.raises(PySparkException, match="predictions that cannot be ranked: 6"):
         table.collect()
 

@@ -104,7 +104,7 @@ def test_lists_are_built_of_whole_rows(spark):
     """Sail would build parts of lists and put them together again."""
     rows = spark.range(0, 400, 1, 4).selectExpr("id % 100 as user", "id div 100 as item", "hash(id) as score")
     with shuffled_into(spark, 4):
-        words = plan_of(score_users(rows, rows.drop("score"), "precision@1", score="score", prune="never"))
+        words = plan_of(score_users(rows, rows.drop("score"), "precision@1", score="score"))
     assert not re.search(r"mode=Partial|partial_collect_list", words)
 
 

@@ -54,7 +54,7 @@ def good_call(function, frames):
 
 LAZY = {
     "score_users": "predictions labels metrics user item score rank relevance relevance_threshold users exclude dialect ties on_invalid"
-    " population prune model by facts user_weight weight",
+    " population model by facts user_weight weight",
     "quarantine": "metrics user on_invalid nonsense",
     "differences": "results baseline metrics user model",
     "metrics_column": "predictions labels metrics scores relevance dialect ties",

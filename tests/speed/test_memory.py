@@ -28,11 +28,9 @@ def tables(spark, request):
 def test_a_worker_takes_little(tables):
     predictions, labels, n_users = tables
     with PeakOfWorkers() as peak:
-        result = evaluate(predictions, labels, METRICS, score="score", prune="never")
+        result = evaluate(predictions, labels, METRICS, score="score")
         assert result.to_pandas()["n_users"].tolist() == [n_users] * len(METRICS)
-        score_users(predictions, labels, METRICS, score="score", prune="never").write.format("noop").mode(
-            "overwrite"
-        ).save()
+        score_users(predictions, labels, METRICS, score="score").write.format("noop").mode("overwrite").save()
     assert peak.megabytes is not None, "there is no /proc here: run this on Linux"
     # A worker that imports numpy, pandas and pyarrow takes some fifty: what is read is a worker's.
     assert 40 < peak.megabytes <= ENOUGH

@@ -10,14 +10,12 @@ from helpers.descriptions import descriptions_of
 from helpers.met_messages import met
 
 from spark_rankeval.request.counts import CountNames
-from spark_rankeval.request.options import SummaryOptions
-from spark_rankeval.spark import describing
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.moments import moments_of_columns
 from spark_rankeval.wire import Message, merged_by_bucket, messages_of, pack, rows_of, unpack
 from spark_rankeval.worker import group_states, states
 from spark_rankeval.worker.comparing import all_pairs_batches, merging_comparisons, paired_batches
-from spark_rankeval.worker.group_states import GroupStates, OpenUsers, bucket_of, rows_by_key, states_of
+from spark_rankeval.worker.group_states import GroupStates, bucket_of, rows_by_key, states_of
 from spark_rankeval.worker.grouped_row import ABSENT, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.states import merging_states, state_of_columns
 
@@ -252,53 +250,3 @@ def test_groups_are_the_rows_of_each_combination(n_columns):
 def test_the_estimate_of_a_state_is_near_what_it_takes():
     state = whole(run(())(batches_of(users(), EVERYBODY, 100)))
     assert 0.3 < state.n_bytes / states.bytes_of_a_group(2, 1, OPTIONS) < 3
-
-
-# --- users whose value pruning leaves open: named as they travel, and refused if they cannot be told apart
-
-NAMES, DESCRIBED = CountNames(("unresolved",), ("invalid",)), SummaryOptions().described(weighted=False)
-
-
-def open_users(*hashes):
-    users = OpenUsers()
-    for some in hashes:
-        users.add(np.array(some))
-    return users
-
-
-def state_of(values):
-    table = group_states.StateAccumulator(1, NAMES, DESCRIBED)
-    zeros = np.zeros(len(values))
-    table.add([np.array(values)], {"unresolved": zeros, "invalid": zeros}, zeros.astype(bool), None)
-    return Message.of(group_states.STATES, table.states())
-
-
-def test_what_travels_of_open_users_does_not_depend_on_the_order():
-    one, other = open_users([5, -3], [9]), open_users([9, -3, 5])
-    assert pack(one) == pack(other)
-    assert OpenUsers.merged([one, other]).n == 6
-
-
-@pytest.mark.parametrize(
-    ("first", "hashes", "later", "asked", "is_whole"),
-    [
-        ([0.0, 1.0], [7, 3], [0.5, 0.25], [[3, 7]], True),
-        ([0.0, 1.0], [], None, [], True),
-        # Two users share a hash.
-        ([0.0], [7, 3], [0.5], [[3, 7]], False),
-        ([0.0], [7, 3], [0.5, 0.25, 1.0], [[3, 7]], False),
-        # More than can be named are not named.
-        ([0.0], [7, 3, 5], None, [], False),
-    ],
-)
-def test_open_users_are_computed_again_and_merged(monkeypatch, first, hashes, later, asked, is_whole):
-    runs = iter([[state_of(first), *([open_users(hashes).message()] if hashes else [])], later and [state_of(later)]])
-    monkeypatch.setattr(describing, "messages_of_groups", lambda *_: next(runs))
-    monkeypatch.setattr(group_states, "MOST_OPEN", 2)
-    again, groups = [], describing.Groups(NAMES, 1, DESCRIBED, 0, lambda key: [key])
-    outcome = describing.recompute_open_users(None, groups, lambda hashes: again.append(hashes.tolist()))
-    assert (outcome.n_open, outcome.is_whole, again) == (len(hashes), is_whole, asked)
-    if is_whole:
-        described = outcome.figures[()].values[0]
-        values = [*first, *(later or ())]
-        assert (described.moments.n, described.mean) == (len(values), np.mean(values))

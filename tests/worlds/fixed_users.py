@@ -3,7 +3,7 @@
 MASK = 2**64 - 1
 N_USERS = 48
 MODELS = ("new", "old")
-#: With a cutoff each: the plan prunes while it groups.
+#: With a cutoff each.
 CUT = [
     "precision@5", "recall@5", "f1@3", "hit_rate@1", "ap@5", "rr@10", "ndcg@3", "ndcg(gain='linear')@10", "dcg@5",
     "err(max_grade=3)@5", "rbp@10", "q@5", "gap@5",

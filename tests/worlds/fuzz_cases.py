@@ -59,7 +59,7 @@ class Batch:
         self.value_type = rng.choice(["double", "float", "bigint", "decimal(18,6)", "int"])
         self.grade_type = rng.choice([None, "double", "double", "int", "boolean", "decimal(10,2)"])
         self.metrics = rng.choice([CUT, CUT, WHOLE_LISTS])
-        self.prune = rng.choice(["auto", "auto", "never"])
+        rng.choice(["auto", "auto", "never"])
         self.ties = rng.choice([None, "item_asc", "item_desc"])
         self.excludes = rng.random() < 0.25
         self.models = rng.choice([("",), ("",), ("a", "b")])

@@ -329,8 +329,6 @@ def _described(
 class AllLists(ScoringFeature):
     """Metrics of all lists together."""
 
-    needs_all_users = True
-
     def begin(self, task: ScoringTask) -> PartitionFeature:
         """What the metrics of a task count."""
         return _ExposureOfPartition(task)

@@ -301,10 +301,9 @@ class _GroupAccumulator:
         if not isinstance(scores, GroupsOfBatch):
             return
         for rows, values in scores.scores.batches(users.batch, self._context.no_user):
-            absent = None if users.left_out is None else users.left_out[values.user]
             weights = None if users.weights is None else users.weights[values.user]
             pair_values = [*values.values, *values.standard_values]
-            yield from self._states.add(rows, pair_values, {}, values.normalisers, absent, weights)
+            yield from self._states.add(rows, pair_values, {}, values.normalisers, weights)
 
     def messages(self) -> Iterator[Message]:
         tables = self._partition.tables

@@ -63,8 +63,6 @@ class GradedByPeople(ScoringFeature):
     is_drawn: bool = False  # with unequal probabilities, or from strata
 
     name = JUDGED
-    # The sums of a query need both of its values, and are made once.
-    needs_all_users = True
 
     def begin(self, task: ScoringTask) -> PartitionFeature:
         """The judges for a partition."""

@@ -249,7 +249,6 @@ class VectorLists:
             tied,
             none,
             none,
-            none,
             self.n_predictions,
         )
 

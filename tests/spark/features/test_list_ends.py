@@ -75,10 +75,10 @@ def test_rows_are_cut_in_one_pass_and_draw_curves(tables, expected):
         result.curve("recall@5", over="rank")
 
 
-def test_pruned_lists_are_cut_alike_and_an_option_is_for_all_metrics(tables, expected):
+def test_an_option_is_for_all_metrics(tables, expected):
     cut = [name.format("") for name in NAMES[:2]]
     predictions, labels = tables
-    result = evaluate(predictions, labels, cut, min_score=0.25, prune="auto", **COLUMNS)
+    result = evaluate(predictions, labels, cut, min_score=0.25, **COLUMNS)
     assert [row.mean for row in result.summary] == [expected["(min_score=0.25)", name] for name in cut]
     assert "lists end at the lowest score 0.25 (min_score)" in result.notes
 

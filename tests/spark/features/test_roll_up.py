@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 from worlds.random_logs import random_logs
 
-from spark_rankeval import Facts, Vectors, evaluate, labels_of_spans, quarantine, score_users, summarise
+from spark_rankeval import Facts, Vectors, evaluate, labels_of_spans, quarantine, summarise
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.records.notes import NOTE_OF_CHUNK_LABELS, NOTE_OF_SHARED_CHUNKS, NOTES_OF_ROLL_UP
 
@@ -120,20 +120,6 @@ def test_exclude_takes_documents_out(predictions, labels):
         columns = {**COLUMNS, "item": "document"}
         expected = evaluate(best_of(predictions), highest_of(labels), METRICS, exclude=exclude, **columns)
     assert means(result) == means(expected)
-
-
-@pytest.mark.parametrize("k_counts", ["documents", "chunks"])
-def test_pruning_changes_no_value(spark, k_counts):
-    """A user has 300 chunks of 30 documents: the best of few chunks would be those of few documents."""
-    columns = ["id % 20 query", "(id * 37) div 20 % 30 document", "-(id div 200) * 1.0D score"]
-    chunks = spark.range(6000).selectExpr(*columns)
-    labels = spark.range(200).selectExpr("id % 20 query", "id % 30 document")
-    options = {"user": "query", "score": "score", "roll_up": "document", "k_counts": k_counts}
-    pruned, whole = (
-        score_users(chunks, labels, ["recall@5", "rr@5"], prune=prune, **options).drop("hangs_on_tie")
-        for prune in ("auto", "never")
-    )
-    assert sorted(pruned.drop("n_predictions").collect()) == sorted(whole.drop("n_predictions").collect())
 
 
 def test_a_row_without_a_document_is_bad_data(predictions, labels):

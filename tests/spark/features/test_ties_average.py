@@ -9,7 +9,6 @@ from spark_rankeval import evaluate, metrics_column, score_users
 from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.expected_values import TiesOption
-from spark_rankeval.spark.platforms import engine_of
 
 METRICS = [
     *("precision@3", "recall@3", "f1@3", "hit_rate@3", "rr@3", "ap@3", "cg@3", "dcg@3", "ndcg(ideal='labels')@3"),
@@ -26,7 +25,7 @@ def logs():
         labelled = rng.choice(9, int(rng.integers(1, 7)), replace=False).tolist()
         scores, grades = (rng.integers(0, 2, len(items)) / 2).tolist(), rng.integers(0, 4, len(labelled)).astype(float)
         logs[user] = (list(zip(items, scores, strict=True)), list(zip(labelled, grades.tolist(), strict=True)))
-    # More equal scores than a pruned plan would keep; the one relevant item is the last of them.
+    # Many equal scores; the one relevant item is the last of them.
     logs[20] = ([(item, 0.5) for item in range(100)], [(99, 1.0)])
     return logs
 
@@ -58,20 +57,15 @@ def test_every_users_value_is_the_mean_over_all_orders(result, logs):
     assert of_one_score.tolist() == pytest.approx([0.03, (1 + 1 / 2 + 1 / 3) / 100, 0.01], rel=1e-12)
 
 
-def test_the_summary_says_that_it_averages_and_the_plan_that_no_group_is_cut(result, tables):
+def test_the_summary_says_that_it_averages(result):
     definition = next(row.definition for row in result.summary if row.metric == "rr@3")
     assert "ties='average'" in definition
-    words = "All predictions of a user are grouped: rr@3 is averaged over the orders of equal scores"
-    assert words in evaluate(*tables, "rr@3", score="score", ties="average").explain()
-    engine = engine_of(tables[0].sparkSession)
-    cut = "keeps the best 11" if engine.keeps_best or engine.is_spark else "would sort them to keep the best"
-    assert cut in evaluate(*tables, "rr@3", score="score").explain()
 
 
 def test_what_is_asked_of_one_metric_holds_for_it_alone(result, tables):
     asked = {"average": "rr(ties='average')@3", "in order": "rr@3", "err": "err(max_grade=3)@3"}
     found = evaluate(*tables, asked, score="score", relevance="grade")
-    in_order = evaluate(*tables, METRICS, score="score", relevance="grade", prune="never", ties="item_asc")
+    in_order = evaluate(*tables, METRICS, score="score", relevance="grade", ties="item_asc")
     assert found["in order"] == in_order["rr@3"] != found["average"]
     assert found["average"] == result["rr@3"]
     # No user hangs on ties that are averaged.
