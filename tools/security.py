@@ -38,7 +38,6 @@ MAY_MAKE_SQL = {
     "sql_text.py": ["calls selectExpr", "calls expr"],
     # What an engine is and can do.
     "checks.py": ["calls sql", "calls sql"],
-    "platforms.py": ["calls sql"],
     # Statements about tables, whose names are quoted, with comments of ours and names of runs: tests/spark/features/test_catalog_names.py.
     "catalog.py": ["calls sql"],
 }

