@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import DataError
 from spark_rankeval.records.slices import ALL_VALUES, Key, rollup
-from spark_rankeval.spark.ids import for_example, name_in_sql, user_hash
+from spark_rankeval.spark.ids import example_of, name_in_sql, user_hash
 from spark_rankeval.spark.platforms import collected_columns
 from spark_rankeval.spark.source import SourceTable, user_column
 from spark_rankeval.spark.sql_text import (
@@ -125,11 +125,7 @@ class JudgedLabels:
         """A user and item that several rows have, for a message."""
         rows = select(self.source.frame, *self.source.named_users_sql(), self.source.ids_sql().alias(_ITEM))
         twice = where(aggregate(rows, rows.columns, call("count", number(1)).alias(_N_ROWS)), named(_N_ROWS) > 1)
-        shown = [for_example(named(each.name), each.dataType).alias(each.name) for each in rows.schema.fields]
-        (row,) = select(twice.orderBy(*rows.columns).limit(1), *shown).collect()
-        return ", ".join(
-            f"{name}={value!r}" for name, value in zip((*self.source.user, self.source.item), row, strict=True)
-        )
+        return example_of(twice.orderBy(*rows.columns), self.source.user_names | {_ITEM: self.source.item})
 
     def _pair_columns(self) -> list[str]:
         """The columns that count users: one for each pair of judges, and one for any two."""

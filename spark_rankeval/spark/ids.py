@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import types as T
@@ -14,7 +14,7 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.spark.sql_text import Sql, any_of, call, function_of, named, number, text, text_of_bytes, when
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
 
 _FLOATING = (T.FloatType, T.DoubleType)
@@ -179,6 +179,27 @@ def text_of(name: str) -> Sql:
 def for_example(values: Sql, kind: T.DataType) -> Sql:
     """Values as an error shows them: Python has no dates beyond the year 9999, and no text that is not UTF-8."""
     return values if isinstance(kind, T.NumericType | T.BooleanType) else readable(as_text(values, kind))
+
+
+def for_examples(frame: DataFrame, names: Iterable[str]) -> list[Column]:
+    """The same of columns of a table; arrays stay as they are."""
+    kinds = {name: frame.schema[name].dataType for name in names}
+    return [
+        (named(name) if isinstance(kind, T.ArrayType) else for_example(named(name), kind)).alias(name).column
+        for name, kind in kinds.items()
+    ]
+
+
+def example_of(rows: DataFrame, names: Mapping[str, str]) -> str:
+    """One of some rows in words, its columns under the names to show; empty if there is none."""
+    found = rows.limit(1).select(*for_examples(rows, names)).collect()
+    return example_in_words(found[0], names) if found else ""
+
+
+def example_in_words(row: Row, names: Mapping[str, str], *, are_nulls_shown: bool = True) -> str:
+    """A row of `for_examples` in words."""
+    shown = {name: row[ours] for ours, name in names.items()}
+    return ", ".join(f"{name}={value!r}" for name, value in shown.items() if are_nulls_shown or value is not None)
 
 
 def hashable(ids: Sql, kind: T.DataType, *, keeps_null: bool = False) -> Sql:

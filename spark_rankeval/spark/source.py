@@ -111,6 +111,11 @@ class SourceTable:
         return len(self.value_columns) > len(self.extra_columns)
 
     @property
+    def value_names(self) -> tuple[str, ...]:
+        """The names of the columns of numbers."""
+        return tuple(value.name for value in self.value_columns)
+
+    @property
     def grades(self) -> tuple[str, ...]:
         """The names of the columns of grades."""
         return tuple(value.name for value in self.value_columns if not value.extra)
@@ -119,6 +124,11 @@ class SourceTable:
     def extra_columns(self) -> tuple[str, ...]:
         """What predictions have beside their scores, or labels beside their grades, by name."""
         return tuple(value.extra for value in self.value_columns if value.extra)
+
+    @property
+    def user_names(self) -> dict[str, str]:
+        """The names of the user's columns, by those that they have on the way."""
+        return {user_column(index): name for index, name in enumerate(self.user)}
 
     @property
     def columns_read(self) -> list[str]:
@@ -133,7 +143,7 @@ class SourceTable:
 
     def raw_users(self) -> list[Sql]:
         """The user's columns under our names, as the table has them, as SQL."""
-        return [named(name).alias(user_column(index)) for index, name in enumerate(self.user)]
+        return [named(name).alias(ours) for ours, name in self.user_names.items()]
 
     def user_reasons(self) -> dict[str, Sql]:
         """Why users of `raw_users` are invalid: conditions by what they mean."""

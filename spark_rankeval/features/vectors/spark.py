@@ -38,7 +38,6 @@ from spark_rankeval.spark.source import (
     check_comparable,
     read_source,
     require_column,
-    user_column,
 )
 from spark_rankeval.spark.sql_text import (
     Sql,
@@ -164,7 +163,7 @@ class CatalogueColumns(VectorColumns):
     def users_with_reasons(self, source: SourceTable, item: str, reason: str) -> DataFrame:
         """The rows of users' vectors under our names, without an item, each with why it cannot be used, or null."""
         rows = select(source.frame, *source.raw_users(), *self.user_columns())
-        users = [named(user_column(index)) for index in range(len(source.user))]
+        users = [named(name) for name in source.user_names]
         rows = _with_reasons(rows, self, users, source.user_reasons(), REPEATED_USER, reason)
         return with_columns(rows, {item: null_of(source.item_type)})
 
