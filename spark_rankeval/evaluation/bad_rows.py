@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import DataError, listed, warn
 from spark_rankeval.features.intents.spark import IntentSources
 from spark_rankeval.features.items.item_facts import CONFLICTS
-from spark_rankeval.features.no_answer.spark import conflicting_user
+from spark_rankeval.features.no_answer.spark import users_with_answer
 from spark_rankeval.features.vectors.catalogue import LARGEST
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.gain_based import GainMetric
@@ -22,29 +21,17 @@ from spark_rankeval.records.quality import DataQuality, apart_in_words, excluded
 from spark_rankeval.records.summary import MOST_LISTED, SummaryRow, metric_or_none
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.request.on_invalid import KINDS, OnInvalid
+from spark_rankeval.spark.ids import example_of
 from spark_rankeval.spark.inputs import Model, Sources
-from spark_rankeval.spark.invalid_rows import (
-    ITEM,
-    NAMES_CHUNKS,
-    Finding,
-    Repeats,
-    conflicting_attribute,
-    findings_of,
-    repeated_items,
-    repeated_users,
-    unusable_weight,
-)
+from spark_rankeval.spark.invalid_rows import Finding, conflicting_attribute, unusable_weight
 from spark_rankeval.spark.per_user import Settings
 from spark_rankeval.spark.platforms import draws_anew, may_change
 from spark_rankeval.spark.scoring import Scoring
-from spark_rankeval.spark.source import REPEATED_USER, SourceTable, user_column
+from spark_rankeval.spark.source import REPEATED_USER, SourceTable
 from spark_rankeval.spark.sql_text import column
 from spark_rankeval.spark.unmatched_ids import Apart, ids_apart
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.worker.grouped_row import GRADED
-
-if TYPE_CHECKING:
-    from pyspark.sql import Row
 
 
 def raise_if_invalid(
@@ -60,12 +47,12 @@ def raise_if_invalid(
     if settings.conflicting_labels == "last":
         errors.pop("n_conflicting_labels", None)
     if errors:
-        problems = [_sentence(name, count, scoring, chosen) for name, count in errors.items()]
+        problems = [_problem(name.removeprefix("n_"), count, scoring, chosen) for name, count in errors.items()]
         sentences = "; ".join(sentence for sentence, _ in problems)
-        fix = "".join(dict.fromkeys(f"{cause}. Otherwise " for _, cause in problems if cause))
+        fix = "".join(dict.fromkeys(f"{words}. " for _, advice in problems for words in advice))
         dropped = "; ".join(kind.dropped for name, kind in KINDS.items() if kind.dropped and f"n_{name}" in errors)
         msg = (
-            f"{sentences}. {fix}{'fix' if fix else 'Fix'} the data, or pass on_invalid='drop' to leave these out and count "
+            f"{sentences}. {fix}{'Otherwise fix' if fix else 'Fix'} the data, or pass on_invalid='drop' to leave these out and count "
             f"them{f' ({dropped})' if dropped else ''}; 'quarantine' also returns the rows with their reasons"
         )
         raise DataError(msg, errors)
@@ -77,15 +64,16 @@ def raise_if_invalid(
         warn(msg)
 
 
-def _sentence(name: str, count: int, scoring: Scoring | None, chosen: OnInvalid) -> tuple[str, str]:
-    """What is wrong with some rows, and what likely made them, if that is known."""
-    meaning = KINDS[name.removeprefix("n_")].error
+def _problem(kind: str, count: int, scoring: Scoring | None, chosen: OnInvalid) -> tuple[str, list[str]]:
+    """What is wrong with rows of a kind, with examples, and sentences on what to do."""
+    meaning = KINDS[kind].error
     if scoring is None:
-        return f"{meaning}: {count:,}", ""
-    if name == "n_conflicting_labels":
+        return f"{meaning}: {count:,}", []
+    if kind == "conflicting_labels":
         meaning = " or ".join([meaning, *scoring.sources.labels.extra_columns])
-    details, cause = _details(name, scoring, chosen)
-    return f"{meaning}: {count:,} ({details})" if details else f"{meaning}: {count:,}", cause
+    findings = [finding for finding in scoring.quarantine().findings(kind) if chosen.is_error(finding.kind)]
+    details = "; ".join(map(_finding_in_words, findings)) or _user_in_words(kind, scoring)
+    return f"{meaning}: {count:,}{f' ({details})' if details else ''}", list(_advice(findings, scoring))
 
 
 # Labels have other numbers as well, such as days and counts.
@@ -324,47 +312,19 @@ def _ids_in_words(overlap: Overlap, apart: Apart, model: Model) -> str:
     )
 
 
-def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> tuple[str, str]:
-    """Reasons with examples, and the likely cause if there is one, by another look at the tables."""
-    sources, task = scoring.sources, scoring.reading.task
-    if name == "n_conflicting_answers":
-        row = conflicting_user(sources.marked_users, sources.labels, task.views[0].relevance_threshold)
-        return "" if row is None else f"for example {_user_in_words(sources.labels, row)}", ""
-    if name == "n_missing_clusters":
-        return f"cluster={', '.join(sources.clusters)}", ""
-    if name in ("n_conflicting_attributes", "n_invalid_weights"):
-        return f"for example {_attribute_in_words(name, sources)}", ""
-    is_about_predictions = name in ("n_invalid_predictions", "n_duplicate_predictions")
-    tables = sources.tables() if is_about_predictions else (Model("", sources.labels),)
-    model_column = sources.model_column if is_about_predictions else None
-    may_be_models = is_about_predictions and model_column is None
-    reasons: list[str] = []
-    causes: list[str] = []
-    for model, source in tables:
-        # With several tables a reason names the model whose table it is about.
-        table = f"model {model!r}: " if len(tables) > 1 else ""
-        if name in ("n_duplicate_predictions", "n_conflicting_labels"):
-            repeats = repeated_items(source, task, model_column, differing=name == "n_conflicting_labels")
-            if repeats is not None:
-                cause = "" if source.arrays else _likely_cause(repeats, source, may_be_models and not model)
-                return f"for example {table}{_repeated_item(repeats, source)}", cause
-            continue
-        findings = [finding for finding in findings_of(source, task, model_column) if chosen.is_error(finding.kind)]
-        reasons += [f"{table}{_reason(finding)}" for finding in findings]
-        causes += _causes(findings, scoring)
-        repeats = repeated_users(source, model_column) if chosen.is_error(name.removeprefix("n_")) else None
-        if repeats is not None:
-            user = f"{_user_in_words(source, repeats.example)} in {repeats.example['n']} rows"
-            reasons.append(f"{table}{REPEATED_USER}: {repeats.n_rows:,}, for example {user}")
-            causes.append(_likely_cause(repeats, source, may_be_models))
-    if name == "n_invalid_labels":
-        for source in sources.tables_of_users:
-            reasons += map(_reason, findings_of(source, task))
-    return "; ".join(reasons), next(filter(None, causes), "")
+# Kinds of rows that are rejected for one reason, which their description says.
+_REPEATS = ("duplicate_predictions", "conflicting_labels")
 
 
-def _causes(findings: Iterable[Finding], scoring: Scoring) -> Iterator[str]:
-    """What likely made rows that cannot be ranked, by their reasons."""
+def _finding_in_words(finding: Finding) -> str:
+    words = [f"model {finding.model!r}"] * bool(finding.model) + [finding.reason] * (finding.kind not in _REPEATS)
+    counted = [": ".join([*words, f"{finding.n:,}"])] * bool(words)
+    # Of one table of arrays an array that cannot be read has neither a user nor an item.
+    return ", ".join([*counted, *[f"for example {finding.example}"] * bool(finding.example)])
+
+
+def _advice(findings: Iterable[Finding], scoring: Scoring) -> Iterator[str]:
+    """What to do about rejected rows, by their reasons."""
     reasons, settings, sources = tuple(finding.reason for finding in findings), scoring.settings, scoring.sources
     if settings.labels == "predictions" and any(reason.startswith(_MAY_BE_MISSING) for reason in reasons):
         yield "In one long table a missing score or label is null; F.nanvl(column, F.lit(None)) makes it so"
@@ -376,6 +336,9 @@ def _causes(findings: Iterable[Finding], scoring: Scoring) -> Iterator[str]:
         several = "; if models differ in what an id means, add the column of documents to the tables"
         has_models = len(sources.models) > 1 or sources.model_column is not None
         yield f"An item here is the document of a chunk, and these chunks have none, or several{several * has_models}"
+    for finding in findings:
+        if finding.reason == REPEATED_USER or (finding.kind in _REPEATS and not finding.source.arrays):
+            yield from _advice_on_repeats(finding, sources)
 
 
 # What a missing score or label of a long table looks like if it was NaN in pandas.
@@ -387,67 +350,37 @@ _MISSING_GRADE = ("null relevance", "NaN relevance")
 _WITHOUT_DOCUMENT = ("null prediction item", "null label item")
 
 
-def _reason(finding: Finding) -> str:
-    return f"{finding.reason}: {finding.n:,}, for example {finding.example}"
+def _advice_on_repeats(finding: Finding, sources: Sources) -> Iterator[str]:
+    """What to do about rows that repeat others: rows may be equal in all that is read, and further columns may tell them apart."""
+    source, are_predictions = finding.source, finding.source.role == "predictions"
+    read = [*source.columns_read, *([sources.model_column] if are_predictions and sources.model_column else [])]
+    if finding.kind != "conflicting_labels":
+        yield f"If these rows are equal in what is read, dropDuplicates({read!r}) leaves one of each"
+    # Labels may have columns of our own, such as of their subtopics.
+    columns = (source if are_predictions else _labels_of_caller(sources)).frame.columns
+    others = [repr(name) for name in columns if name not in {*read, *sources.labels.columns_read}]
+    if others:
+        yield f"If another column, such as {' or '.join(others[:10])}, tells these rows apart, keep one of its values"
+        if are_predictions and not sources.models[0].name:
+            chunks = "" if source.arrays else f"; if it names chunks, pass it as item= with roll_up={source.item!r}"
+            yield f"If it names models or runs, pass it as model={chunks}"
 
 
-def _attribute_in_words(name: str, sources: Sources) -> str:
-    """A user whose rows do not agree in an attribute, or whose weight cannot be used."""
-    source, weight = sources.attributes, sources.weight
-    if source is not None and weight is not None and name == "n_invalid_weights":
-        row = unusable_weight(source, weight)
-        if row is not None:
-            return f"{_user_in_words(source, row)} has {weight} {row['weight']!r}"
-        return "a user without a row in the table of weights"
-    # Rows may differ in whether people graded the user.
-    judge_columns = [column for name, column in sources.judged.items() if name != GRADED]
-    attributes = [
-        *sources.slices,
-        *([] if weight is None else [weight]),
-        *judge_columns,
-        *sources.attributes_of_clusters,
-    ]
-    conflict = None if source is None else conflicting_attribute(source, attributes)
-    if source is None or conflict is None:
-        return ""
-    attribute, row = conflict
-    return f"{_user_in_words(source, row)} has {attribute} {row['values'][:5]!r}"
-
-
-def _repeated_item(repeats: Repeats, source: SourceTable) -> str:
-    """An item that a user has several times."""
-    example = repeats.example
-    parts = [_user_in_words(source, example)] if source.user else []
-    parts.append(f"item={example[ITEM]!r} {example['n']} times")
-    if source.has_value:
-        kinds = " and ".join([f"{source.value_kind}s", *source.extra_columns])
-        values = [tuple(value) if isinstance(value, tuple) else value for value in example["values"][:5]]
-        parts.append(f"with {kinds} {values!r}")
-    return ", ".join(parts)
-
-
-def _user_in_words(source: SourceTable, row: Row) -> str:
-    return ", ".join(f"{name}={row[user_column(index)]!r}" for index, name in enumerate(source.user))
-
-
-def _likely_cause(repeats: Repeats, source: SourceTable, may_be_models: bool) -> str:
-    """What likely repeated the rows of every key, and what to do, as a sentence; empty if nothing is likely."""
-    if repeats.are_equal and not repeats.names_models:
-        if not repeats.all_compared:
-            # The column of subtopics is prepared, and has no name that the caller could drop duplicates by.
-            advice = "keep one of each" if source.subtopic else f"dropDuplicates({repeats.read!r}) leaves one of each"
-            return f"These rows are equal in the columns that are read; {advice}"
-        if not repeats.differing:
-            return "These rows are equal in all columns, as if a table had been read twice; dropDuplicates() leaves one of each"
-        return (
-            f"These rows are equal but for {listed([repr(name) for name in repeats.differing], most=3)}, as after a join that "
-            "multiplied them; leave out such columns, and call dropDuplicates()"
-        )
-    if not repeats.telling:
-        return ""
-    if source.role == "predictions" and not repeats.names_models and NAMES_CHUNKS.search(repeats.telling):
-        return f"If each row is a chunk of its item, pass item={repeats.telling!r} and roll_up={source.item!r}"
-    model = f"pass model={repeats.telling!r} if it names models or runs, or " if may_be_models else ""
-    are_all = repeats.n_apart == repeats.n_rows
-    rows = "these rows" if are_all else f"{repeats.n_apart:,} of these {repeats.n_rows:,} rows"
-    return f"The column {repeats.telling!r} tells {rows} apart; {model}keep one of its values"
+def _user_in_words(kind: str, scoring: Scoring) -> str:
+    """An example of a kind that is about users, of whom the quarantine has no rows."""
+    sources = scoring.sources
+    source, labels, weight, words = sources.attributes, sources.labels, sources.weight, ""
+    if kind == "missing_clusters":
+        return f"cluster={', '.join(sources.clusters)}"
+    if kind == "conflicting_answers" and not labels.arrays:
+        users = users_with_answer(sources.marked_users, labels, scoring.reading.task.views[0].relevance_threshold)
+        words = example_of(users, labels.user_names)
+    elif kind == "invalid_weights" and source is not None and weight is not None:
+        words = unusable_weight(source, weight) or "a user without a row in the table of weights"
+    elif kind == "conflicting_attributes" and source is not None:
+        # Rows may differ in whether people graded the user.
+        judge_columns = [column for name, column in sources.judged.items() if name != GRADED]
+        weights = [] if weight is None else [weight]
+        attributes = [*sources.slices, *weights, *judge_columns, *sources.attributes_of_clusters]
+        words = conflicting_attribute(source, attributes)
+    return f"for example {words}" if words else ""

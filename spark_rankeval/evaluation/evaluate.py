@@ -222,7 +222,7 @@ def result_of(scoring: Scoring, summary: SummaryOptions) -> Result:
         summary,
         scoring.per_user,
         write_per_user,
-        rejected=noted.quarantine,
+        rejected=lambda: noted.quarantine().frame(),
         per_item_group=partial(per_item_group, noted),
     )
 
@@ -307,7 +307,7 @@ def quarantine(predictions: Predictions, labels: Table | None, metrics: Metrics,
         metrics: as in `evaluate`; they decide which grades are valid.
         options: as in `score_users`. If ``on_invalid`` clips grades or ranks scores, these are not rejected.
     """
-    return prepare(predictions, labels, metrics, ScoringOptions.read(options)).quarantine()
+    return prepare(predictions, labels, metrics, ScoringOptions.read(options)).quarantine().frame()
 
 
 _MOST_ITEMS = 1_000_000

@@ -1,10 +1,9 @@
-"""Rows that cannot be ranked: the conditions of each reason, the rows with their reasons as a table, and examples for errors."""
+"""Rows that cannot be ranked: the conditions of each reason, the rows with their reasons as a table, and an example of each."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,16 +14,24 @@ from pyspark.sql.window import Window
 from spark_rankeval.errors import InputError
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking.lists import EXTRA_COLUMNS
+from spark_rankeval.request.on_invalid import KINDS
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.spark.ids import for_example, id_reasons, name_in_sql, readable, text_in_sql
+from spark_rankeval.spark.ids import (
+    example_in_words,
+    example_of,
+    for_examples,
+    id_reasons,
+    name_in_sql,
+    readable,
+    text_in_sql,
+)
 from spark_rankeval.spark.inputs import Sources
-from spark_rankeval.spark.source import REPEATED_USER, SourceTable, ValueColumn, user_column
+from spark_rankeval.spark.source import REPEATED_USER, SourceTable, ValueColumn
 from spark_rankeval.spark.sql_text import (
     Sql,
     all_of,
     any_of,
     call,
-    column,
     descending,
     first_true,
     named,
@@ -33,36 +40,24 @@ from spark_rankeval.spark.sql_text import (
     over,
     rows_of_all,
     select,
-    text,
     when,
     where,
     with_columns,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Row
+    from pyspark.sql import DataFrame
 
 
 # A largest grade beyond this is a limit of floating point, not of a metric's option.
 _HUGE = 1e290
-# The kinds of `OnInvalid` that rows of predictions are: those that cannot be ranked, and those that a caller may allow.
-_KINDS = {"predictions": ("invalid_predictions", "infinite_scores")}
+# The kinds of rows that could be ranked and are not, by the kind of the others of their table.
+_UNUSUAL = {kind.parent: name for name, kind in KINDS.items() if kind.parent}
 # Tables of users alone, in words.
 _TABLES_OF_USERS = {"users": "the table of users", "no_answer": "the table no_answer"}
-#: The item in our rows, and in what is known of repeated ones.
-ITEM = "item_"
-_MODEL, _REASON, _PLACE, _ROW, _VALUE, _OTHER = "model_", "reason_", "place_", "row_", "value", "other_"
-# Words in the names of columns that name models.
-_MODEL_WORDS = frozenset(
-    ["model", "models", "run", "runs", "runid", "system", "tag", "algorithm", "variant", "experiment", "fold", "retriever",
-     "reranker", "ranker"]
+_TABLE, _MODEL, _ITEM, _REASON, _PLACE, _ROW, _OTHER, _BEST, _VALUE = (
+    "table_", "model_", "item_", "reason_", "place_", "row_", "other_", "best_", "value"
 )  # fmt: skip
-#: Words in the names of columns that tell the chunks of a document apart.
-NAMES_CHUNKS = re.compile(r"chunk|passage|segment|paragraph|snippet|rank|position", re.IGNORECASE)
-# Of rows that repeat others, the share that a column must tell apart: a few may be real duplicates.
-_NEARLY_ALL = 0.9
-# A column with more values names something else than models, and more unused columns are not compared.
-_MOST_MODELS, _MOST_UNUSED = 100, 30
 
 
 def invalid_reasons(source: SourceTable, ids: Sql, values: Sequence[Sql], task: ScoringTask) -> dict[str, Sql]:
@@ -140,15 +135,13 @@ def _values(source: SourceTable) -> list[str]:
     return [f"value_{index}" for index in range(len(source.value_columns))]
 
 
-def _with_reasons(
-    source: SourceTable, task: ScoringTask, model_column: str | None = None, kept: Sequence[Sql] = ()
-) -> DataFrame:
+def _with_reasons(source: SourceTable, task: ScoringTask, model_column: str | None = None) -> DataFrame:
     """The rows of a table, or the entries of its arrays, each with why it cannot be ranked, or null.
 
-    Rows keep the columns `kept`, and labels their subtopics. A row whose arrays say nothing as a whole is one entry without an item.
+    Labels keep their subtopics. A row whose arrays say nothing as a whole is one entry without an item.
     """
     if source.vectors is not None:
-        return source.vectors.users_with_reasons(source, ITEM, _REASON)
+        return source.vectors.users_with_reasons(source, _ITEM, _REASON)
     if source.role in _TABLES_OF_USERS:
         words_of_table = _TABLES_OF_USERS[source.role]
         users = {f"{words} in {words_of_table}": holds for words, holds in source.user_reasons().items()}
@@ -159,12 +152,12 @@ def _with_reasons(
         about.append(readable(text_in_sql(source.frame, model_column)).alias(_MODEL))
     if source.shares_table:
         about.append(call("monotonically_increasing_id").alias(_ROW))
-    names = [ITEM, *_values(source)]
+    names = [_ITEM, *_values(source)]
     entry_columns = [
         value.alias(name) for value, name in zip((source.raw_ids_sql(), *source.values_sql()), names, strict=True)
     ]
     subtopic = [] if source.subtopic is None else [named(source.subtopic)]
-    rows = select(source.frame, *about, *entry_columns, *subtopic, *kept)
+    rows = select(source.frame, *about, *entry_columns, *subtopic)
     ids, *values = map(named, names)
     reasons = invalid_reasons(source, ids, values, task) | unusual_reasons(source, values, task)
     if not source.arrays:
@@ -199,13 +192,32 @@ def _entries(source: SourceTable, rows: DataFrame, names: Sequence[str], user_re
 
 def _keys(source: SourceTable, rows: DataFrame) -> list[str]:
     """The columns of rows with reasons that make an item of a user; in one table of arrays a row is a user."""
-    users = [user_column(index) for index in range(len(source.user))]
-    return [*users, *[name for name in (_MODEL, _ROW, source.subtopic) if name in rows.columns], ITEM]
+    return [*source.user_names, *[name for name in (_MODEL, _ROW, source.subtopic) if name in rows.columns], _ITEM]
+
+
+class Finding(NamedTuple):
+    """Rows of a table that are not ranked for one reason."""
+
+    kind: str  # of `OnInvalid`
+    model: str  # whose table of predictions it is; empty: the only one, or not of predictions
+    source: SourceTable
+    reason: str
+    n: int
+    example: str  # one of the rows, in words
+
+
+class _Rejected(NamedTuple):
+    """Rows of a table, each with why it is not ranked, or null."""
+
+    kind: str  # of `OnInvalid`; of some reasons it is that of `_UNUSUAL`
+    source: SourceTable
+    rows: DataFrame
+    model: str = ""
 
 
 @dataclass(frozen=True)
 class Quarantine:
-    """How rejected rows become a table."""
+    """The rows that are not ranked, and why."""
 
     sources: Sources
     task: ScoringTask
@@ -216,36 +228,55 @@ class Quarantine:
 
     def frame(self) -> DataFrame:
         """Every rejected row: its table, its model if these have names, user, item, values, and the reason."""
-        sources, labels, parts = self.sources, self.sources.labels, []
-        for name, source in sources.tables():
+        return rows_of_all([self._named(part) for part in self._parts()])
+
+    def findings(self, kind: str) -> Iterator[Finding]:
+        """The rejected rows of a kind, and of the one that counts among it, by table and reason."""
+        for part in self._parts():
+            if part.kind != kind:
+                continue
+            source, rows = part.source, part.rows.where(F.col(_REASON).isNotNull())
+            unusual = unusual_reasons(source, source.values_sql(), self.task)
+            names = source.user_names | {_ITEM: "item"} | dict(zip(_values(source), source.value_names, strict=True))
+            names |= {_BEST: "best", _MODEL: str(self.sources.model_column)}
+            names = {ours: name for ours, name in names.items() if ours in rows.columns}
+            example = F.first(F.struct(*for_examples(rows, names))).alias(_VALUE)
+            for row in rows.groupBy(_REASON).agg(F.count(F.lit(1)).alias("n"), example).sort(_REASON).collect():
+                kind_of_reason = _UNUSUAL[kind] if row[_REASON] in unusual else kind
+                words = example_in_words(row[_VALUE], names, are_nulls_shown=row[_REASON].startswith("null"))
+                yield Finding(kind_of_reason, part.model, source, row[_REASON], row["n"], words)
+
+    def _parts(self) -> Iterator[_Rejected]:
+        sources, labels = self.sources, self.sources.labels
+        for model, source in sources.tables():
             rows = _with_reasons(source, self.task, sources.model_column)
-            if sources.model_column is None:
-                rows = rows.withColumn(_MODEL, F.lit(name))
-            parts.append(self._named(source, rows))
+            yield _Rejected("invalid_predictions", source, rows, model)
             if source.vectors is not None:
-                items = source.vectors.items_with_reasons(ITEM, _REASON).withColumn(_MODEL, F.lit(name))
-                parts.append(self._named(source.vectors.items, items))
+                items = source.vectors.items_with_reasons(_ITEM, _REASON)
+                yield _Rejected("invalid_facts", source.vectors.items, items, model)
             elif self.repeated_predictions:
-                parts.append(self._named(source, self._repeated(source, rows)))
+                yield _Rejected("duplicate_predictions", source, self._repeated(source, rows), model)
         rows = _with_reasons(labels, self.task)
-        parts.append(self._named(labels, rows))
+        yield _Rejected("invalid_labels", labels, rows)
         if self.conflicting_labels and labels.value_columns:
-            parts.append(self._named(labels, self._conflicting(rows)))
-        parts += [self._named(source, _with_reasons(source, self.task)) for source in sources.tables_of_users]
-        return rows_of_all(parts)
+            yield _Rejected("conflicting_labels", labels, self._conflicting(rows))
+        for source in sources.tables_of_users:
+            yield _Rejected("invalid_labels", source, _with_reasons(source, self.task))
 
     def _repeated(self, source: SourceTable, rows: DataFrame) -> DataFrame:
         """Predictions of an item that the user has already, ranked better; not of items that are left out anyway."""
-        rows = rows.where(F.col(_REASON).isNull() & F.col(ITEM).isNotNull())
+        rows = rows.where(F.col(_REASON).isNull() & F.col(_ITEM).isNotNull())
         if self.sources.exclude is not None:
             left_out = self.sources.exclude
-            items = select(left_out.frame, *left_out.named_users_sql(), left_out.raw_ids_sql().alias(ITEM))
+            items = select(left_out.frame, *left_out.named_users_sql(), left_out.raw_ids_sql().alias(_ITEM))
             rows = rows.join(items, items.columns, "left_anti")
         values = [F.col(name) for name in _values(source)]
         order = [value.asc() if source.value_kind == "rank" else value.desc() for value in values]
         order += [F.col(_PLACE)] * source.arrays
-        again = F.row_number().over(Window.partitionBy(*_keys(source, rows)).orderBy(*order))
-        repeats = rows.withColumn(_OTHER, again).where(F.col(_OTHER) > 1)
+        of_item = Window.partitionBy(*_keys(source, rows)).orderBy(*order)
+        if values:
+            rows = rows.withColumn(_BEST, F.first(F.array(*values)).over(of_item))
+        repeats = rows.withColumn(_OTHER, F.row_number().over(of_item)).where(F.col(_OTHER) > 1)
         return repeats.withColumn(_REASON, F.lit("repeats an item of the user, ranked better"))
 
     def _conflicting(self, rows: DataFrame) -> DataFrame:
@@ -259,28 +290,26 @@ class Quarantine:
         values = [F.greatest(grade, F.lit(0.0)) if self.task.clip_grades else grade for grade in values]
         grades = F.struct(*values)
         higher = Window.partitionBy(*_keys(labels, rows)).orderBy(*(grade.desc() for grade in values))
+        rows = rows.withColumn(_BEST, F.first(F.array(*values)).over(higher))
         rows = rows.withColumn(_OTHER, F.lag(grades).over(higher)).where(F.col(_OTHER) != grades)
         return rows.withColumn(_REASON, F.lit("repeats an item of the user with a lower grade"))
 
-    def _named(self, source: SourceTable, rows: DataFrame) -> DataFrame:
+    def _named(self, part: _Rejected) -> DataFrame:
         """Rejected rows of a table under the names that they are shown by."""
-        value_names = dict(zip((value.name for value in source.value_columns), _values(source), strict=True))
-
-        def column_or_null(name: str, kind: T.DataType) -> Sql:
-            return named(name).cast(kind) if name in rows.columns else null_of(kind)
-
-        columns = [
-            text(source.role),
-            *[column_or_null(_MODEL, T.StringType())] * bool(self.sources.models[0].name),
-            *(column_or_null(user_column(index), kind) for index, kind in enumerate(self.user_types)),
-            column_or_null(ITEM, self.item_type),
-            *(column_or_null(value_names.get(name, ""), T.DoubleType()) for name in _value_names(self.sources)),
-            named(_REASON),
-        ]
-        shown = [
-            value.column.alias(name) for name, value in zip(columns_of_rejected(self.sources), columns, strict=True)
-        ]
-        return rows.where(F.col(_REASON).isNotNull()).select(*shown)
+        source, rows = part.source, part.rows.where(F.col(_REASON).isNotNull())
+        rows = rows.withColumn(_TABLE, F.lit(source.role))
+        if part.model:
+            rows = rows.withColumn(_MODEL, F.lit(part.model))
+        names = _value_names(self.sources)
+        values = dict(zip(source.value_names, _values(source), strict=True))
+        model, word = [_MODEL] * bool(self.sources.models[0].name), T.StringType()
+        ours = [_TABLE, *model, *self.sources.predictions.user_names, _ITEM]
+        ours += [*(values.get(name, "") for name in names), _REASON]
+        kinds = [word, *[word] * len(model), *self.user_types, self.item_type, *[T.DoubleType()] * len(names), word]
+        columns = zip(ours, kinds, columns_of_rejected(self.sources), strict=True)
+        present = {name: named(name) for name in rows.columns}
+        shown = (present.get(name, null_of(kind)).cast(kind).alias(shown) for name, kind, shown in columns)
+        return select(rows, *shown)
 
 
 def columns_of_rejected(sources: Sources) -> list[str]:
@@ -301,165 +330,24 @@ def columns_of_rejected(sources: Sources) -> list[str]:
 def _value_names(sources: Sources) -> list[str]:
     """The columns of scores, ranks and grades; one that both tables have is one column."""
     tables = [*(model.source for model in sources.models), sources.labels]
-    return list(dict.fromkeys(value.name for source in tables for value in source.value_columns))
+    return list(dict.fromkeys(name for source in tables for name in source.value_names))
 
 
-class Finding(NamedTuple):
-    """Rows of a table that cannot be ranked for one reason."""
-
-    reason: str  # why
-    n: int  # how many
-    example: str  # one of them, in words
-    kind: str  # of `OnInvalid`
-
-
-def findings_of(source: SourceTable, task: ScoringTask, model_column: str | None = None) -> list[Finding]:
-    """Count the rows of a table that cannot be used by reason; a row with several counts under the first."""
-    rows = _with_reasons(source, task, model_column)
-    grades = [str(source.value_kind)] if len(source.grades) == 1 else source.grades
-    names = {user_column(index): name for index, name in enumerate(source.user)}
-    names |= {ITEM: "item"} if ITEM in rows.columns else {}
-    names |= dict(zip(_values(source), (*grades, *source.extra_columns), strict=True))
-    rejected = rows.where(F.col(_REASON).isNotNull() & (F.col(_REASON) != REPEATED_USER))
-    example = F.first(F.struct(*_shown(rows, names))).alias("example")
-    counted = rejected.groupBy(_REASON).agg(F.count(F.lit(1)).alias("n"), example).collect()
-    invalid, allowable = _KINDS.get(source.role, ("invalid_labels", "negative_grades"))
-    unusual = unusual_reasons(source, source.values_sql(), task)
-    findings = []
-    for row in sorted(counted, key=lambda row: str(row[_REASON])):
-        shown = ", ".join(f"{name}={row['example'][ours]!r}" for ours, name in names.items())
-        findings.append(Finding(row[_REASON], row["n"], shown, allowable if row[_REASON] in unusual else invalid))
-    return findings
-
-
-class Repeats(NamedTuple):
-    """Rows that repeat the keys of others."""
-
-    n_rows: int  # how many are too many
-    example: Row  # a user, and the item if it is a key, with the number of rows and their values
-    are_equal: bool  # whether the rows of every key have the same values
-    read: list[str]  # the columns that are read and that Spark can compare
-    all_compared: bool  # whether these and those that are not read are all columns
-    differing: list[str]  # the columns that are not read by which the rows of some key differ
-    telling: str  # such a column by which all rows of every key differ, or nearly all; empty: none
-    n_apart: int  # how many of the rows too many it tells apart
-    names_models: bool  # whether it may name models
-
-
-def repeated_users(source: SourceTable, model_column: str | None) -> Repeats | None:
-    """Users in several rows of a table of arrays, only one of them read; None if there are none."""
-    if not source.arrays or source.shares_table:
-        return None
-    has_no_user = any_of(user.is_null() for user in source.users_sql())
-    keys = [*source.named_users_sql(), *([] if model_column is None else [named(model_column).alias(_MODEL)])]
-    items = source.raw_ids_sql() if source.vectors is None else named(source.vectors.vector)
-    value = call("xxhash64", items, *source.values_sql()).alias(_VALUE)
-    unused = _unused_columns(source, model_column)
-    rows = select(where(source.frame, ~has_no_user), *keys, value, *_hashes(unused))
-    return _repeats(source, model_column, rows, rows.columns[: len(keys)], unused)
-
-
-def repeated_items(
-    source: SourceTable, task: ScoringTask, model_column: str | None, *, differing: bool
-) -> Repeats | None:
-    """Items that a user has twice, of the rows that can be ranked, and if `differing` with different values; None if there are none."""
-    unused = {} if source.arrays else _unused_columns(source, model_column)
-    rows = _with_reasons(source, task, model_column, _hashes(unused))
-    needed = [named(name).is_not_null() for name in (ITEM, source.subtopic) if name]
-    values = _values(source) or [ITEM]
-    value = F.struct(*values) if len(values) > 1 else F.col(values[0])
-    fine = where(rows, all_of([named(_REASON).is_null(), *needed])).withColumn(_VALUE, value)
-    return _repeats(source, model_column, fine, _keys(source, rows), unused, differing=differing)
-
-
-def _repeats(
-    source: SourceTable, model_column: str | None, rows: DataFrame, keys: Sequence[str], unused: Mapping[str, str],
-    *, differing: bool = False,
-) -> Repeats | None:  # fmt: skip
-    """The keys of several rows, or of several values if `differing`; None if there are none."""
-    groups = rows.groupBy(*keys).agg(
-        F.count(F.lit(1)).alias("n"),
-        F.sort_array(F.collect_set(_VALUE)).alias("values"),
-        *(F.size(F.collect_set(ours)).alias(ours) for ours in unused),
-    )
-    repeated = groups.where((F.size("values") if differing else F.col("n")) > 1)
-    shown = [name for name in keys if name.startswith("user_") or name == ITEM]
-    row = repeated.agg(
-        F.count(F.lit(1)).alias("groups"),
-        F.sum(F.col("n") - 1).alias("rows"),
-        F.first(F.struct(*_shown(groups, shown), "n", "values")).alias("example"),
-        F.count_if(F.size("values") < 2).alias("equal"),
-        *(F.count_if(F.col(ours) == 1).alias(f"same_{ours}") for ours in unused),
-        *(F.sum(F.col(ours) - 1).alias(f"apart_{ours}") for ours in unused),
-    ).collect()[0]
-    n = row["groups"]
-    if not n:
-        return None
-    are_equal = row["equal"] == n
-    apart = [name for ours, name in unused.items() if row[f"same_{ours}"] < n]
-    n_apart = {name: row[f"apart_{ours}"] for ours, name in unused.items()}
-    telling = [name for name, n_rows in n_apart.items() if n_rows >= _NEARLY_ALL * row["rows"]]
-    names_models = bool(telling) and _may_name_models(telling[0])
-    chunks = [name for name in telling if NAMES_CHUNKS.search(name)]
-    if chunks and not names_models and source.role == "predictions":
-        telling = chunks
-    elif telling and not are_equal and not names_models:
-        sizes = source.frame.agg(*(F.approx_count_distinct(F.xxhash64(column(name))) for name in telling)).collect()[0]
-        telling = [name for size, name in sorted(zip(sizes, telling, strict=True)) if size <= _MOST_MODELS]
-    read, tells_apart = _columns_read(source, model_column), telling[0] if telling else ""
-    all_compared = {*read, *unused.values()}.issuperset(source.frame.columns)
-    read = _comparable(source, read)
-    return Repeats(
-        row["rows"], row["example"], are_equal, read, all_compared, apart, tells_apart, n_apart.get(tells_apart, 0), names_models
-    )  # fmt: skip
-
-
-def _unused_columns(source: SourceTable, model_column: str | None) -> dict[str, str]:
-    """Columns by our names that the evaluation does not read, by which repeated rows may differ; those of models come first."""
-    read = _columns_read(source, model_column)
-    unused = _comparable(source, [name for name in source.frame.columns if name not in read])
-    first = sorted(unused, key=lambda name: not _may_name_models(name))[:_MOST_UNUSED]
-    return {f"unused_{index}": name for index, name in enumerate(first)}
-
-
-def _columns_read(source: SourceTable, model_column: str | None) -> list[str]:
-    return [*source.columns_read, *([] if model_column is None else [model_column])]
-
-
-def _comparable(source: SourceTable, names: Sequence[str]) -> list[str]:
-    """The columns whose values Spark can compare: it has no hash of maps and variants."""
-    kinds = {field.name: field.dataType.simpleString() for field in source.frame.schema.fields}
-    return [name for name in names if not re.search(r"\b(map<|variant)", kinds[name])]
-
-
-def _may_name_models(name: str) -> bool:
-    return not _MODEL_WORDS.isdisjoint(re.split(r"[\W_]+", name.lower()))
-
-
-def _hashes(unused: Mapping[str, str]) -> list[Sql]:
-    return [call("xxhash64", named(name)).alias(ours) for ours, name in unused.items()]
-
-
-def conflicting_attribute(source: SourceTable, attributes: Iterable[str]) -> tuple[str, Row] | None:
-    """An attribute in which the rows of a user do not agree, with the user and the values; None if there is none."""
+def conflicting_attribute(source: SourceTable, attributes: Iterable[str]) -> str:
+    """A user whose rows do not agree in one of the attributes, with the first of its values; empty if there is none."""
     for attribute in attributes:
-        rows = select(source.frame, *source.named_users_sql(), name_in_sql(source.frame, attribute).alias("value"))
-        users = rows.columns[:-1]
-        values = rows.groupBy(*users).agg(F.sort_array(F.collect_set("value")).alias("values"))
-        differing = values.where(F.size("values") > 1).limit(1)
-        for row in differing.select(*_shown(values, users), "values").collect():
-            return attribute, row
-    return None
+        rows = select(source.frame, *source.named_users_sql(), name_in_sql(source.frame, attribute).alias(_VALUE))
+        values = F.slice(F.sort_array(F.collect_set(_VALUE)), 1, 5).alias(_VALUE)
+        differing = rows.groupBy(*source.user_names).agg(values).where(F.size(_VALUE) > 1)
+        if words := example_of(differing, source.user_names | {_VALUE: attribute}):
+            return words
+    return ""
 
 
-def unusable_weight(source: SourceTable, name: str) -> Row | None:
-    """A user whose weight cannot be used; None if every user with a row has one."""
+def unusable_weight(source: SourceTable, name: str) -> str:
+    """A user whose weight cannot be used; empty if every user with a row has one."""
     weight = named(name).cast("double")
     wrong = any_of([weight.is_null(), call("isnan", weight), weight < 0, weight == math.inf])
     rows_with_user = where(source.frame, all_of([wrong, *(user.is_not_null() for user in source.users_sql())]))
-    rows = select(rows_with_user, *source.named_users_sql(), weight.alias("weight")).limit(1)
-    return next(iter(rows.select(*_shown(rows, rows.columns)).collect()), None)
-
-
-def _shown(frame: DataFrame, names: Iterable[str]) -> list[Column]:
-    return [for_example(named(name), frame.schema[name].dataType).column.alias(name) for name in names]
+    rows = select(rows_with_user, *source.named_users_sql(), weight.alias(_VALUE))
+    return example_of(rows, source.user_names | {_VALUE: name})

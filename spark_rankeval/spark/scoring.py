@@ -253,8 +253,8 @@ class Scoring:
         ]
         return tuple(name for name in grouping.attributes.columns if name not in judged)
 
-    def quarantine(self) -> DataFrame:
-        """The lazy table of the rows that are not ranked, each with its reason; see `Result.quarantine`."""
+    def quarantine(self) -> Quarantine:
+        """The rows that are not ranked, each with its reason; see `Result.quarantine`."""
         grouping = self._lazy_grouping
         ranking = self.reading.task.views[0].ranking
         return Quarantine(
@@ -264,7 +264,7 @@ class Scoring:
             grouping.item_type(),
             repeated_predictions=ranking.duplicates in ("count", "keep_best") and not ranking.rolled_up,
             conflicting_labels=ranking.conflicting_labels == "highest" and not ranking.rolled_up,
-        ).frame()
+        )
 
     def describe(self, options: DescriptionOptions, *, totals: bool = False) -> EvaluationFigures:
         """The figures of every metric, of those beside them and of every count, in one action."""

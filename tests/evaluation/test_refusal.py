@@ -5,13 +5,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from pyspark.sql import Row
 from pyspark.sql import types as T
 from worlds.summary_rows import QUALITY, row
 
 from spark_rankeval.errors import SparkRankEvalWarning
 from spark_rankeval.evaluation.bad_rows import (
-    _repeated_item,
     all_relevant_in_words,
     misread_in_words,
     warn_of_labels,
@@ -51,13 +49,6 @@ def test_labels_that_no_list_can_find_are_warned_of_once(counts, metrics, says):
 
 def test_labels_of_excluded_items_are_in_the_notes():
     assert "910 labels of excluded items" in quality_notes(QUALITY.with_counts(**EXCLUDED))[-1].text
-
-
-def test_scores_and_costs_of_a_repeated_item_are_shown_as_numbers():
-    source = SimpleNamespace(user=("query",), has_value=True, value_kind="score", extra_columns=("cost",))
-    example = Row(user_0="q", item_="a", n=2, values=[Row(value_0=0.87, value_1=419.0), Row(value_0=0.9, value_1=None)])
-    words = _repeated_item(SimpleNamespace(example=example), source)
-    assert words == "query='q', item='a' 2 times, with scores and cost [(0.87, 419.0), (0.9, None)]"
 
 
 ALONE = (

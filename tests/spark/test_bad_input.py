@@ -99,14 +99,14 @@ KINDS = {
     "null item": Kind(
         [(None, 9.0)] * 12, [(None, 1.0)],
         ("null prediction item: 13, for example user='",
-         "null label item: 1, for example user='null item', item=None, relevance=1.0"),
+         "null label item: 1, for example user='null item', item=None, grade=1.0"),
         {"n_invalid_predictions": 12, "n_invalid_labels": 1},
         [("labels", None, None, 1.0, "null label item"), *[("predictions", None, 9.0, None, "null prediction item")] * 12],
     ),
     "empty item": Kind(
         [("", 9.0)], [("", 1.0)],
         (f"{EMPTY.format('prediction')}: 1, for example user='empty item', item='', score=9.0",
-         f"{EMPTY.format('label')}: 1, for example user='empty item', item='', relevance=1.0"),
+         f"{EMPTY.format('label')}: 1, for example user='empty item', item='', grade=1.0"),
         {"n_invalid_predictions": 1, "n_invalid_labels": 1},
         [("labels", "", None, 1.0, EMPTY.format("label")), ("predictions", "", 9.0, None, EMPTY.format("prediction"))],
     ),
@@ -127,8 +127,7 @@ KINDS = {
     "equal labels": Kind([], [("y", 1.0)] * 2, (), {"n_duplicate_labels": 2}),
     "conflicting labels": Kind(
         [], [("y", 3.0), ("y", 3.0), ("y", 0.0)],
-        ("labels that repeat an item of their user with another grade: 2 (for example user='conflicting labels', item='y' 4 times, "
-         "with relevances [0.0, 1.0, 3.0]",),
+        ("another grade: 2 (for example user='conflicting labels', item='y', grade=", ", best=[3.0])"),
         {"n_duplicate_labels": 1, "n_conflicting_labels": 2}, [("labels", "y", None, grade, LOWER) for grade in (0.0, 1.0)],
         {"cg@2": 3.0},
     ),
@@ -205,7 +204,7 @@ def test_a_kind_of_bad_rows_is_refused_or_left_out(evaluated, user):
 def test_rows_without_a_user_are_no_user_and_a_user_with_invalid_rows_alone_is(evaluated):
     for words in (
         "predictions that cannot be ranked: 18 (", "labels that cannot be used: 8 (", "on_invalid='drop'",
-        "null user (user): 2, for example user=None, item=", "null user (user): 1, for example user=None, item='y', relevance=1.0",
+        "null user (user): 2, for example user=None, item=", "null user (user): 1, for example user=None, item='y', grade=1.0",
     ):  # fmt: skip
         assert words in evaluated.refusal
     quality = evaluated.result.data_quality
@@ -316,32 +315,7 @@ ENTRIES_OF_ONE_TABLE = [
     ("predictions", 5, None, BETTER), ("predictions", None, None, "null array of predictions"),
     ("predictions", None, None, "null prediction item"),
 ]  # fmt: skip
-READ = r"the columns that are read; dropDuplicates\(\['user', 'item', 'score'\]\)"
-MANY = ", ".join(f"more_{index} int" for index in range(31))
-# A further column of predictions, rows of one item, and what the refusal says of why the item is there twice.
-CAUSES = {
-    "a column of models and a real duplicate": (
-        "run string", [(3.0, "a"), *((2.0, name) for name in "abcdefghij")], "'run' tells 9 of these 10 rows apart; pass model='run'",
-    ),
-    "a column of few values": ("week int", [(3.0, 1), (2.0, 2)], "'week' tells these rows apart; .*keep one of its values"),
-    "chunks": ("passage string", [(3.0, "p"), (2.0, "q")], "is a chunk of its item, pass item='passage' and roll_up='item'"),
-    "ranks of chunks": ("rank int", [(3.0, 1), (2.0, 2)], "is a chunk of its item, pass item='rank' and roll_up='item'"),
-    "a table read twice": ("week int", [(3.0, 1)] * 2, "equal in all columns.*dropDuplicates"),
-    "a map": ("about map<string,int>", [(3.0, {"k": 1})] * 2, f"equal in {READ}"),
-    "more columns than are compared": (MANY, [(3.0, *range(31))] * 2, f"equal in {READ}"),
-    "a join": ("genre string", [(3.0, "u"), (3.0, "v")], "equal but for 'genre', as after a join"),
-    "no cause": ("week int", [(3.0, 1), (2.0, 1)], None),
-}  # fmt: skip
-
-
-def repeated(column, cells, cause):
-    end = r"Otherwise fix the data, or pass on_invalid='drop'"
-    words = rf"\. .*{cause}.*\. {end}" if cause else rf"\)\. {end.replace('Otherwise fix', 'Fix')}"
-    listed = [*(("a", "x", *row) for row in cells), ("b", "x", 1.0, *cells[0][1:])]
-    return Case(
-        {"predictions": Rows(f"{PREDICTED}, {column}", listed), "labels": graded(), "score": "score"},
-        (f"user='a', item='x' {len(cells)} times, with scores", words), {"n_duplicate_predictions": len(cells) - 1},
-    )  # fmt: skip
+EQUAL = r"If these rows are equal in what is read, dropDuplicates\(\['user', 'item', 'score'\]\) leaves one of each\."
 
 
 FRONT = {
@@ -351,7 +325,7 @@ FRONT = {
         {"predictions": Rows("user string, item string, place double", RANKS), "labels": graded(), "metrics": CUT, "rank": "place",
          "relevance": "grade"},
         ("null rank: 1", "negative rank: 1", "fractional rank: 1", "NaN rank: 1", "infinite rank: 1",
-         "A rank is a whole number; of distances and losses pass the negative as score=. Otherwise fix the data"),
+         r"A rank is a whole number; of distances and losses pass the negative as score=\. If these rows"),
         invalid(5, n_duplicate_predictions=1), {"precision@2": 0.25, "n_without_predictions": 1},
         [("v", INF, "infinite rank"), ("w", NAN, "NaN rank"), ("x", None, "null rank"), ("y", -1.0, "negative rank"), ("y", 3.0, BETTER),
          ("z", 1.5, "fractional rank")], ("item", "place", "reason"),
@@ -361,7 +335,7 @@ FRONT = {
         {"predictions": Rows("user long, items array<long>, scores array<double>", BAD_ARRAYS),
          "labels": Rows("user long, item long", [(user, 1) for user in range(1, 10)]), "item": ("items", "item"), "score": "scores"},
         (*(rf"{re.escape(reason)}: {n}, for example user=" for reason, n in Counter(row[0] for row in ARRAY_REASONS).items()),
-         "user in several rows: 1, for example user=8 in 2 rows"),
+         r"user in several rows: 1, for example user=8\)\. .* dropDuplicates\(\['user', 'items', 'scores'\]\) leaves"),
         invalid(8), {"rr": 3.5 / 9, "n_predictions": 7, "n_users": 9}, ARRAY_REASONS, ("reason", "user", "item"),
     ),
     "empty items of arrays": Case(
@@ -389,7 +363,7 @@ CASES = FRONT | {
     "repeated predictions alone": Case(
         {"predictions": predicted(("a", "z", 9.0), ("b", "x", 0.5), ("b", "x", 0.25)), "labels": graded(("a", "z", 1.0)),
          "metrics": "rr@2", **COLUMNS},
-        (), {"n_duplicate_predictions": 3}, {"rr@2": 1.0},
+        (rf"\(for example user='.', item='.', score=.*, best=.*\)\. {EQUAL} Otherwise fix",), {"n_duplicate_predictions": 3}, {"rr@2": 1.0},
         [("predictions", "x", BETTER)] * 2 + [("predictions", "z", BETTER)], on_invalid={"duplicate_predictions": "drop"},
     ),
     "conflicting labels alone": Case(
@@ -405,12 +379,13 @@ CASES = FRONT | {
     "conflicting labels of several judges": Case(
         {"predictions": predicted(), "labels": Rows(f"{GRADED}, judge string", [("a", "y", 1.0, "ann"), ("a", "y", 2.0, "bob")]),
          **COLUMNS},
-        ("The column 'judge' tells these rows apart; keep one of its values. Otherwise",), {"n_conflicting_labels": 1},
+        (r"grade=1.0, best=\[2.0\]\)\. If another column, such as 'judge', tells these rows apart, keep one of its values\. Otherwise",),
+        {"n_conflicting_labels": 1},
     ),
     "lists of several models": Case(
         {"predictions": Rows("user string, item array<string>, model string", [("a", ["x", "y"], "old"), ("a", ["y", "x"], "new")]),
          "labels": graded()},
-        ("pass model='model' if it names models or runs",), invalid(1),
+        (r"such as 'model', .* If it names models or runs, pass it as model=\. Otherwise",), invalid(1),
     ),
     # What no metric raises to a power may be large, and not infinite.
     "infinite grade": Case(
@@ -425,10 +400,16 @@ CASES = FRONT | {
     "arrays of one table": Case(
         {"predictions": Rows("prediction array<int>, label array<int>, grade array<double>", ONE_TABLE), "labels": None,
          "relevance": "grade"},
-        ("item=2 2 times", r"with relevances \[1.0, 3.0\]"), invalid(2, 3, n_duplicate_predictions=2, n_conflicting_labels=1),
+        ("for example item=2, grade=1.0",), invalid(2, 3, n_duplicate_predictions=2, n_conflicting_labels=1),
         {"n_predictions": 5, "n_labels": 2}, ENTRIES_OF_ONE_TABLE, ("table", "item", "grade", "reason"),
     ),
-    **{f"repeated items: {name}": repeated(*cause) for name, cause in CAUSES.items()},
+    "repeated predictions with further columns": Case(
+        {"predictions": Rows(f"{PREDICTED}, week int, run string", [("a", "x", 3.0, 1, "p"), ("a", "x", 2.0, 1, "q")]),
+         "labels": graded(), "score": "score"},
+        (rf"item='x', score=2.0, best=\[3.0\]\)\. {EQUAL} If another column, such as 'week' or 'run', tells these rows apart, keep one of "
+         r"its values\. If it names models or runs, pass it as model=; if it names chunks, pass it as item= with roll_up='item'\. Other",),
+        {"n_duplicate_predictions": 1},
+    ),
 }  # fmt: skip
 
 

@@ -108,7 +108,7 @@ def test_rows_of_no_model_and_bad_rows_of_a_model_are_errors(tables):
         evaluate(nobody, labels, METRICS, model="model", **OPTIONS)
     popular = tables["popular"].where("user < 9")
     bad = {"als": tables["als"].where("user < 9"), "popular": popular.unionByName(popular.limit(2))}
-    with pytest.raises(DataError, match=r"repeat an item of their user: 2 \(for example model 'popular': user="):
+    with pytest.raises(DataError, match=r"repeat an item of their user: 2 \(model 'popular': 2, for example user="):
         evaluate(bad, labels, "rr@5", **OPTIONS)
 
 

@@ -13,7 +13,6 @@ from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import Table
 from spark_rankeval.request.task import Feature
 from spark_rankeval.spark.grouped_features import MarkedUsers, SourceFeature
-from spark_rankeval.spark.ids import for_example
 from spark_rankeval.spark.source import SourceTable, read_source
 from spark_rankeval.spark.sql_text import (
     Sql,
@@ -29,7 +28,7 @@ from spark_rankeval.spark.sql_text import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -82,19 +81,15 @@ class NoAnswerOption:
         return NoAnswerSources(tuple(marked), takes_one_table=True)
 
 
-def conflicting_user(marked: Iterable[MarkedUsers], labels: SourceTable, threshold: float | None) -> Row | None:
-    """A user who is declared to have no answer and has a relevant label; None if labels are arrays, or if there is none."""
-    if labels.arrays:
-        return None
+def users_with_answer(marked: Iterable[MarkedUsers], labels: SourceTable, threshold: float | None) -> DataFrame:
+    """The users who are declared to have no answer and have a relevant label; labels are rows."""
     grades = [value.cast("double") for value in labels.values_sql()[: len(labels.grades)]]
     is_relevant = (
         any_of(grade > 0 if threshold is None else grade >= threshold for grade in grades) if grades else number(True)
     )
     answered = select(where(labels.frame, is_relevant), *labels.named_users_sql())
     declared = rows_of_all(select(each.source.frame, *each.source.named_users_sql()) for each in marked)
-    both = answered.join(declared, answered.columns, "left_semi")
-    shown = [for_example(named(name), both.schema[name].dataType).alias(name) for name in both.columns]
-    return next(iter(select(both.limit(1), *shown).collect()), None)
+    return answered.join(declared, answered.columns, "left_semi")
 
 
 def _marked_by(name: str, frame: DataFrame, names: ColumnNames, problems: list[str]) -> MarkedUsers | None:

@@ -209,7 +209,7 @@ def test_every_row_of_a_subtopic_is_used_or_counted(spark, negative, counts):
     with pytest.raises(DataError, match="negative relevance: 4, for example user='b', item=") as caught:
         evaluate(predictions, labels, "ndcg@1", **call)
     assert caught.value.counts == {"n_invalid_labels": 7, "n_conflicting_labels": 1}
-    assert "item='jam' 3 times, with relevances [0.0, 1.0]" in str(caught.value)
+    assert "item='jam', grade=0.0, best=[1.0]" in str(caught.value)
 
 
 def test_a_subtopic_twice_in_an_array_is_one_judgement(spark):

@@ -277,7 +277,7 @@ REFUSED = [
     ({"relevance": Judged(human="hand", judge="llm")}, InputError, "hand"),
     ({"graded": "llm"}, InputError, "graded='llm' must be a boolean"),
     ({"probability": "above"}, DataError, r"probability 'above' of the draw is missing.* session"),
-    ({"probability": "two"}, DataError, r"differ between rows of the same session: 1 \(for example user=7 has two"),
+    ({"probability": "two"}, DataError, r"differ between rows of the same session: 1 \(for example user=7, two="),
 ]
 
 

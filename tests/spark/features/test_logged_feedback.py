@@ -239,7 +239,7 @@ def test_a_weight_that_cannot_be_used_is_refused_or_left_out_counted_and_named(s
 
 def test_two_weights_of_a_label_are_a_conflict(spark):
     predictions, labels = good(spark, extra=[("a", "x", 1.0, 9.0), ("b", "x", 0.0, 3.0)])
-    words = r"another grade or weight: 1 \(for example user='a', item='x' 2 times"
+    words = r"another grade or weight: 1 \(for example user='a', item='x', grade=1.0, w=2.0, best=\[1.0, 9.0\]\)"
     with pytest.raises(DataError, match=words) as caught:
         evaluate(predictions, labels, "dcg@2", **OPTIONS)
     assert caught.value.counts == {"n_conflicting_labels": 1}
