@@ -157,6 +157,5 @@ def test_whatever_spark_calls_in_a_worker_does_so():
         "worker/process.py:run",
         "features/vectors/catalogue.py:pack_catalogue",
         "worker/series.py:run",
-        "features/items/item_facts.py:rows_of_shares",
         "features/item_groups/worker.py:run",
     } <= {entry for entry, _ in decorators}

@@ -76,7 +76,7 @@ class FeatureTables(TablesOfCall):
     ) -> tuple[tuple[SourceFeature, ...], SourceTable]:
         """The tables of all features with their columns, and the labels as they are read; what is wrong is added to the problems."""
         features: list[SourceFeature] = []
-        side = read_side_tables(self._side, predictions, names, problems)
+        side = read_side_tables(self._side, names, problems)
         if side.tables():
             features.append(side)
         intents = read_intents(self._side.options, self._side.facts, side.items, labels, problems)

@@ -31,9 +31,7 @@ from spark_rankeval.ranking.recommended import NUMBERS
 from spark_rankeval.request.options import (
     ColumnOptions,
     FactColumns,
-    Facts,
     Judged,
-    LookupOption,
     RankingOptions,
     ScoringOptions,
     SummaryOptions,
@@ -97,7 +95,6 @@ class Evaluation(SummaryOptions, RankingOptions):
     unit: str = ScoringOptions.unit
     model: str | None = None
     judged: TwoJudges | None = None
-    lookup: LookupOption = Facts.lookup
     item_by: str | tuple[str, ...] = ()
     popularity_groups: int | None = None
     totals: bool = False

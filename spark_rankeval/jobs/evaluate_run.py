@@ -44,7 +44,7 @@ from spark_rankeval.request.options import POPULARITY, Facts, attributes_in
 from spark_rankeval.run_history.gates import GateOutcome, failed, render_gates
 from spark_rankeval.spark.per_user import PerUserSchema, without_standards
 from spark_rankeval.spark.record_tables import schema_of
-from spark_rankeval.spark.scoring import Scoring, TablesTooLargeError
+from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.spark.sql_text import column
 from spark_rankeval.splits import SplitCounts
 
@@ -152,7 +152,7 @@ def _split_counts(config: EvaluateConfig, run: Run) -> SplitCounts | None:
 def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
     """The arguments of `score_users`: metrics of all lists together are another matter."""
     options = config.evaluation
-    about_items = {"lookup": options.lookup, "item_by": options.item_by, "popularity_groups": options.popularity_groups}
+    about_items = {"item_by": options.item_by, "popularity_groups": options.popularity_groups}
     arguments = {**config.arguments(tables), **config.columns.options(), **about_items}
     facts = Facts(**{fact.name: arguments.pop(fact.name) for fact in fields(Facts) if fact.name in arguments})
     call = {**arguments, **config.scoring(), "facts": facts, "metrics": parted(config.evaluation.metrics)[0]}
@@ -185,10 +185,7 @@ def _write_users(run: Run, config: EvaluateConfig) -> Result:
         # Metrics of users come first, so that their columns have the same names as without the others.
         ordered = NamedMetrics({**user_metrics, **other_metrics}, user_metrics.spelled)
         whole = scoring_to_describe(**{**call, "metrics": ordered}, users_alone=False)
-        try:
-            result = _write_whole(run, config, call, scoring, whole)
-        except TablesTooLargeError:
-            result = _write_whole(run, config, call, scoring, replace(whole, tables_fit=False))
+        result = _write_whole(run, config, call, scoring, whole)
     else:
         with run.staged(scoring.sampled().per_user(), outputs.PER_USER) as table:
             result = _summary(table, config, call, scoring)

@@ -36,10 +36,6 @@ MissingGrades = Literal["error", "unjudged"]
 POPULARITY = "popularity"
 # More groups by popularity than this are no groups any more.
 _MOST_POPULARITY_GROUPS = 1000
-#: How predictions get the facts of their items: ``join`` shuffles predictions by item; with ``workers`` every task gets the whole table.
-Lookup = Literal["join", "workers"]
-#: The same as a caller chooses it.
-LookupOption = Literal["auto", "workers", "join"]
 
 
 @dataclass(frozen=True)
@@ -146,21 +142,16 @@ class Facts(FactColumns, FactTables):
         subtopic: the column of the labels with the intent, or the array of intents, that a label is for, for metrics such as
             ``alpha_ndcg@10``. An item may have a row for each intent, with a grade of its own; for other metrics it then has the highest.
             None: the intents of a label are the categories of its item.
-        lookup: how predictions get the facts of their items. With ``"workers"`` every task holds the whole table of items. With
-            ``"join"`` Spark joins the table to all predictions, which takes longer. ``"auto"`` joins only tables of more than a million
-            items or 64 MB, and tables per user. `Result.plan` tells which way was taken.
         item_by: columns of `items`, such as ``["genre"]``, by which the result has figures of groups of items. A value of a column is a
             group; of an array column each entry, so that an item may be in several. In the figures of a group only the labels in it
             count as labels, and users without such a label are left out. See docs/item_groups.md.
         popularity_groups: the same for groups by popularity in `training`: ``10`` makes deciles of items.
     """
 
-    lookup: LookupOption = "auto"
     item_by: str | Sequence[str] = ()
     popularity_groups: int | None = None
 
     def __post_init__(self) -> None:
-        one_of("lookup", self.lookup, get_args(LookupOption))
         as_names("item_by", self.item_by)
         n_groups = self.popularity_groups
         if n_groups is not None and not (

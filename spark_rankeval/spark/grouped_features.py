@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.counts import Overlap
-from spark_rankeval.request.options import Lookup, Vectors
+from spark_rankeval.request.options import Vectors
 from spark_rankeval.request.task import Feature, ScoringTask
 from spark_rankeval.spark.fingerprints import ROW_HASH, row_hash, total_of_hashes
-from spark_rankeval.spark.prediction_lists import Plan
 from spark_rankeval.spark.source import SourceTable
 from spark_rankeval.spark.sql_text import Sql, aggregate_lists, all_of, any_of, call, named, number, select
 
@@ -58,20 +57,9 @@ class Typed:
         return aggregate_lists(rows, self.user_columns, call("collect_list", named(name)).alias(name), *total)
 
 
-class GroupingContext(NamedTuple):
-    """How the tables of a call are grouped."""
-
-    task: ScoringTask
-    typed: Typed
-    lookup: Lookup  # how facts of items come to predictions
-    all_rows: bool  # whether the predictions of all models are rows, to which facts can be joined
-
-
 class GroupedFeature:
     """A feature on the way to one row per user. Hooks that it does not need do nothing."""
 
-    #: Columns that each prediction gets.
-    listed: tuple[str, ...] = ()
     #: Tables whose hashes it brings itself, as they are grouped anyway.
     hashed: tuple[str, ...] = ()
 
@@ -79,10 +67,6 @@ class GroupedFeature:
     def joins(self) -> bool:
         """Whether it joins something to predictions or labels, so that one grouping cannot make the lists of both."""
         return False
-
-    def with_facts(self, rows: DataFrame) -> DataFrame:
-        """Rows of predictions with the columns that are `listed`."""
-        return rows
 
     def prediction_tables(self) -> list[DataFrame]:
         """Tables of one row per user, for the users with predictions."""
@@ -132,14 +116,7 @@ class SourceFeature:
         """Ids that should occur in predictions, or among labels."""
         return ()
 
-    def plan(self, plan: Plan, task: ScoringTask, *, lazy: bool, tables_fit: bool, all_rows: bool) -> Plan:
-        """The plan with what the feature chooses.
-
-        A lazy table is all of a plan: it cannot be computed again if a table is too large for workers, which is `tables_fit`.
-        """
-        return plan
-
-    def grouped(self, context: GroupingContext) -> GroupedFeature:
+    def grouped(self, task: ScoringTask, typed: Typed) -> GroupedFeature:
         """The feature while rows are grouped."""
         return GroupedFeature()
 

@@ -8,10 +8,9 @@ from functools import cached_property, partial, reduce
 from itertools import filterfalse
 from typing import TYPE_CHECKING
 
-from spark_rankeval.request.options import Lookup
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.fingerprints import ROW_HASH, is_hashed_by_workers, row_hash, short_hash, total_of_hashes
-from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContext, MarkedUsers, Typed
+from spark_rankeval.spark.grouped_features import GroupedFeature, MarkedUsers, Typed
 from spark_rankeval.spark.ids import name_in_sql, text_in_sql, user_hash
 from spark_rankeval.spark.inputs import Sources
 from spark_rankeval.spark.long_table import BothSides
@@ -69,7 +68,6 @@ class Grouping:
     keep: int = 0  # with a gathering of the best: how many predictions a user keeps
     first: int = 0  # how many items of arrays in order are read; 0: all
     merge_duplicates: bool = False  # keep the best of equal (user, item) already before predictions are left out
-    lookup: Lookup = "join"  # how facts of items come to predictions
 
     @cached_property
     def rows(self) -> TableRows:
@@ -180,12 +178,7 @@ class Grouping:
 
     @cached_property
     def _features(self) -> list[GroupedFeature]:
-        context = GroupingContext(self.task, self._typed, self.lookup, self.sources.all_rows)
-        return [feature.grouped(context) for feature in self.sources.features]
-
-    def _with_facts(self, rows: DataFrame) -> DataFrame:
-        """Rows of predictions with what features know of each."""
-        return reduce(lambda table, feature: feature.with_facts(table), self._features, rows)
+        return [feature.grouped(self.task, self._typed) for feature in self.sources.features]
 
     @cached_property
     def attributes(self) -> UserAttributes:
@@ -212,8 +205,6 @@ class Grouping:
             return self._grouped_arrays(rows, grouped_row.PREDICTION_ROWS, models)
         both = self._rows_of_both
         rows = self.rows.rows_of_models(models, self.rows.user_rows) if both is None else self.rows.rows_of_both(both)
-        if not self.merge_duplicates:
-            rows = self._with_facts(rows)
         users = self.user_columns
         n_rows, merged = None, None
         has_made_ids = self.sources.labels.has_made_ids
@@ -227,7 +218,6 @@ class Grouping:
             rows = aggregate(rows.repartition(*users), keys, call("count", 1).alias(_ROW), *best, *infinite, total)
             hashed = named(ROW_HASH)
             n_rows, merged = named(_ROW), when(named(grouped_row.ITEMS).is_not_null(), named(_ROW) - 1, 0)
-            rows = self._with_facts(rows)
         is_hashed_there = is_hashed_by_workers(self.item_type()) if not has_made_ids else self.sources.numbers_rows
         by_workers = self.gathering == "all" and n_rows is None and is_hashed_there
         counts_infinite = self.rows.counts_infinite(first)
@@ -242,7 +232,7 @@ class Grouping:
     @property
     def _listed(self) -> tuple[str, ...]:
         numbers = [grouped_row.SCORES, *([grouped_row.COSTS] if self.sources.predictions.extra_columns else [])]
-        return (grouped_row.ITEMS, *numbers, *(name for feature in self._features for name in feature.listed))
+        return (grouped_row.ITEMS, *numbers)
 
     def _labels(self) -> DataFrame:
         """One row per user with the labels, and with what features know of them."""

@@ -99,11 +99,6 @@ class Sources:
             forms[model.source.form] = (*forms.get(model.source.form, ()), index)
         return list(forms.values())
 
-    @property
-    def all_rows(self) -> bool:
-        """Whether the predictions of all models are rows."""
-        return not any(model.source.arrays for model in self.models)
-
     def side_tables(self) -> dict[str, SourceTable]:
         """The tables of features that are the same for every model, each once, by role; candidates are those of a model."""
         tables: dict[str, SourceTable] = {}

@@ -11,7 +11,6 @@ from pyspark.errors import PySparkException
 
 from spark_rankeval.errors import listed
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.request.options import Lookup
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.ids import hash_in
 from spark_rankeval.spark.platforms import Engine, bytes_of_plain_scan, collected_columns
@@ -185,7 +184,6 @@ class Plan:
     gathering: Gathering  # the way, of those that `grouping` knows
     keep: int  # how many predictions a user keeps at the most; 0: all
     words: tuple[str, ...]  # the same for a person, a sentence each
-    lookup: Lookup = "join"  # how facts of items come to predictions
     first: int = 0  # how many items of arrays in order are read; 0: all
 
 

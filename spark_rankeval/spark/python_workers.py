@@ -15,6 +15,7 @@ from functools import cache
 
 from spark_rankeval.errors import EngineError, MetricError, SparkRankEvalError, WorkerError
 from spark_rankeval.request.options import CATALOGUE_TOO_LARGE
+from spark_rankeval.worker.process import TABLE_TOO_LARGE
 
 # What runs in a worker imports these; other modules are of the caller's own functions.
 _NEEDED = "spark_rankeval|numpy|pandas|pyarrow|pyspark"
@@ -27,6 +28,8 @@ _ANOTHER = re.compile(r"PYTHON_VERSION_MISMATCH\].*?(?P<there>\d\.\d+).*?(?P<her
 _METRIC_FAILED = re.compile(r"^spark_rankeval\.errors\.MetricError: (.*)$", re.MULTILINE)
 # What Sail says if a grouping or a join needs more than its pool of memory holds.
 _EXHAUSTED = re.compile(r"Resources exhausted: [^\n]*")
+# What a worker says of a table that it cannot hold.
+_TOO_LARGE = re.compile(rf"{re.escape(CATALOGUE_TOO_LARGE)}|{re.escape(TABLE_TOO_LARGE)}[^\n]*")
 #: What PySpark's warning about every pandas from 3 on begins with. What is used here works with it.
 PANDAS_NOTICE = "PySpark does not yet fully support pandas"
 _warning_filters = threading.RLock()
@@ -108,8 +111,8 @@ def workers_explained(own_module: str = "") -> Iterator[None]:
                 "or evaluate a part of the users at a time"
             )
             raise EngineError(msg) from error
-        if CATALOGUE_TOO_LARGE in str(error):
-            raise EngineError(CATALOGUE_TOO_LARGE) from error
+        if too_large := _TOO_LARGE.search(str(error)):
+            raise EngineError(too_large[0]) from error
         if own_module and re.search(rf"No module named '{re.escape(own_module.partition('.')[0])}['.]", str(error)):
             msg = f"Spark's Python workers lack {own_module}; install it where they run, or send it with --py-files"
             raise WorkerError(msg) from None

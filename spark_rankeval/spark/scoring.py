@@ -34,7 +34,6 @@ from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.wire import KIND, Message
 from spark_rankeval.worker.group_states import Key
 from spark_rankeval.worker.grouped_row import NO_USER, STRATUM, USER_WEIGHT, column_of_model, hash_column, slice_column
-from spark_rankeval.worker.process import TOO_LARGE
 from spark_rankeval.worker.scored_features import Gathered, features_of
 from spark_rankeval.worker.states import state_of_batches
 from spark_rankeval.worker.user_metrics import (
@@ -55,10 +54,6 @@ if TYPE_CHECKING:
 
 # What the column of a metric by dialect ``standard`` is called, behind the metric's.
 _STANDARD = "_standard"
-
-
-class TablesTooLargeError(Exception):
-    """What is stored was computed without tables of items that are too large for workers: compute it again without `tables_fit`."""
 
 
 class ModelFigures(NamedTuple):
@@ -91,7 +86,6 @@ class Scoring:
     metrics: tuple[MetricColumn, ...] = ()
     model_column: str = ""  # the column of models in the per-user table; empty: there is one model without a name
     has_long_lists: bool = False  # whether a user's list may not fit into memory, as far as is known
-    tables_fit: bool = True  # whether workers may hold the tables of items, as far as is known
     # What an action gave that computed states and rows of users together; None: each action computes what it needs.
     stored: DataFrame | None = None
 
@@ -110,8 +104,8 @@ class Scoring:
             options = feature.described(options, reading.task)
         return options
 
-    def plan(self, *, lazy: bool = False) -> Plan:
-        """How predictions are brought together, for figures in an action or for a lazy table."""
+    def plan(self) -> Plan:
+        """How predictions are brought together."""
         sources, task, spelled = self.sources, self.reading.task, self.reading.spelled
         metrics = {spelled.get(value.label, value.label): value.metric for value in self.reading.values}
         plans = {}
@@ -127,10 +121,7 @@ class Scoring:
                 has_long_lists=self.has_long_lists,
                 each_row_is_both=sources.rows_of_both is not None,
             )
-        plan = together(plans)
-        for feature in self.sources.features:
-            plan = feature.plan(plan, task, lazy=lazy, tables_fit=self.tables_fit, all_rows=sources.all_rows)
-        return plan
+        return together(plans)
 
     def sampled(self) -> Scoring:
         """The same, knowing whether a user's list may not fit into memory; if the tables are large, a job draws rows of them."""
@@ -149,7 +140,6 @@ class Scoring:
             keep=plan.keep,
             first=plan.first,
             merge_duplicates=plan.keep > 0 and task.merges_duplicates,
-            lookup=plan.lookup,
         )
 
     @property
@@ -231,7 +221,7 @@ class Scoring:
 
     @property
     def _lazy_grouping(self) -> Grouping:
-        return self.grouping(self.plan(lazy=True))
+        return self.grouping(self.plan())
 
     @property
     def _value_names(self) -> tuple[str, ...]:
@@ -270,10 +260,6 @@ class Scoring:
         """The figures of every metric, of those beside them and of every count, in one action."""
         plan = self.plan()
         by_group = self.describe_values(plan, options, totals=totals)
-        if shared_count(by_group, TOO_LARGE):
-            if self.stored is not None:
-                raise TablesTooLargeError
-            return replace(self, tables_fit=False).describe(options, totals=totals)
         task, value_indices = self.reading.task, self._keys_of(self.reading.values)
         standard_indices = self._keys_of(self.reading.standard_values, first=len(self.reading.values))
         n_values = len(self.reading.values) + len(self.reading.standard_values)

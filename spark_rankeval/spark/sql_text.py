@@ -296,12 +296,12 @@ def union(frame: DataFrame, other: DataFrame) -> DataFrame:
     return rows_of_all([whole(frame), whole(other)])
 
 
-def look_up(rows: DataFrame, table: DataFrame, on: Sql | str) -> DataFrame:
-    """Rows with the columns of a smaller table, null where nothing matches; `on` is a condition, or a column of both.
+def look_up(rows: DataFrame, table: DataFrame, on: Sql) -> DataFrame:
+    """Rows with the columns of a smaller table, null where nothing matches.
 
     Sail holds the left table of a join in memory, whichever is smaller. Spark chooses by itself.
     """
-    return table.join(rows, on.column if isinstance(on, Sql) else on, "right")
+    return table.join(rows, on.column, "right")
 
 
 def rows_of_all(tables: Iterable[DataFrame]) -> DataFrame:

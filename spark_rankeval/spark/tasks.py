@@ -20,9 +20,19 @@ from spark_rankeval.spark.platforms import engine_of, setting
 from spark_rankeval.spark.python_workers import check_local_workers, pandas_notice_held, workers_explained
 from spark_rankeval.spark.sql_text import call, named, row_of_partition, select, true_for_every_row, with_columns
 from spark_rankeval.wire import BUCKET, KIND, PAYLOAD, Mergers, Message, merged_by_bucket
-from spark_rankeval.worker.process import PACKED, Run, attach, errors_raised, runs_in_worker
+from spark_rankeval.worker.process import (
+    MOST_BYTES,
+    PACKED,
+    Run,
+    attach,
+    errors_raised,
+    pack_together,
+    rows_in,
+    runs_in_worker,
+)
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
 
@@ -59,7 +69,7 @@ def _check_workers_of(session: SparkSession) -> None:
 
 _SCHEMA = T.StructType([T.StructField(PACKED, T.BinaryType())])
 # A message of Spark Connect takes 128 MB, and the tables are a part of one.
-_MOST_BYTES = 120 << 20
+_MOST_BYTES = 120_000_000
 _TOO_LARGE = (
     "the vectors, facts or groups of the items take more than 120 MB, and no larger table reaches the Python code of this engine; use "
     "PySpark, or fewer items"
@@ -69,8 +79,18 @@ _FIRST, _EVERY = "first_", "every_"
 
 
 def packed(rows: DataFrame, pack: Run) -> DataFrame:
-    """One row per partition with the packed table of its rows; `pack` is a `pack_together`."""
+    """One row per partition with the packed table of its rows; `pack` makes it."""
     return run_on_workers(rows, pack, _SCHEMA)
+
+
+def packed_together(
+    rows: DataFrame,
+    read: Callable[[pa.RecordBatch], pa.Table] = rows_in,
+    combine: Callable[[pa.Table], pa.Table] | None = None,
+) -> DataFrame:
+    """One row per partition with the packed table of its rows; `read` and `combine` as of `pack_together`."""
+    most_bytes = MOST_BYTES if engine_of(rows.sparkSession).is_spark else _MOST_BYTES
+    return packed(rows, pack_together(read, combine, most_bytes))
 
 
 def broadcast_row(rows: DataFrame, one: DataFrame) -> DataFrame:

@@ -16,7 +16,6 @@ def column_of_model(name: str, model: int) -> str:
 ITEMS = "items"  # the predicted items
 SCORES = "scores"  # their scores; ranks are negative scores
 COSTS = "costs"  # what they cost
-FACTS = "facts"  # facts joined to each
 PREDICTION_ROWS = "n_prediction_rows"  # how many rows of predictions there are
 VALID_PREDICTIONS = "n_valid_predictions"  # how many can be ranked, if only the best are in the lists
 MERGED_PREDICTIONS = "n_merged_predictions"  # how many were left out as they repeat an item

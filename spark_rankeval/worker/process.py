@@ -7,8 +7,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.errors import MetricError
@@ -141,73 +142,80 @@ def sends_messages(messages: Callable[[Iterator[pa.RecordBatch]], Iterator[Messa
 
 Batches = Iterator[pa.RecordBatch]
 
-#: The count that says whether a table was too large for workers: 1, and nothing of it is known; else 0.
-TOO_LARGE = "table_too_large"
 #: The column of packed tables.
 PACKED = "packed"
-# What stands for a table that is too large; no packed table is empty.
-_TOO_LARGE = b""
+#: No row of a table holds more, and no worker should: a packed table is in the memory of every task.
+MOST_BYTES = 2_000_000_000
+#: What the error of a larger table begins with.
+TABLE_TOO_LARGE = "the facts or groups of items are too large, as each Python worker holds all of them"
 # So many rows wait at the most before they are combined.
 _WAITING = 1 << 22
 
 
-class Bound(NamedTuple):
-    """How large a packed table may be."""
-
-    rows: int
-    n_bytes: int
-
-
 def pack_together(
-    read: Callable[[pa.RecordBatch], pa.Table | None], combine: Callable[[pa.Table], pa.Table], bound: Bound | None
+    read: Callable[[pa.RecordBatch], pa.Table],
+    combine: Callable[[pa.Table], pa.Table] | None = None,
+    most_bytes: int = MOST_BYTES,
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: all rows of a partition as one row with a packed table; no row if there is no batch.
 
     Args:
-        read: the rows of a batch; None if it holds a table that is too large.
-        combine: makes fewer rows of those of several batches. It may run more than once.
-        bound: a table beyond it is too large, and `unpacked` says so. None: no table is.
+        read: the rows of a batch.
+        combine: makes fewer rows of those of several batches. It may run more than once. None: all rows stay.
+        most_bytes: how many bytes a packed table may take.
     """
 
     @runs_in_worker
     def run(batches: Batches) -> Batches:
         waiting: list[pa.Table] = []
-        fits = True
-        # Once a table is too large, batches are only read to their end.
-        for batch in filter(len, batches):
-            table = read(batch) if fits else None
-            fits = table is not None
-            waiting = [*waiting, table] if table is not None else []
-            if sum(rows.num_rows for rows in waiting) > _WAITING:
+        n_rows = n_bytes = 0
+        tables = map(read, filter(len, batches))
+        for table in tables:
+            waiting.append(table)
+            n_rows, n_bytes = n_rows + table.num_rows, n_bytes + table.nbytes
+            if combine is not None and (n_rows > _WAITING or n_bytes > MOST_BYTES):
                 waiting = [combine(pa.concat_tables(waiting))]
-                fits = bound is None or waiting[0].num_rows <= bound.rows
-        if waiting or not fits:
-            whole = _packed(combine(pa.concat_tables(waiting)), bound) if fits else _TOO_LARGE
-            yield pa.RecordBatch.from_pydict({PACKED: pa.array([whole], pa.binary())})
+                n_rows, n_bytes = waiting[0].num_rows, waiting[0].nbytes
+            if n_bytes > MOST_BYTES:
+                # The rest is counted and not kept, so that this worker does not run out of memory. What could be combined is not counted.
+                waiting.clear()
+                for rest in tables if combine is None else ():
+                    n_rows, n_bytes = n_rows + rest.num_rows, n_bytes + rest.nbytes
+                raise RuntimeError(_too_large(n_rows, n_bytes, MOST_BYTES))
+        if waiting:
+            whole = pa.concat_tables(waiting)
+            whole = whole if combine is None else combine(whole)
+            stream = stream_of(whole, compression="zstd")
+            if stream.size > most_bytes:
+                raise RuntimeError(_too_large(whole.num_rows, stream.size, most_bytes))
+            # Not of Python's bytes, which are a copy.
+            offsets = pa.py_buffer(np.array([0, stream.size], np.int32))
+            cell = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, stream])
+            yield pa.RecordBatch.from_pydict({PACKED: cell})
 
     return run
 
 
-def _packed(table: pa.Table, bound: Bound | None) -> bytes:
-    if bound is not None and table.num_rows > bound.rows:
-        return _TOO_LARGE
-    whole = stream_of(table)
-    return _TOO_LARGE if bound is not None and whole.size > bound.n_bytes else whole.to_pybytes()
+def _too_large(n_rows: int, n_bytes: int, most_bytes: int) -> str:
+    return (
+        f"{TABLE_TOO_LARGE}: at least {n_rows:,} rows take {n_bytes / 1e6:,.0f} MB. {most_bytes / 1e6:,.0f} MB is the limit, some "
+        f"{n_rows * most_bytes // n_bytes:,} such rows. Pass only items that predictions or training data have, or shorter vectors "
+        "as array<float>"
+    )
 
 
-def stream_of(table: pa.Table) -> pa.Buffer:
+def stream_of(table: pa.Table, compression: str | None = None) -> pa.Buffer:
     """A table as Arrow's stream of one batch, also if it has no rows."""
     sink = pa.BufferOutputStream()
     (batch,) = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
-    with pa.ipc.new_stream(sink, table.schema) as stream:
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as stream:
         stream.write_batch(batch)
     return sink.getvalue()
 
 
-def unpacked(packed: pa.Scalar) -> pa.Table | None:
-    """The packed table of a row; None if it is too large. It shares the memory of the row."""
-    whole = packed.as_buffer()
-    return pa.ipc.open_stream(whole).read_all() if whole.size else None
+def unpacked(packed: pa.Scalar) -> pa.Table:
+    """The packed table of a row."""
+    return pa.ipc.open_stream(packed.as_buffer()).read_all()
 
 
 def with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
@@ -220,19 +228,18 @@ def rows_in(batch: pa.RecordBatch) -> pa.Table:
     return pa.Table.from_batches([batch])
 
 
-def tables_in(batch: pa.RecordBatch) -> pa.Table | None:
-    """All rows of the packed tables of a batch; None if one is too large."""
-    tables = [unpacked(cell) for cell in batch.column(PACKED)]
-    return None if any(table is None for table in tables) else pa.concat_tables(tables)
+def tables_in(batch: pa.RecordBatch) -> pa.Table:
+    """All rows of the packed tables of a batch."""
+    return pa.concat_tables(map(unpacked, batch.column(PACKED)))
 
 
 def received(batches: Batches, names: tuple[str, ...]) -> Iterator[tuple[pa.RecordBatch, dict[str, pa.Scalar]]]:
-    """The batches of a task, each with what the task's first row has in those of some columns that there are."""
-    first: dict[str, pa.Scalar] | None = None
+    """The batches of a task, the first that has rows with what its first row has in those of some columns that there are."""
+    has_come = False
     for batch in batches:
-        if first is None and batch.num_rows:
-            first = {name: batch.column(name)[0] for name in names if name in batch.schema.names}
-        yield batch, first or {}
+        is_first = batch.num_rows > 0 and not has_come
+        has_come = has_come or is_first
+        yield batch, {name: batch.column(name)[0] for name in names if is_first and name in batch.schema.names}
 
 
 def attach(cells: Mapping[str, bytes | None]) -> Callable[[Batches], Batches]:

@@ -18,7 +18,6 @@ from spark_rankeval.statistics.table_fingerprints import limbs_of, limbs_of_whol
 from spark_rankeval.worker.grouped_row import (
     COSTS,
     EXCLUDED,
-    FACTS,
     INFINITE_PREDICTIONS,
     ITEMS,
     LABEL_ROWS,
@@ -355,7 +354,7 @@ def _parted(models: Sequence[int], batch: pa.RecordBatch) -> pa.RecordBatch:
     totals = Ragged(marks[order] >> (MODEL_BITS + KIND_BITS), bounds).summed() if are_hashed else None
     lists = {
         name: flat(columns.pop(column))[0].take(pa.array(order))
-        for name in (ITEMS, SCORES, COSTS, FACTS)
+        for name in (ITEMS, SCORES, COSTS)
         if (column := column_of_model(name, first)) in columns
     }
     for index in models:

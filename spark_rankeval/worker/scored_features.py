@@ -38,7 +38,6 @@ class RankedView(NamedTuple):
     included: BoolArray  # which users the view is about
     predictions: Side  # as they came
     items: Ragged  # the same, so that they compare with other items
-    facts: pa.ListArray | None  # what was joined to each prediction
 
 
 class Ranker(Protocol):

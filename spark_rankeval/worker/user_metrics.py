@@ -26,7 +26,6 @@ from spark_rankeval.worker.grouped_row import (
     ABSENT,
     ATTRIBUTE_CONFLICTS,
     COSTS,
-    FACTS,
     SCORES,
     column_of_model,
     grades_column,
@@ -187,7 +186,7 @@ def _score_model(
     """Add the metrics and counts of a model to the scores, and return its rankings, one for each view."""
     lists, entry, n_excluded = _without_excluded(inputs.excluded, inputs.lists(task, model))
     ranker = inputs.rankers.get(model)
-    predictions, facts = inputs.predictions[model], inputs.columns.get(column_of_model(FACTS, model))
+    predictions = inputs.predictions[model]
     views = _views_of(task, model, inputs.columns)
     parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
     if len(views) > 1:
@@ -203,7 +202,7 @@ def _score_model(
         for feature in inputs.features:
             included = feature.included(view, batch, included)
         for feature in inputs.features:
-            batch = feature.add(RankedView(index, view, batch, included, predictions, inputs.items[model], facts))
+            batch = feature.add(RankedView(index, view, batch, included, predictions, inputs.items[model]))
         ranked.append((batch, findings))
         scores.normalisers.update(_normalisers(view, batch, included, len(scores.metrics)))
         scores.metrics.extend(_compute(view.metrics, batch, included))

@@ -203,8 +203,7 @@ OPTIONS = {
     ),
 }  # fmt: skip
 FACTS = {
-    "facts of items joined": lambda w: evaluate(w.new, w.labels, OF_ITEMS, **BEYOND, facts=facts(w, lookup="join")),
-    "facts of items looked up": lambda w: evaluate(w.new, w.labels, OF_ITEMS, **BEYOND, facts=facts(w, lookup="workers")),
+    "facts of items": lambda w: evaluate(w.new, w.labels, OF_ITEMS, **BEYOND, facts=facts(w)),
     "facts of arrays": lambda w: evaluate(
         w.lists.select("user", "prediction"), w.labels, ["repetition@5", "entropy@5", "cold_user"], item=("prediction", "item"),
         facts=Facts(training=w.training.withColumnRenamed("item", "prediction")),

@@ -1,6 +1,5 @@
 """Measures beyond accuracy from a configuration: tables in sections, measures of all lists beside those of users."""
 
-import math
 import re
 from contextlib import nullcontext
 
@@ -11,7 +10,6 @@ from spark_rankeval.errors import DataError
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.evaluate_run import evaluate_tables, plan
-from spark_rankeval.worker.process import Bound
 
 ROWS = {
     "predictions": (
@@ -120,12 +118,3 @@ def test_a_run_reads_predictions_once_for_all_that_it_writes(spark, stored, tmp_
     if "on_invalid" in asked:
         (row,) = spark.read.parquet(f"{tmp_path}/quarantine").collect()
         assert (row.user, row.item, row.reason) == (3, "a", "null score")
-
-
-def test_tables_of_items_that_workers_cannot_hold_are_joined_in_another_pass(spark, stored, tmp_path, monkeypatch):
-    config = config_of(stored, tmp_path, ROWS, {"metrics": ["novelty@2", "gini@2", "diversity@2"], "by": ["side"]})
-    whole, _ = evaluate_tables(spark, config)
-    monkeypatch.setattr("spark_rankeval.features.items.item_facts.BOUND", Bound(2, 1 << 20))
-    joined, _ = evaluate_tables(spark, config)
-    assert not math.isnan(joined["novelty@2"])
-    assert repr(joined.summary) == repr(whole.summary)

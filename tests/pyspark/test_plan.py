@@ -83,14 +83,12 @@ def test_tables_bucketed_by_user_are_not_shuffled(tables, spark):
             spark.sql(f"drop table {name}")
 
 
-@pytest.mark.parametrize("lookup", ["workers", "join"])
-def test_training_data_are_shuffled_once_whoever_asks_for_them(tables, spark, tmp_path, lookup):
+def test_training_data_are_shuffled_once_whoever_asks_for_them(tables, spark, tmp_path):
     tables[0].select("user", "item").write.parquet(str(tmp_path / "training"))
-    facts = Facts(training=spark.read.parquet(str(tmp_path / "training")), lookup=lookup)
+    facts = Facts(training=spark.read.parquet(str(tmp_path / "training")))
     asked = ["average_popularity@5", "repetition@5", "popularity_ratio@5"]
     scoring = prepare(*tables, asked, ScoringOptions(score="score", facts=facts))
     # Without adaptive execution Spark plans at once what it computes a single time.
     with settings_of(spark, {"spark.sql.adaptive.enabled": "false"}):
         words = plan_of(scoring.grouping(scoring.plan()).frame())
     assert words.count("FileScan parquet") == 1
-    assert words.count("MapInArrow counted_items") == (lookup == "join")

@@ -19,29 +19,23 @@ def tables(spark):
 
 
 @pytest.mark.not_on_sail("plans")
-def test_predictions_are_not_shuffled_by_item_unless_facts_are_joined(spark, tables):
+def test_predictions_are_not_shuffled_by_item(spark, tables):
     predictions, labels = tables
     items = spark.range(0, 10, 1, 3).selectExpr("id AS item", "CAST(id % 4 AS STRING) AS category")
-    metrics, plans = ["novelty@3", "diversity@3"], {}
+    facts = Facts(training=labels.select("user", "item"), items=items)
     with shuffled_into(spark, 4):
-        for lookup in ("workers", "join", "auto"):
-            facts = Facts(training=labels.select("user", "item"), items=items, lookup=lookup)
-            plans[lookup] = plan_of(score_users(predictions, labels, metrics, score="score", facts=facts))
-    assert "hashpartitioning(items" not in plans["workers"]
-    # A lazy table is joined: nobody knows how large its tables are before it is computed.
-    for lookup in ("join", "auto"):
-        assert "facts" in plans[lookup]
-        assert "popularity_table" not in plans[lookup]
+        plan = plan_of(score_users(predictions, labels, ["novelty@3", "diversity@3"], score="score", facts=facts))
+    assert "popularity_table" in plan
+    assert "hashpartitioning(items" not in plan
 
 
 def test_a_table_of_items_whose_size_spark_knows_is_one_row_all_the_same(spark, tables):
     items = spark.range(0, 10, 1, 3).selectExpr("id AS item", "CAST(id % 4 AS STRING) AS category")
     with settings_of(spark, {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "4"}):
-        found = [
-            evaluate(*tables, "diversity@3", score="score", facts=Facts(items=items, lookup=lookup)).to_dict()
-            for lookup in ("auto", "join")
-        ]
-    assert found[0] == found[1]
+        found = evaluate(*tables, "diversity@3", score="score", facts=Facts(items=items))
+    assert (
+        found["diversity@3"] == evaluate(*tables, "diversity@3", score="score", facts=Facts(items=items))["diversity@3"]
+    )
 
 
 @pytest.mark.not_on_sail("plans")

@@ -160,8 +160,7 @@ def test_ids_in_lists_of_any_form_are_looked_at(spark, form):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("lookup", ["workers", "join"])
-def test_tables_that_should_share_ids_with_predictions_are_looked_at(unlike, lookup):
+def test_tables_that_should_share_ids_with_predictions_are_looked_at(unlike):
     models, liked = unlike
     models = {"one of two": models["one of two"]}
     strangers = liked.withColumn("user", F.upper("user"))
@@ -170,7 +169,7 @@ def test_tables_that_should_share_ids_with_predictions_are_looked_at(unlike, loo
 
     def beginnings(*metrics, exclude=None, **facts):
         call = partial(evaluate, models, liked, list(metrics), score="score", exclude=exclude)
-        words = said(lambda: call(facts=Facts(category="category", lookup=lookup, **facts)))
+        words = said(lambda: call(facts=Facts(category="category", **facts)))
         return [re.sub(r" is among.*, so ", ": ", one).partition(". ")[0].partition(" is among")[0] for one in words]
 
     given = {"training": others, "items": items, "baseline": others.withColumn("score", F.lit(1.0))}

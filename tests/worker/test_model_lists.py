@@ -43,7 +43,6 @@ def batch_of(rows, *, counts_infinite):
         listed = [row for row in of_user if row[2] is not None]
         columns[g.ITEMS].append([f"item {item}" for _, _, item, _, _ in listed])
         columns[g.SCORES].append([score for _, _, _, score, _ in listed])
-        columns[g.FACTS].append([{"users": item} for _, _, item, _, _ in listed])
         columns[g.MARKS].append([mark(row, counts_infinite) for row in of_user])
         columns[g.PREDICTION_ROWS].append(len(of_user) or None)
         columns[g.LABELS].append([user])
@@ -68,7 +67,6 @@ def test_every_model_has_the_rows_that_name_it(monkeypatch, together, counts_inf
         expected = {
             g.ITEMS: [[f"item {item}" for _, _, item, _, _ in some] for some in listed],
             g.SCORES: [[score for _, _, _, score, _ in some] for some in listed],
-            g.FACTS: [[{"users": item} for _, _, item, _, _ in some] for some in listed],
             g.PREDICTION_ROWS: list(map(len, of_users)),
         }
         if counts_infinite:

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from spark_rankeval.features.items.item_facts import CONSUMED, ROWS, TRAINING_HASH, ItemIndex, add_counts, count_items
 from spark_rankeval.worker import process
-from spark_rankeval.worker.process import PACKED, Bound, pack_together, received, rows_in, tables_in, unpacked
+from spark_rankeval.worker.process import MOST_BYTES, PACKED, pack_together, received, rows_in, tables_in, unpacked
 
 
 def batches_of(*parts):
     return [pa.RecordBatch.from_pydict({"item": pa.array(part, pa.int64())}) for part in parts]
 
 
-def cells(batches, bound=None, combine=lambda table: table, read=rows_in):
-    return [cell for batch in pack_together(read, combine, bound)(iter(batches)) for cell in batch.column(PACKED)]
+def cells(batches, read=rows_in, combine=None, most_bytes=MOST_BYTES):
+    return [cell for batch in pack_together(read, combine, most_bytes)(iter(batches)) for cell in batch.column(PACKED)]
 
 
 def test_a_partition_becomes_one_row_with_all_of_its_rows_and_none_without_a_batch():
@@ -25,12 +25,29 @@ def test_a_partition_becomes_one_row_with_all_of_its_rows_and_none_without_a_bat
     assert cells([]) == []
 
 
-@pytest.mark.parametrize(
-    ("bound", "fits"), [(Bound(4, 1 << 20), True), (Bound(3, 1 << 20), False), (Bound(4, 9), False)]
-)
-def test_a_table_beyond_a_bound_is_too_large(bound, fits):
-    (cell,) = cells(batches_of([1, 2], [3, 4]), bound)
-    assert (unpacked(cell) is not None) == fits
+def test_a_packed_table_that_is_too_large_is_refused_with_the_numbers():
+    batches = batches_of([1, 2], [3, 4])
+    (cell,) = cells(batches)
+    (same,) = cells(batches, most_bytes=len(cell.as_py()))
+    assert same == cell
+    with pytest.raises(
+        RuntimeError, match=r"at least 4 rows take 0 MB. 0 MB is the limit, some [123] such rows\. Pass only"
+    ):
+        cells(batches, most_bytes=len(cell.as_py()) - 1)
+
+
+def test_rows_beyond_the_memory_of_a_worker_are_counted_and_not_kept(monkeypatch):
+    monkeypatch.setattr(process, "MOST_BYTES", 1_000_000)
+    thousand = [0] * 1000
+    assert len(cells(batches_of(*[thousand] * 125))) == 1
+    with pytest.raises(
+        RuntimeError, match=r"at least 500,000 rows take 4 MB. 1 MB is the limit, some 125,000 such rows\."
+    ):
+        cells(batches_of(*[thousand] * 500))
+    # Rows that are combined may come again, so those that were not seen are not counted.
+    with pytest.raises(RuntimeError, match="at least 126,000 rows"):
+        cells(batches_of(*[thousand] * 500), combine=lambda table: table)
+    assert len(cells(batches_of(*[thousand] * 500), combine=lambda table: table.slice(0, 1))) == 1
 
 
 @pytest.mark.parametrize("waiting", [1, 3, 1000])
@@ -40,19 +57,13 @@ def test_packed_tables_are_put_together_and_combined_in_any_steps(monkeypatch, w
     parts = [
         pa.RecordBatch.from_pydict({PACKED: pa.array(cells(batches_of(part)))}) for part in ([1, 2], [2, 3], [3, 1])
     ]
-    (cell,) = cells(parts, Bound(3, 1 << 20), distinct, tables_in)
+    (cell,) = cells(parts, tables_in, distinct)
     assert sorted(unpacked(cell)["item"].to_pylist()) == [1, 2, 3]
-    (too_large,) = cells(parts, Bound(2, 1 << 20), distinct, tables_in)
-    assert unpacked(too_large) is None
-    # A part that is too large makes the whole too large.
-    large = pa.array([*cells(batches_of([1])), *cells(batches_of([1, 2]), Bound(1, 1 << 20))])
-    (cell,) = cells([pa.RecordBatch.from_pydict({PACKED: large})], read=tables_in)
-    assert unpacked(cell) is None
 
 
-def test_what_the_first_row_of_a_task_has_comes_with_every_batch():
+def test_what_the_first_row_of_a_task_has_comes_once():
     come = [first for _, first in received(iter(batches_of([], [7, 8], [9])), ("item", "none"))]
-    assert [first.get("item", pa.scalar(0)).as_py() for first in come] == [0, 7, 7]
+    assert [first.get("item", pa.scalar(0)).as_py() for first in come] == [0, 7, 0]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from oracles.lists import World
 
 from spark_rankeval.features.items import item_facts as names
 from spark_rankeval.worker.grouped_row import (
-    FACTS,
     ITEMS,
     LABEL_ROWS,
     LABELS,
@@ -17,6 +16,9 @@ from spark_rankeval.worker.grouped_row import (
     USER_HASH,
     grades_column,
 )
+from spark_rankeval.worker.process import stream_of
+from spark_rankeval.worker.scored_features import with_features
+from spark_rankeval.worker.user_metrics import score
 
 SIMPLE = World(
     predictions={1: [(10, 0.9), (11, 0.7), (12, 0.4)], 2: [(12, 0.8), (10, 0.6)], 3: [(10, 0.5), (19, 0.4)]},
@@ -24,7 +26,7 @@ SIMPLE = World(
     training=[(1, 10), (2, 10), (2, 11), (5, 12), (5, 10), (5, 10)],
     items={10: ("drink", [1.0, 0.0]), 11: ("food", [0.0, 1.0]), 12: ("food", [1.0, 1.0]), 13: ("food", [0.0, 2.0])},
     baseline={1: [(10, 3.0), (11, 2.0), (12, 1.0)], 2: [(10, 3.0), (11, 2.0), (12, 1.0)]},
-    genres={10: ["hot", "wet"], 11: ["dry"], 12: ["dry", "hot"], 13: [], 19: ["hot"]},
+    genres={10: ["hot", "wet"], 11: ["dry"], 12: ["dry", "hot"], 13: []},
 )
 
 
@@ -62,56 +64,39 @@ def random_world(seed, n_users=40, n_items=25, longest=12, dimension=3):
     return World(predictions, labels, training, items, baseline, genres)
 
 
-def genres_of(world, item):
-    """The categories of an item as Spark sends them."""
-    return json.dumps(sorted({*world.genres[item]})) if item in world.genres else None
+def packed(columns, types):
+    """A packed table, as Spark makes it."""
+    table = pa.table({name: pa.array(columns[name], kind) for name, kind in types.items()})
+    return stream_of(table).to_pybytes()
 
 
-def shares_above(world, item):
-    """Which shares of pairs and of items are of more popular items, as Spark sends them."""
-    counts = {other: world.users_of(other) for _, other in world.training}
-    if item not in counts:
-        return None, None
-    above = [count for count in counts.values() if count > counts[item]]
-    return sum(above) / sum(counts.values()), len(above) / len(counts)
-
-
-def facts_of(world, items):
-    """What a join by item would know of items."""
-    return [
-        {
-            names.TRAINING_USERS: world.users_of(item) or None,
-            names.TRAINING_INTERACTIONS: world.rows_of(item) or None,
-            **dict(zip(names.LONG_TAIL, shares_above(world, item), strict=True)),
-            names.CATEGORY: world.category(item),
-            names.CATEGORY_SET: genres_of(world, item),
-            names.VECTOR: world.items.get(item, (None, None))[1],
-            names.IS_IN_ITEMS: True if item in world.items else None,
-        }
-        for item in items
-    ]
-
-
-FACT_TYPE = pa.struct(
-    {
-        names.TRAINING_USERS: pa.int64(),
-        names.TRAINING_INTERACTIONS: pa.int64(),
-        names.SHARE_ABOVE: pa.float64(),
-        names.ITEMS_ABOVE: pa.float64(),
-        names.CATEGORY: pa.string(),
-        names.CATEGORY_SET: pa.string(),
-        names.VECTOR: pa.list_(pa.float64()),
-        names.IS_IN_ITEMS: pa.bool_(),
+def tables_of(world):
+    """The packed tables of popularity and of attributes, by their names."""
+    trained = [None, *sorted({item for _, item in world.training})]
+    listed = list(world.items)
+    counted = {
+        names.ITEM: trained,
+        names.TRAINING_USERS: [world.n_users, *map(world.users_of, trained[1:])],
+        names.TRAINING_INTERACTIONS: [0, *map(world.rows_of, trained[1:])],
+        names.TRAINING_HASH: [0] * len(trained),
     }
-)
-HISTORY_TYPE = pa.struct(
-    {
-        names.ITEM: pa.int64(),
-        names.TRAINING_USERS: pa.int64(),
-        names.CATEGORY_SET: pa.string(),
-        names.VECTOR: pa.list_(pa.float64()),
+    attributes = {
+        names.ITEM: listed,
+        names.ROWS: [1] * len(listed),
+        names.CATEGORY: [world.items[item][0] for item in listed],
+        names.CATEGORY_SET: [
+            json.dumps(sorted({*world.genres[item]})) if item in world.genres else None for item in listed
+        ],
+        names.VECTOR: [world.items[item][1] for item in listed],
     }
-)
+    types = {
+        names.ITEM: pa.int64(), names.ROWS: pa.int64(), names.CATEGORY: pa.string(), names.CATEGORY_SET: pa.string(),
+        names.VECTOR: pa.list_(pa.float64()),
+    }  # fmt: skip
+    return {
+        names.POPULARITY_TABLE: packed(counted, dict.fromkeys(counted, pa.int64())),
+        names.ATTRIBUTES_TABLE: packed(attributes, types),
+    }
 
 
 def batch_of(world, users=None, shuffled=None):
@@ -124,26 +109,6 @@ def batch_of(world, users=None, shuffled=None):
 
     predictions = [mixed(world.predictions.get(user, [])) for user in users]
     labels = [mixed(world.labels.get(user, [])) for user in users]
-    vectors = [vector for _, vector in world.items.values() if vector is not None]
-    totals = dict.fromkeys(names.TOTALS, 0) | {
-        names.N_TRAINING_USERS: world.n_users,
-        names.N_TRAINING_ITEMS: len({item for _, item in world.training}),
-        names.N_TRAINING_INTERACTIONS: len(world.training),
-        names.N_ITEMS: len(world.items),
-        names.DIMENSION: max(map(len, vectors), default=0),
-    }
-
-    def history(user):
-        return [
-            {
-                names.ITEM: item,
-                names.TRAINING_USERS: world.users_of(item),
-                names.CATEGORY_SET: genres_of(world, item),
-                names.VECTOR: world.items.get(item, (None,) * 2)[1],
-            }
-            for item in mixed(world.history(user))
-        ]
-
     baselines = [mixed(world.baseline.get(user, [])) for user in users]
 
     def baseline(place):
@@ -156,11 +121,19 @@ def batch_of(world, users=None, shuffled=None):
         LABELS: pa.array([[item for item, _ in pairs] for pairs in labels], pa.list_(pa.int64())),
         grades_column(0): pa.array([[grade for _, grade in pairs] for pairs in labels], pa.list_(pa.float64())),
         LABEL_ROWS: pa.array([len(pairs) for pairs in labels], pa.int64()),
-        FACTS: pa.array([facts_of(world, [item for item, _ in pairs]) for pairs in predictions], pa.list_(FACT_TYPE)),
-        names.HISTORY: pa.array([history(user) or None for user in users], pa.list_(HISTORY_TYPE)),
+        names.HISTORY: pa.array([mixed(world.history(user)) or None for user in users], pa.list_(pa.int64())),
         names.BASELINE: pa.array(baseline(0), pa.list_(pa.int64())),
         names.BASELINE_SCORES: pa.array(baseline(1), pa.list_(pa.float64())),
         USER_HASH: pa.array(users, pa.int64()),
-        **{name: pa.array([size] * len(users), pa.int64()) for name, size in totals.items()},
+        **{
+            name: pa.array([table, *[None] * (len(users) - 1)][: len(users)], pa.binary())
+            for name, table in tables_of(world).items()
+        },
     }
     return pa.RecordBatch.from_pydict(columns)
+
+
+def scored(task, batch):
+    """The scores of a batch that is a task of its own."""
+    ((part, features),) = with_features(task, iter([batch]))
+    return score(task, part, features)

@@ -14,7 +14,7 @@ from spark_rankeval.ranking.recommended import Fact
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.request.options import Facts
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContext, SourceFeature, Typed
+from spark_rankeval.spark.grouped_features import GroupedFeature, SourceFeature, Typed
 from spark_rankeval.spark.ids import as_text, problem_of_type, readable
 from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusual_reasons
 from spark_rankeval.spark.source import SourceTable, ValueColumn, array_value, require_column
@@ -101,9 +101,9 @@ class IntentSources(SourceFeature):
         if self.category is not None:
             yield Overlap("intents", "items")
 
-    def grouped(self, context: GroupingContext) -> GroupedFeature:
+    def grouped(self, task: ScoringTask, typed: Typed) -> GroupedFeature:
         """The intents of each user's labels."""
-        return GroupedIntents(self, context)
+        return GroupedIntents(self, task, typed)
 
 
 @dataclass(frozen=True)
@@ -111,18 +111,19 @@ class GroupedIntents(GroupedFeature):
     """The intents of labels, grouped by user."""
 
     sources: IntentSources
-    context: GroupingContext
+    task: ScoringTask
+    typed: Typed
 
     @property
     def joins(self) -> bool:
         """If a metric asks for intents, or to tell judgements of one subtopic from others."""
-        return "intents" in self.context.task.facts or self.context.task.has_subtopic_rows
+        return "intents" in self.task.facts or self.task.has_subtopic_rows
 
     def label_tables(self) -> list[DataFrame]:
         """What the labels of each user are about: structs of item, intent and grades."""
         if not self.joins:
             return []
-        columns, typed = self._usable_columns, self.context.typed
+        columns, typed = self._usable_columns, self.typed
         rows, grades = _judged_items(columns.labels, columns.subtopics(), typed)
         subtopic = columns.subtopic
         rows = self._with_categories(rows) if subtopic is None else _with_intents(rows, subtopic.kind)
@@ -133,7 +134,7 @@ class GroupedIntents(GroupedFeature):
     @property
     def _usable_columns(self) -> IntentColumns:
         """Where intents come from: of labels with a row for each, those that can be used."""
-        task, columns = self.context.task, self.sources.columns
+        task, columns = self.task, self.sources.columns
         if not task.has_subtopic_rows:
             return columns
         labels = columns.labels
@@ -146,7 +147,7 @@ class GroupedIntents(GroupedFeature):
         items, category = self.sources.items, self.sources.category
         assert items is not None, "without a subtopic, the table of items was asked for"
         assert category is not None, "the same"
-        item = self.context.typed.item(items.ids_sql())
+        item = self.typed.item(items.ids_sql())
         categories = _with_intents(
             select(items.frame, item, named(category).alias(INTENT)), items.frame.schema[category].dataType
         )

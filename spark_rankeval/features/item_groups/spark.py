@@ -13,12 +13,12 @@ from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError
 from spark_rankeval.features.item_groups.group_rankings import ATTRIBUTE_KEY, GROUP_KEY, POPULARITY_TABLES, table_of
 from spark_rankeval.features.item_groups.worker import FiguresOfGroups, score_pairs
-from spark_rankeval.features.items.grouped_tables import GroupedTables, ItemSources, packed_groups
+from spark_rankeval.features.items.spark import GroupedTables, SideSources, packed_groups
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.request.column_names import DEFAULT_ITEM, ColumnNames
 from spark_rankeval.request.options import POPULARITY, Facts, ItemGroups
-from spark_rankeval.request.task import Feature, has_groups
-from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContext, SourceFeature, Typed
+from spark_rankeval.request.task import Feature, ScoringTask, has_groups
+from spark_rankeval.spark.grouped_features import GroupedFeature, SourceFeature, Typed
 from spark_rankeval.spark.ids import common_id_type, problem_of_type
 from spark_rankeval.spark.source import SourceTable, read_source, require_column, user_column
 from spark_rankeval.spark.sql_text import find_column
@@ -54,10 +54,10 @@ class GroupSources(SourceFeature):
         """The figures of the groups."""
         return (FiguresOfGroups(self.groups),)
 
-    def grouped(self, context: GroupingContext) -> GroupedFeature:
+    def grouped(self, task: ScoringTask, typed: Typed) -> GroupedFeature:
         """The tables for the workers, if the task has figures of groups."""
-        has_groups = any(feature.name == "groups" for feature in context.task.features)
-        return GroupedGroups(self, context.typed.item_type) if has_groups else GroupedFeature()
+        has_groups = any(feature.name == "groups" for feature in task.features)
+        return GroupedGroups(self, typed.item_type) if has_groups else GroupedFeature()
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class GroupedGroups(GroupedFeature):
         if training is not None and not set(POPULARITY_TABLES) & set(users.columns):
             names = [user_column(index) for index in range(len(training.user))]
             typed = Typed(names, SourceTable.named_users_sql, self.item_type)
-            counted = GroupedTables(ItemSources(training=training), frozenset(), typed)
+            counted = GroupedTables(SideSources(training=training), frozenset(), typed)
             tables[table_of(len(columns))] = counted.packed_popularity()
         return broadcast_tables(users, tables)
 
@@ -154,7 +154,7 @@ def per_item_group(scoring: Scoring) -> DataFrame:
         msg = "the evaluation has no groups of items; name them with facts=Facts(items=…, item_by=…)"
         raise InputError(msg)
     task, schema = scoring.reading.task, scoring.schema
-    grouping = scoring.grouping(scoring.plan(lazy=True))
+    grouping = scoring.grouping(scoring.plan())
     users = grouping.frame(with_users=True)
     values = tuple(f"metric_{index}" for index in range(len(scoring.reading.columns)))
     value_names = dict(zip(scoring.reading.columns, values, strict=True))

@@ -25,17 +25,17 @@ from spark_rankeval.ranking.recommended import (
     Totals,
 )
 from spark_rankeval.worker.grouped_row import hash_column
-from spark_rankeval.worker.process import TOO_LARGE, Bound, runs_in_worker, unpacked
-from spark_rankeval.worker.reading import filled, flat, indices_among, numbers, whole_numbers
+from spark_rankeval.worker.process import unpacked
+from spark_rankeval.worker.reading import filled, flat, indices_among, whole_numbers
 
-HISTORY = "history"  # the user's items in the training data, with facts
+HISTORY = "history"  # the user's items in the training data
 BASELINE = "baseline"  # the items that a baseline recommends
 BASELINE_SCORES = "baseline_scores"  # the scores of these
 #: Fields of the structs.
 ITEM, SCORE, TRAINING_USERS, TRAINING_INTERACTIONS = "item", "score", "training_users", "training_interactions"
 CATEGORY, CATEGORY_SET, VECTOR, IS_IN_ITEMS = "category", "category_set", "vector", "is_in_items"
-SHARE_ABOVE, ITEMS_ABOVE = LONG_TAIL = ("share_above", "items_above")
-#: The fields that are joined or looked up: those of the training data, and those of the table of items.
+SHARE_ABOVE, ITEMS_ABOVE = "share_above", "items_above"
+#: The fields that are looked up: those of the training data, and those of the table of items.
 POPULARITY_FIELDS, ATTRIBUTE_FIELDS = (
     frozenset(field for fact in ITEM_FACTS if FACT_TABLES[fact] == (table,) for field in FACT_FIELDS[fact])
     for table in ("training", "items")
@@ -63,10 +63,7 @@ DIMENSION = "vector_dimension"
 #: How many rows or items of the tables cannot be used.
 FAULTS = ("n_invalid_training", "n_invalid_items", "n_invalid_baseline", *CONFLICTS.values(), "n_ragged_vectors")
 #: All that every row of a grouped table repeats if a metric asks for facts.
-TOTALS = (*SIZES, DIMENSION, TOO_LARGE, *FAULTS)
-#: Larger tables are joined. Every task that runs holds such a table, in memory that Spark leaves beside its heap, often 384 MB; the
-#: driver holds it once. Every task receives it, and beyond this a shuffle of predictions may cost less.
-BOUND = Bound(rows=1_000_000, n_bytes=64 << 20)
+TOTALS = (*SIZES, DIMENSION, *FAULTS)
 
 
 def fields_of(facts: Iterable[Fact], *, history: bool = False) -> set[str]:
@@ -151,24 +148,6 @@ def add_counts(counts: pa.Table) -> pa.Table:
     return pa.table({ITEM: grouped[ITEM], **{name: grouped[f"{name}_sum"] for name in counted}})
 
 
-@runs_in_worker
-def counted_items(batches: Batches) -> Batches:
-    """For ``mapInArrow``: the same as rows, those of an item in any number of parts."""
-    for batch in batches:
-        yield from count_items(batch).to_batches()
-
-
-@runs_in_worker
-def rows_of_shares(batches: Batches) -> Batches:
-    """For ``mapInArrow`` in one task: the shares of `shares_above` as rows, from rows of how many items have a number of users."""
-    rows = list(batches)
-    if rows:
-        counts = pa.Table.from_batches(rows).sort_by(TRAINING_USERS)
-        n_users, n_items = (counts[name].to_numpy() for name in (TRAINING_USERS, ROWS))
-        shares = dict(zip(LONG_TAIL, shares_above(n_users, n_items), strict=True))
-        yield from pa.table({TRAINING_USERS: n_users, **shares}).to_batches()
-
-
 # A table of all whole numbers from the least to the greatest has at most so many entries per item; else items are searched for.
 _SPARSE = 8
 # The types of tables without a row, in which columns of other types were never seen.
@@ -230,12 +209,11 @@ class ItemFacts(NamedTuple):
 
     @classmethod
     def read(cls, facts: Iterable[Fact], packed: Mapping[str, pa.Scalar]) -> ItemFacts:
-        """From the first row of a task. In a table that is too large no item is known."""
+        """From the first row of a task."""
         facts = list(facts)
         fields = fields_of(facts) | fields_of(facts, history=True)
         tables = [_READ[name](table_in(cell), fields) for name, cell in packed.items()]
         totals = {name: total for table in tables for name, total in table.totals.items()}
-        totals[TOO_LARGE] = int(any(cell.is_valid and unpacked(cell) is None for cell in packed.values()))
         return cls(tuple(tables), totals, {name: sets for table in tables for name, sets in table.sets.items()})
 
     def look_up(self, ids: pa.Array, fields: Collection[str]) -> dict[str, Array]:
@@ -245,19 +223,22 @@ class ItemFacts(NamedTuple):
             if names := table.facts.keys() & fields:
                 indices = table.items.indices(ids)
                 facts |= {name: table.facts[name][indices] for name in names}
+        if VECTOR in facts:
+            facts[VECTOR] = facts[VECTOR].astype(np.float64, copy=False)
         return facts
 
 
 def table_in(cell: pa.Scalar) -> pa.Table:
-    """A packed table from the first row of a task; null, and a table that is too large, become one without a row."""
-    table = unpacked(cell) if cell.is_valid else None
-    return _NO_ROWS if table is None else table
+    """A packed table from the first row of a task; null becomes one without a row."""
+    return unpacked(cell) if cell.is_valid else _NO_ROWS
 
 
 def split_rows(table: pa.Table) -> tuple[pa.Table, pa.Table]:
     """The rows of a table that have an item, and the others."""
     is_item = table[ITEM].is_valid()
-    return table.filter(is_item), table.filter(pc.invert(is_item))
+    # A filter copies all rows, and mostly there is no other.
+    items = table.filter(is_item) if table[ITEM].null_count else table
+    return items, table.filter(pc.invert(is_item))
 
 
 def _sum(table: pa.Table, name: str) -> int:
@@ -303,17 +284,27 @@ def _read_attributes(table: pa.Table, _: Collection[str]) -> ItemTable:
         usual = np.lexsort((lengths, counts))[-1:]
         totals[DIMENSION] = int(lengths[usual].sum())
         totals["n_ragged_vectors"] = int(counts.sum() - counts[usual].sum())
-    items = items.append_column(IS_IN_ITEMS, pa.array(np.ones(items.num_rows, np.bool_)))
-    return _read_facts(items, ATTRIBUTE_FIELDS, totals)
+    read = _read_facts(items, ATTRIBUTE_FIELDS, totals)
+    is_known = np.arange(items.num_rows + 1) < items.num_rows
+    return read._replace(facts={**read.facts, IS_IN_ITEMS: is_known})
 
 
-def _read_facts(items: pa.Table, names: Collection[str], totals: dict[str, int]) -> ItemTable:
-    items = items.select([name for name in items.column_names if name in (ITEM, *names)])
-    whole = pa.concat_tables([items, pa.Table.from_pylist([{}], schema=items.schema)])
-    columns, sets = {name: _column(whole, name) for name in whole.column_names}, CategorySets()
-    facts = decoded(columns, totals.get(DIMENSION, 0), sets)
-    category_sets = {"category_sets": sets.sets()} if sets.sets().n_users else {}
-    return ItemTable(ItemIndex(columns[ITEM][:-1]), facts, totals, category_sets)
+def _read_facts(items: pa.Table, names: frozenset[str], totals: dict[str, int]) -> ItemTable:
+    facts: dict[str, Array] = {}
+    sets: dict[str, Any] = {}
+    for name in names & {*items.column_names}:
+        column, kind = _column(items, name), ATTRIBUTES[name].kind if name in ATTRIBUTES else "number"
+        if kind == "vector":
+            facts[name] = _vectors(column, totals[DIMENSION])
+        elif kind == "texts":
+            indices, sets["category_sets"] = read_sets(column)
+            facts[name] = np.append(indices, UNKNOWN)
+        elif kind == "text":
+            codes = filled(column.dictionary_encode().indices, UNKNOWN)
+            facts[name] = np.append(codes, UNKNOWN).astype(np.int64)
+        else:
+            facts[name] = np.append(whole_numbers(column), 0)
+    return ItemTable(ItemIndex(_column(items, ITEM)), facts, totals, sets)
 
 
 def _read_groups(table: pa.Table, _: Collection[str]) -> ItemTable:
@@ -355,66 +346,37 @@ def _different_rows(rows: Array) -> tuple[Array, IntArray]:
 
 
 def _column(table: pa.Table, name: str) -> pa.Array:
-    return table[name].combine_chunks()
+    column = table[name]
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()  # which copies
 
 
-class CategorySets:
-    """The sets of categories that were seen, and a code for each category; items are far more than their sets."""
+def read_sets(texts: pa.Array) -> tuple[IntArray, Ragged]:
+    """The index of each item's set of categories, `UNKNOWN` for an empty one and for null; and the codes of each set's categories.
 
-    def __init__(self) -> None:
-        self._indices: dict[str, int] = {}
-        self._codes: dict[str, int] = {}
-        self._sets: list[list[int]] = []
-        self._together = Ragged.from_lists([], np.int64)
-
-    def indices(self, texts: pa.Array) -> IntArray:
-        """The index of each set, `UNKNOWN` for an empty one and for null: int64; sets come as JSON, each in one order."""
-        encoded = texts.dictionary_encode()
-        indices = np.array([self._index(text) for text in encoded.dictionary.to_pylist()] + [UNKNOWN], np.int64)
-        # Null is the last of the indices.
-        text_indices: IntArray = indices[filled(encoded.indices, len(indices) - 1).astype(np.int64)]
-        return text_indices
-
-    def _index(self, text: str) -> int:
-        if text not in self._indices:
-            codes = [self._codes.setdefault(category, len(self._codes)) for category in json.loads(text)]
-            self._indices[text] = len(self._sets) if codes else UNKNOWN
-            self._sets += [codes] if codes else []
-        return self._indices[text]
-
-    def sets(self) -> Ragged:
-        """The codes of each set's categories: one list per set."""
-        if self._together.n_users < len(self._sets):
-            self._together = Ragged.from_lists(self._sets, np.int64)
-        return self._together
-
-
-def decoded(fields: Mapping[str, pa.Array], dimension: int, categories: CategorySets) -> dict[str, Array]:
-    """Facts under the names that `Recommended` has for them; null is what an item has that no table knows."""
-    read: dict[str, Callable[[pa.Array], Array]] = {
-        TRAINING_USERS: whole_numbers,
-        TRAINING_INTERACTIONS: whole_numbers,
-        SHARE_ABOVE: lambda values: filled(values, 1.0),
-        ITEMS_ABOVE: lambda values: filled(values, 1.0),
-        IS_IN_ITEMS: lambda values: pc.fill_null(values, False).to_numpy(zero_copy_only=False),
-    }
-    kinds: dict[str, Callable[[pa.Array], Array]] = {
-        "text": lambda values: filled(values.dictionary_encode().indices, UNKNOWN).astype(np.int64),
-        "texts": categories.indices,
-        "vector": lambda values: _vectors(values, dimension),
-    }
-    read |= {name: kinds[each.kind] for name, each in ATTRIBUTES.items()}
-    return {name: read_values(fields[name]) for name, read_values in read.items() if name in fields}
+    Sets come as JSON, each in one order. Items are far more than their sets.
+    """
+    encoded = texts.dictionary_encode()
+    codes: dict[str, int] = {}
+    sets: list[list[int]] = []
+    indices = []
+    for text in encoded.dictionary.to_pylist():
+        members = [codes.setdefault(category, len(codes)) for category in json.loads(text)]
+        indices.append(len(sets) if members else UNKNOWN)
+        sets += [members] if members else []
+    # Null is the last of the indices.
+    of_text = np.array([*indices, UNKNOWN], np.int64)
+    return of_text[filled(encoded.indices, len(indices)).astype(np.int64)], Ragged.from_lists(sets, np.int64)
 
 
 def _vectors(values: pa.Array, dimension: int) -> Array:
-    """Vectors as rows; NaN without one of the right length."""
+    """Vectors as rows, and behind these that of an unknown item: NaN without one of the right length. They stay float32 if they are."""
     lengths = pc.fill_null(pc.list_value_length(values), -1).to_numpy(zero_copy_only=False)
-    rows: Array = np.full((len(values), dimension), np.nan)
-    right = lengths == dimension
-    entries = numbers(values.flatten())
-    kept: Any = np.repeat(right[lengths > 0], lengths[lengths > 0])
-    rows[right] = entries[kept].reshape(-1, dimension) if dimension else 0.0
+    right, entries = lengths == dimension, filled(values.flatten(), np.nan)
+    rows: Array = np.full((len(values) + 1, dimension), np.nan, entries.dtype)
+    # Those of another length have entries, too, if they are not empty.
+    if (np.maximum(lengths, 0) * ~right).any():
+        entries = entries[np.repeat(right[lengths > 0], lengths[lengths > 0])]
+    rows[:-1][right] = entries.reshape(-1, dimension) if dimension else 0.0
     return rows
 
 

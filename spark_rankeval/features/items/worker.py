@@ -17,9 +17,7 @@ from spark_rankeval.features.items.item_facts import (
     HISTORY,
     ITEM_TABLES,
     TOTALS,
-    CategorySets,
     ItemFacts,
-    decoded,
 )
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.lists import RawLists
@@ -52,45 +50,34 @@ class SideLists:
     items: ItemFacts  # those of the tables that the task received
     #: The lists of users, by column: the different items of the training data, and the baseline's with scores.
     sides: dict[str, Side]
-    history_fields: Mapping[str, pa.Array]  # the facts that were joined to the items of the history
     totals: Mapping[str, int]  # `TOTALS` by name, 0 if the batch has no user
     #: The items of these lists so that they compare with those of the predictions, and their order as of `RawLists`.
     lists: Mapping[str, Ragged] = field(default_factory=dict)
     order: Callable[[Array], Array] | None = None
-    categories: CategorySets = field(default_factory=CategorySets)  # of facts that were joined
 
     @classmethod
     def read(cls, facts: frozenset[Fact], columns: Mapping[str, pa.Array], items: ItemFacts | None) -> SideLists:
         """From the columns of a batch, and from the tables that its task received."""
         items = items or ItemFacts.read(facts, {})
-        sides: dict[str, Side] = {}
-        fields: dict[str, dict[str, pa.Array]] = {}
-        for name in (item_facts.HISTORY, item_facts.BASELINE):
-            if name in columns:
-                side = side_of(columns[name])
-                fields[name] = fields_in(side.ids) if pa.types.is_struct(side.ids.type) else {}
-                sides[name] = side._replace(ids=fields[name].pop(item_facts.ITEM, side.ids))
+        sides = {name: side_of(columns[name]) for name in (item_facts.HISTORY, item_facts.BASELINE) if name in columns}
         if item_facts.BASELINE in sides:
             sides[item_facts.BASELINE].values.append(numbers(columns[item_facts.BASELINE_SCORES].flatten()))
         totals = {
             name: int(whole_numbers(columns[name]).max(initial=0)) for name in item_facts.TOTALS if name in columns
         }
-        return cls(facts, items, sides, fields.get(item_facts.HISTORY, {}), {**totals, **items.totals})
+        return cls(facts, items, sides, {**totals, **items.totals})
 
-    def with_facts(
-        self, view: View, recommended: Recommended, predictions: Ragged, ids: pa.Array, joined: pa.ListArray | None
-    ) -> Recommended:
-        """Recommended items with the facts that metrics ask for; `predictions` with their `ids`, and the facts joined to them."""
+    def with_facts(self, view: View, recommended: Recommended, predictions: Ragged, ids: pa.Array) -> Recommended:
+        """Recommended items with the facts that metrics ask for; `predictions` with their `ids`."""
         user_facts = self._user_facts
         prediction_facts, baseline_sizes = self._list_facts(view, predictions)
         # Looked up for the items that are left: most were cut off.
         kept = pa.array(recommended.entry)
-        fields = {} if joined is None else fields_in(joined.flatten().take(kept))
-        facts_by_item = self._item_facts(ids.take(kept), item_facts.fields_of(self.facts), fields)
+        facts_by_item = self.items.look_up(ids.take(kept), item_facts.fields_of(self.facts))
         return recommended.with_facts(
             facts_by_item,
             prediction_facts,
-            {**self._sets, **user_facts, **baseline_sizes},
+            {**self.items.sets, **user_facts, **baseline_sizes},
             item_facts.sizes_of(self.totals),
         )
 
@@ -99,16 +86,6 @@ class SideLists:
         facts = self.items.look_up(ids, {GROUP_SET, LEVEL} & item_facts.fields_of(self.facts))
         return {name: values.astype(np.float64) for name, values in facts.items()}
 
-    @property
-    def _sets(self) -> dict[str, Any]:
-        """What makes sets of the codes among facts."""
-        return {"category_sets": self.categories.sets(), **self.items.sets}
-
-    def _item_facts(self, ids: pa.Array, names: set[str], joined: Mapping[str, pa.Array]) -> dict[str, Array]:
-        """Facts of items: those that were joined to them, and others that are looked up."""
-        facts = decoded(joined, self.totals.get(item_facts.DIMENSION, 0), self.categories)
-        return {**self.items.look_up(ids, names - facts.keys()), **facts}
-
     @cached_property
     def _user_facts(self) -> dict[str, Any]:
         """The facts of users' histories, whatever is recommended to them."""
@@ -116,9 +93,7 @@ class SideLists:
             return {}
         history = self.lists[item_facts.HISTORY]
         user, n_users = history.user, history.n_users
-        facts = self._item_facts(
-            self.sides[item_facts.HISTORY].ids, item_facts.fields_of(self.facts, history=True), self.history_fields
-        )
+        facts = self.items.look_up(self.sides[item_facts.HISTORY].ids, item_facts.fields_of(self.facts, history=True))
         user_facts: dict[str, Any] = {"history_size": history.lengths}
         if item_facts.TRAINING_USERS in facts:
             # Whole numbers below 2^53, whose sum is exact in any order.
@@ -127,7 +102,7 @@ class SideLists:
             )
         if item_facts.CATEGORY_SET in facts:
             user_facts["history_categories"] = shares_of_categories(
-                user, facts[item_facts.CATEGORY_SET], self._sets["category_sets"]
+                user, facts[item_facts.CATEGORY_SET], self.items.sets["category_sets"]
             )
         if item_facts.VECTOR in facts:
             user_facts["history_vector"] = self._mean_directions(history, facts[item_facts.VECTOR])
@@ -182,7 +157,7 @@ def shares_of_categories(user: IntArray, indices: IntArray, sets: Ragged) -> Cat
     Args:
         user: int64, of each item.
         indices: int64, the index of each item's categories among the sets.
-        sets: as of `CategorySets.sets`.
+        sets: as of `read_sets`.
     """
     has_category = indices != UNKNOWN
     user, indices = user[has_category], indices[has_category]
@@ -205,17 +180,14 @@ def shares_of_categories(user: IntArray, indices: IntArray, sets: Ragged) -> Cat
 def split_batch(batch: pa.RecordBatch, items: ItemFacts | None = None) -> Iterator[pa.RecordBatch]:
     """The batch in parts whose vectors, one per prediction, fit into little memory; no value depends on how it is cut.
 
-    The parts have the hash of the training data: if facts are looked up, their table has it, else users bring it.
+    The parts have the hash of the training data: the table of popularity has it, or without one the users.
     """
     totals = {} if items is None else items.totals
     if item_facts.TRAINING_HASH in totals:
         hashes = pa.array(np.full(batch.num_rows, totals[item_facts.TRAINING_HASH]))
         batch = pa.RecordBatch.from_pydict({**columns_of(batch), item_facts.TRAINING_HASH: hashes})
-    dimension = totals.get(item_facts.DIMENSION, 0)
-    if item_facts.DIMENSION in batch.schema.names:
-        dimension = int(whole_numbers(batch.column(item_facts.DIMENSION)).max(initial=0))
     size = batch.num_rows
-    if dimension:
+    if dimension := totals.get(item_facts.DIMENSION, 0):
         names = [name for name in batch.schema.names if name.startswith((ITEMS, item_facts.HISTORY))]
         n_cells = dimension * sum(len(batch.column(name).flatten()) for name in names)
         size //= -(-n_cells // _CELLS) or 1
@@ -236,7 +208,7 @@ _ROLES = {"training": HISTORY, "baseline": BASELINE}
 
 @dataclass(frozen=True)
 class FactsOfItems(ScoringFeature):
-    """The facts of items, joined to them or looked up in tables that every task receives."""
+    """The facts of items, looked up in tables that every task receives."""
 
     totals = TOTALS
     faults = FAULTS
@@ -285,7 +257,5 @@ class _FactsOfBatch(BatchFeature):
         batch = ranked.batch
         if batch.recommended is None:
             return batch
-        ids, facts = ranked.predictions.ids, ranked.facts
-        return replace(
-            batch, recommended=self._lists.with_facts(ranked.view, batch.recommended, ranked.items, ids, facts)
-        )
+        ids = ranked.predictions.ids
+        return replace(batch, recommended=self._lists.with_facts(ranked.view, batch.recommended, ranked.items, ids))

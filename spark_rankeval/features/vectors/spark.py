@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
-from spark_rankeval.features.items.grouped_tables import array_of_numbers
+from spark_rankeval.features.items.spark import array_of_numbers, vector_type
 from spark_rankeval.features.vectors.catalogue import (
     IS_CATALOGUE_ROW,
     ITEM,
@@ -26,8 +26,8 @@ from spark_rankeval.features.vectors.catalogue import (
 from spark_rankeval.features.vectors.worker import ListsFromVectors
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import Vectors
-from spark_rankeval.request.task import Feature
-from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContext, SourceFeature, Typed
+from spark_rankeval.request.task import Feature, ScoringTask
+from spark_rankeval.spark.grouped_features import GroupedFeature, SourceFeature, Typed
 from spark_rankeval.spark.ids import id_reasons, problem_of_type
 from spark_rankeval.spark.inputs import Model, Sources
 from spark_rankeval.spark.source import (
@@ -81,10 +81,10 @@ class VectorSources(SourceFeature):
         """The lists of the models."""
         return (ListsFromVectors(tuple(columns and columns.similarity for columns in self.models)),)
 
-    def grouped(self, context: GroupingContext) -> GroupedFeature:
+    def grouped(self, task: ScoringTask, typed: Typed) -> GroupedFeature:
         """The candidates of users, and the packed catalogues."""
         vectors = {model: columns for model, columns in enumerate(self.models) if columns is not None}
-        return GroupedVectors(vectors, context.typed)
+        return GroupedVectors(vectors, typed)
 
 
 @dataclass(frozen=True)
@@ -136,9 +136,7 @@ def catalogue_rows(columns: VectorColumns) -> DataFrame:
     """The rows of the catalogue under our names; only those of candidates, if these are items."""
     source, candidates = columns.items, columns.candidates
     frame = source.frame
-    kind = frame.schema[columns.item_vector].dataType
-    single = isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.FloatType)
-    vector = named(columns.item_vector).cast(T.ArrayType(T.FloatType() if single else T.DoubleType()))
+    vector = named(columns.item_vector).cast(vector_type(frame, columns.item_vector))
     bias = number(0.0) if columns.item_bias is None else named(columns.item_bias).cast("double")
     rows = select(
         frame,

@@ -163,8 +163,8 @@ def test_every_mean_is_that_of_naive_loops(result, worlds, model, side):
     assert n_users == {sum(bool(world.predictions.get(user)) for user in users)}
 
 
-@pytest.mark.parametrize(("column", "lookup"), [("genres", "workers"), ("category", "join")])
-def test_lists_are_calibrated_by_one_or_several_categories_of_an_item(tables, world, column, lookup):
+@pytest.mark.parametrize("column", ["genres", "category"])
+def test_lists_are_calibrated_by_one_or_several_categories_of_an_item(tables, world, column):
     metrics = ["miscalibration@3", "miscalibration(divergence=js, rank_weight=log2)@5", "long_tail_share@3"]
     facts = {name: tables[name] for name in ("training", "items")}
     lists = {name: tables[name] for name in ("predictions", "labels", "score", "relevance")}
@@ -173,7 +173,7 @@ def test_lists_are_calibrated_by_one_or_several_categories_of_an_item(tables, wo
         world = replace(world, genres=plain)
         # Both forms of one column.
         metrics.append("diversity@3")
-    found = ours.evaluate(metrics=metrics, facts=Facts(**facts, category=column, lookup=lookup), **lists)
+    found = ours.evaluate(metrics=metrics, facts=Facts(**facts, category=column), **lists)
     check(found.summary, world, users_with_rows(world))
 
 
@@ -182,13 +182,12 @@ def entropy(share):
     return -sum(part * math.log2(part) for part in (share, 1 - share))
 
 
-@pytest.mark.parametrize("lookup", ["join", "workers"])
-def test_rows_of_an_item_add_up_its_categories_for_every_metric(spark, lookup):
+def test_rows_of_an_item_add_up_its_categories_for_every_metric(spark):
     rows = [("tea", "drama"), ("tea", "comedy"), ("tea", "drama"), ("tea", None), ("jam", "comedy")]
     items = spark.createDataFrame(rows, "item string, kind string")
     log = spark.createDataFrame([("ann", "tea")], "user string, item string")
     lists = spark.createDataFrame([("ann", "tea", 2.0), ("ann", "jam", 1.0)], "user string, item string, score double")
-    facts = Facts(training=log, items=items, category="kind", group="kind", item_by="kind", lookup=lookup)
+    facts = Facts(training=log, items=items, category="kind", group="kind", item_by="kind")
     metrics = ["miscalibration(divergence=js)@2", "s_recall@1", "attention_share(group='drama')@2", "recall@1"]
     found = ours.evaluate(lists, log, metrics, score="score", facts=facts)
     # The history is half drama and half comedy, the list a quarter and three quarters.
@@ -252,11 +251,6 @@ def test_a_list_in_arrays_has_the_same_figures_as_in_rows(spark, tables, world):
         given[name] = spark.createDataFrame(rows, "user long, item array<long>")
     metrics = [*OF_USERS, *OF_ALL, *OF_GROUPS]
     check(evaluate(metrics=metrics, **given).summary, world, users_with_rows(world), of_names(metrics))
-    facts = Facts(training=tables["training"], lookup="join")
-    with pytest.raises(
-        InputError, match="lookup='join' joins facts of items to rows of predictions, and arrays have none"
-    ):
-        ours.evaluate(given["predictions"], tables["labels"], "novelty@3", facts=facts)
 
 
 def test_a_table_that_no_measure_needs_is_not_read(spark, tables):

@@ -181,11 +181,11 @@ OF_FURTHER_TABLES = {
 }
 
 
-def with_further(spark, *, users="user < 9", lookup="join", kind="bigint", **changed):
+def with_further(spark, *, users="user < 9", kind="bigint", **changed):
     rows = {name: changed.get(name, of_table) for name, (of_table, _) in FURTHER.items()}
     frames = {name: of_kind(spark.createDataFrame(rows[name], schema), kind) for name, (_, schema) in FURTHER.items()}
     predictions, labels = (of_kind(table, kind) for table in tables(spark))
-    facts = Facts(**frames, lookup=lookup, item_by="genre")
+    facts = Facts(**frames, item_by="genre")
     # Invalid rows are counted, and are in fingerprints.
     asked = {name: value for name, value in ASKED.items() if name != "relevance"}
     return evaluate(predictions.where(users), labels.drop("grade"), OF_FURTHER, facts=facts, **asked)
@@ -195,7 +195,7 @@ def test_further_tables_have_theirs_whoever_is_evaluated(spark):
     whole = with_further(spark)
     of_tables = {name: whole.fingerprints[name] for name in FURTHER}
     assert of_tables == OF_FURTHER_TABLES
-    fewer = with_further(spark, users="user < 3", lookup="workers").fingerprints
+    fewer = with_further(spark, users="user < 3").fingerprints
     assert {name: fewer[name] for name in FURTHER} == of_tables
     assert fewer["predictions"] != whole.fingerprints["predictions"]
     changes = {

@@ -230,8 +230,8 @@ def of(w, **changed):
     return Vectors(**{"users": w.users, "items": w.items} | changed)
 
 
-def facts(w, **options):
-    return {"facts": Facts(training=w.training, **options)}
+def facts(w):
+    return {"facts": Facts(training=w.training)}
 
 
 # Calls of a world and what they say: of predictions and further options, or of anything.
@@ -245,7 +245,6 @@ REFUSED = [
     (lambda w: (of(w, candidates=w.users), {}), InputError, "candidates of Vectors has no column 'item'"),
     (lambda w: (of(w), {"dialect": "torchmetrics"}), DialectError, "from Vectors"),
     (lambda w: (of(w), {"metrics": "repetition", **facts(w)}), MetricError, "give a cutoff"),
-    (lambda w: (of(w), {"metrics": "novelty@3", **facts(w, lookup="join")}), InputError, "lookup='join' joins facts of items"),
     (lambda w: evaluate(of(w), None, "rr"), InputError, "labels=None is for one table of arrays"),
     (lambda w: of(w, items=None), InputError, "items of Vectors must be a table"),
     (lambda w: of(w, parts=8), OptionError, "parts was removed, and each task holds the whole"),
