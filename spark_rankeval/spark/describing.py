@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.errors import EngineError, OptionError
 from spark_rankeval.ranking.ragged import Array
-from spark_rankeval.records.slices import ALL_VALUES, is_of_all
+from spark_rankeval.records.slices import ALL_VALUES, Key, is_of_all
 from spark_rankeval.request.counts import CountNames
 from spark_rankeval.spark.ids import hash_in
 from spark_rankeval.spark.per_user import type_of_count
@@ -35,7 +35,6 @@ from spark_rankeval.worker.group_states import (
     FINGERPRINTS,
     STATES,
     GroupStates,
-    Key,
     StateAccumulator,
     bytes_of_a_group,
     states_of,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.records.slices import ItemGroup, is_of_all, item_groups_in, rollup, rollup_with_items
+from spark_rankeval.records.slices import ItemGroup, Key, is_of_all, item_groups_in, rollup, rollup_with_items
 from spark_rankeval.request.counts import WEIGHT_SUMS
 from spark_rankeval.request.options import SummaryOptions
 from spark_rankeval.request.readings import NORMALISER, Reading, Value
@@ -32,7 +32,6 @@ from spark_rankeval.spark.unmatched_ids import overlaps_of
 from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.wire import KIND, Message
-from spark_rankeval.worker.group_states import Key
 from spark_rankeval.worker.grouped_row import NO_USER, STRATUM, USER_WEIGHT, column_of_model, hash_column, slice_column
 from spark_rankeval.worker.scored_features import Gathered, features_of
 from spark_rankeval.worker.states import state_of_batches

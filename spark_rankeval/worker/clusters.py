@@ -12,13 +12,13 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.ranking.ragged import Array, IntArray, starts_of_runs
-from spark_rankeval.records.slices import ALL_VALUES
+from spark_rankeval.records.slices import ALL_VALUES, Key
 from spark_rankeval.statistics.cluster_sums import SHIFT, ClusterAccumulator, ClusterSums, sums_by_cluster
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.drawn_clusters import DrawnClusterAccumulator, drawn_columns
@@ -27,7 +27,6 @@ from spark_rankeval.statistics.moments import merged
 from spark_rankeval.statistics.resampling import mixed
 from spark_rankeval.wire import Merger, Message
 
-Key = tuple[Any, ...]
 Rollup = Callable[[Key], Iterable[Key]]
 #: The sums of clusters by the name of their group, as `ClusterAccumulator` has them.
 ClusterStates = dict[str, dict[str, Array]]

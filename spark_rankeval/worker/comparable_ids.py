@@ -20,7 +20,7 @@ from spark_rankeval.worker.reading import Side, filled, is_text
 _INT32 = np.iinfo(np.int32)
 _WORD = 8
 # So many texts are looked up in one table, which then stays in a core's cache.
-_TOGETHER = 1 << 14
+_TEXTS_TOGETHER = 1 << 14
 
 
 def comparable(*sides: tuple[pa.Array, IntArray]) -> tuple[list[Array], Callable[[Array], Array] | None]:
@@ -80,7 +80,7 @@ def _codes(sides: Sequence[pa.Array], offsets: Sequence[IntArray]) -> tuple[list
     codes = [np.empty(len(texts), np.int32) for texts in sides]
     dictionaries = [sides[0].slice(0, 0)]
     n_codes = 0
-    for start, stop in pieces(np.add.reduce(offsets), _TOGETHER):
+    for start, stop in pieces(np.add.reduce(offsets), _TEXTS_TOGETHER):
         parts = [slice(each[start], each[stop]) for each in offsets]
         together = pa.concat_arrays([texts[part] for texts, part in zip(sides, parts, strict=True)])
         encoded = together.dictionary_encode()

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
+from spark_rankeval.records.slices import Key
 from spark_rankeval.statistics.moments import State, merged
-from spark_rankeval.worker.group_states import Key
 from spark_rankeval.worker.reading import PARTIAL_TABLE, columns_of, filled, flags, numbers, whole_numbers
 
 Owner = str | tuple[str, ...]

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.ranking.ragged import Array
-from spark_rankeval.records.slices import rollup
+from spark_rankeval.records.slices import Key, rollup
 from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.paired import SIDES, PairedAccumulator, PairedClusters, paired_sides
@@ -26,7 +26,7 @@ from spark_rankeval.worker.compared_users import (
     read_users,
     slice_field,
 )
-from spark_rankeval.worker.group_states import Key, bucket_of, rows_by_key
+from spark_rankeval.worker.group_states import bucket_of, rows_by_key
 from spark_rankeval.worker.grouped_row import STRATUM
 from spark_rankeval.worker.judged_sums import (
     JUDGED,

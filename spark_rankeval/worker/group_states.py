@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged, offsets_of
+from spark_rankeval.records.slices import Key
 from spark_rankeval.request.counts import CountNames
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
 from spark_rankeval.statistics.moments import MomentsAccumulator, merged_stacks
@@ -22,8 +23,6 @@ from spark_rankeval.statistics.quantiles import merged_sketches, tallies_of_grou
 from spark_rankeval.statistics.table_fingerprints import no_limbs
 from spark_rankeval.worker.reading import WHOLE_TABLES, filled
 
-#: The values of the columns that part users into groups: texts, null or `NO_SLICE`.
-Key = tuple[Any, ...]
 Fields = dict[str, np.ndarray[Any, Any]]
 
 #: The kind of messages that have states of groups, or users of small groups.

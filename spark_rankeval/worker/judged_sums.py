@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray
-from spark_rankeval.records.slices import ALL_VALUES
+from spark_rankeval.records.slices import ALL_VALUES, Key
 from spark_rankeval.statistics.description import Figures
 from spark_rankeval.statistics.drawn_clusters import STRATA, drawn_clusters, number_of_stratum
 from spark_rankeval.statistics.judged_clusters import ClusterGroups, JudgedClusters
@@ -19,7 +19,7 @@ from spark_rankeval.statistics.judged_moments import JudgedMoments
 from spark_rankeval.statistics.sums import Sums
 from spark_rankeval.wire import Merger, Message, unpack
 from spark_rankeval.worker.clusters import JUDGED_CLUSTERS, group_name, merged_clusters, text_hash
-from spark_rankeval.worker.group_states import Key, rows_by_key
+from spark_rankeval.worker.group_states import rows_by_key
 
 #: The kind of messages with the sums of both judges.
 JUDGED = "judged"

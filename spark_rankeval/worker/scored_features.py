@@ -23,8 +23,8 @@ from spark_rankeval.worker.process import received
 from spark_rankeval.worker.reading import Side, with_lists_of_models
 
 if TYPE_CHECKING:
+    from spark_rankeval.records.slices import Key
     from spark_rankeval.request.counts import CountNames
-    from spark_rankeval.worker.group_states import Key
 
 Batches = Iterator[pa.RecordBatch]
 

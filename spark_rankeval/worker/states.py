@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
+from spark_rankeval.records.slices import Key
 from spark_rankeval.request.counts import GRADING_WEIGHT, CountNames
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.description import DescriptionOptions
@@ -24,7 +25,6 @@ from spark_rankeval.worker.group_states import (
     STATES,
     FewUsers,
     GroupStates,
-    Key,
     SmallGroups,
     StateAccumulator,
     UsersOfGroups,

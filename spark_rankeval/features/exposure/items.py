@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,15 +22,13 @@ from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, offsets_of, position_within, starts_of_runs
 from spark_rankeval.ranking.recommended import Recommended, Totals
-from spark_rankeval.records.slices import ALL_VALUES
+from spark_rankeval.records.slices import ALL_VALUES, Key
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.bootstrap import N_BLOCKS
 from spark_rankeval.statistics.resampling import mixed
 from spark_rankeval.statistics.table_fingerprints import xxhash64
 from spark_rankeval.wire import Merger, Message
 from spark_rankeval.worker.reading import numbers, whole_numbers
-
-Key = tuple[Any, ...]
 
 #: The kinds of messages: counts of items, in buckets of items; and histograms.
 EXPOSURE, HISTOGRAMS = "exposure", "histograms of exposure"

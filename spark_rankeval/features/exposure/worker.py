@@ -16,6 +16,10 @@ import pyarrow as pa
 from spark_rankeval.errors import did_you_mean, listed, warn
 from spark_rankeval.features.exposure.counted_tables import CountsMerger, merge_counts, message_of, table_of, total_of
 from spark_rankeval.features.exposure.items import (
+    _BLOCK,
+    _KIND,
+    _SLICE,
+    _SLOT,
     EXPOSURE,
     HISTOGRAMS,
     N_ITEMS,
@@ -32,12 +36,13 @@ from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
 from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, Amounts, GroupAmounts, GroupExposure
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, Ragged
+from spark_rankeval.records.slices import Key
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.bootstrap import N_BLOCKS, WithoutBlock, blocks_of
 from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures, one_figure
 from spark_rankeval.statistics.intervals import Interval
 from spark_rankeval.wire import Mergers, Message
-from spark_rankeval.worker.group_states import Key, rows_by_key
+from spark_rankeval.worker.group_states import rows_by_key
 from spark_rankeval.worker.reading import Side, columns_of, flags
 from spark_rankeval.worker.scored_features import (
     BatchFeature,
@@ -56,9 +61,9 @@ Name = str | None
 #: The kind of messages, and the column whose numbers add up.
 GROUP_EXPOSURE, COUNT = "exposure of groups", "count"
 # The other columns: the slot, the slice, the block of users, what the count is, and the group of items.
-_SLOT, _SLICE, _BLOCK, _KIND, _GROUP = "slot", "slice", "block", "kind", "group"
+_GROUP = "group"
 # What is counted: a group's exposure, what it is due, or users.
-_EXPOSURE, _DUE, _USERS = _KINDS = range(3)
+_ATTENTION, _DUE, _LISTS = _KINDS = range(3)
 # So many counts are held before they are sent on.
 _HELD = 1 << 17
 # How the text of a group with a name begins; that of items without a group, and of users, is empty.
@@ -126,10 +131,10 @@ class GroupAccumulator:
             names = metric.names_of(lists.batch)
             texts = self._codes_of(names)
             for kind, cells, codes, units in _counts(amounts, cell, len(names), metric.unit):
-                self._hold(number, kind, cells, texts[codes] if kind != _USERS else np.zeros_like(codes), units)
+                self._hold(number, kind, cells, texts[codes] if kind != _LISTS else np.zeros_like(codes), units)
             # A slice without a user that counts still has a row, and so has a group that gets nothing.
             chosen = sorted({name for each in slot.metrics if (name := each.chosen_group) is not None} & {*names})
-            for kind, text in ((_USERS, None), *((_EXPOSURE, name) for name in chosen)):
+            for kind, text in ((_LISTS, None), *((_ATTENTION, name) for name in chosen)):
                 code = np.full_like(present, self._texts[_text(text)])
                 self._hold(number, kind, present * N_BLOCKS, code, np.zeros_like(present))
         if sum(map(len, self._held)) > _HELD:
@@ -175,7 +180,7 @@ def _counts(
     amounts: GroupAmounts, cell: IntArray, n_groups: int, unit: float
 ) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
     """By kind: the cells of users, codes of groups, and how many units these have."""
-    yield _EXPOSURE, *_amount_sums(amounts.exposure, cell, n_groups, unit)
+    yield _ATTENTION, *_amount_sums(amounts.exposure, cell, n_groups, unit)
     if amounts.due is not None:
         yield _DUE, *_amount_sums(amounts.due, cell, n_groups, unit)
     if amounts.each is not None:
@@ -195,7 +200,7 @@ def _counts(
         cells = np.repeat(pairs[0].astype(np.int64), len(due))
         yield _DUE, *_unit_sums(cells, np.tile(due, pairs.shape[1]), units.ravel(), n_groups)
     users = cell[cell >= 0]
-    yield _USERS, *_unit_sums(users, np.zeros_like(users), np.ones_like(users), n_groups)
+    yield _LISTS, *_unit_sums(users, np.zeros_like(users), np.ones_like(users), n_groups)
 
 
 def _amount_sums(amounts: Amounts, cell: IntArray, n_groups: int, unit: float) -> tuple[IntArray, IntArray, IntArray]:
@@ -246,12 +251,14 @@ def _put_together(rows: list[dict[str, Any]], unit: float, *, has_blocks: bool) 
         counted[block_index[row[_BLOCK]], row[_KIND], group_index[row[_GROUP]]] += row[COUNT]
     names = [_name(text) for text in texts]
     total = counted.sum(axis=0)
-    leave_one_out = [_exposure(total - block_counts, names, unit) for block_counts in counted] if has_blocks else []
-    named_texts = {row[_GROUP] for row in rows if row[_KIND] != _USERS}
-    return SlotGroups(_exposure(total, names, unit), leave_one_out, frozenset(map(_name, named_texts)))
+    leave_one_out = (
+        [_group_exposure(total - block_counts, names, unit) for block_counts in counted] if has_blocks else []
+    )
+    named_texts = {row[_GROUP] for row in rows if row[_KIND] != _LISTS}
+    return SlotGroups(_group_exposure(total, names, unit), leave_one_out, frozenset(map(_name, named_texts)))
 
 
-def _exposure(units: IntArray, names: list[Name], unit: float) -> GroupExposure:
+def _group_exposure(units: IntArray, names: list[Name], unit: float) -> GroupExposure:
     exposure, due = (
         {names[group]: int(counts[group]) * unit for group in np.flatnonzero(counts).tolist()} for counts in units[:2]
     )

@@ -19,10 +19,9 @@ from spark_rankeval.features.items import item_facts
 from spark_rankeval.features.items.item_facts import ItemIndex, split_rows, table_in
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import Array, IntArray, Ragged, offsets_of, starts_of_runs
-from spark_rankeval.records.slices import NO_SLICE, NOT_LISTED, UNSEEN
+from spark_rankeval.records.slices import NO_SLICE, NOT_LISTED, UNSEEN, Key
 from spark_rankeval.request.options import ItemGroups
 from spark_rankeval.request.task import GROUP_FACTS
-from spark_rankeval.worker.group_states import Key
 from spark_rankeval.worker.reading import filled, whole_numbers
 
 #: The columns of a batch that say which attribute of items, and which group of it, a row is about; null: all items.

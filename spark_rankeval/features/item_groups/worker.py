@@ -22,12 +22,11 @@ from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged
 from spark_rankeval.ranking.recommended import Recommended
-from spark_rankeval.records.slices import is_of_all
+from spark_rankeval.records.slices import Key, is_of_all
 from spark_rankeval.request.options import ItemGroups
 from spark_rankeval.request.task import GROUP_FACTS, ScoringTask, View, is_about_labels
 from spark_rankeval.statistics.description import Figures
 from spark_rankeval.wire import Message
-from spark_rankeval.worker.group_states import Key
 from spark_rankeval.worker.grouped_row import NO_USER
 from spark_rankeval.worker.process import runs_in_worker, with_columns
 from spark_rankeval.worker.reading import Side, flags

@@ -11,11 +11,11 @@ import pyarrow as pa
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.matching import match, repeated_items
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, Ragged
+from spark_rankeval.records.slices import Key
 from spark_rankeval.request.counts import GRADING_WEIGHT, PARTLY_GRADED, PEOPLE_ALONE
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.wire import Mergers, Message
-from spark_rankeval.worker.group_states import Key
 from spark_rankeval.worker.grouped_row import ABSENT, GRADED, PROBABILITY, STRATUM
 from spark_rankeval.worker.judged_sums import (
     JUDGED,

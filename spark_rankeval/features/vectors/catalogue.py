@@ -224,7 +224,7 @@ def _much_larger(largest: Array) -> IntArray:
 
 
 #: The columns of the rows that are packed: the item, its vector, what is added to its scores, and whether the row is of the catalogue.
-ITEM, VECTOR, ITEM_BIAS, IS_CATALOGUE_ROW = "item", "vector", "bias", "in_catalogue"
+CATALOGUE_ITEM, CATALOGUE_VECTOR, ITEM_BIAS, IS_CATALOGUE_ROW = "item", "vector", "bias", "in_catalogue"
 #: A length of vectors, and how many rows of the catalogue have it.
 USUAL_LENGTH, N_ROWS = "usual_length", "n_rows"
 _MOST_BYTES = 2_000_000_000
@@ -268,7 +268,7 @@ class PackedCatalogue(NamedTuple):
     @classmethod
     def from_rows(cls, rows: pa.Table) -> PackedCatalogue:
         """Choose the rows that can be used, and bring them into order. Of an item's several rows the greatest vector stays."""
-        ids, vectors, bias = (_column(rows, name) for name in (ITEM, VECTOR, ITEM_BIAS))
+        ids, vectors, bias = (_column(rows, name) for name in (CATALOGUE_ITEM, CATALOGUE_VECTOR, ITEM_BIAS))
         if pa.types.is_floating(ids.type):
             # The two zeros are one item.
             ids = pc.add(ids, pa.scalar(0.0, ids.type))
@@ -290,7 +290,7 @@ class PackedCatalogue(NamedTuple):
         n_items, length = self.vectors.shape
         offsets = pa.array(np.arange(n_items + 1, dtype=np.int32) * length, pa.int32())
         vectors = pa.ListArray.from_arrays(offsets, pa.array(self.vectors.ravel()))
-        table = pa.table({ITEM: self.ids, VECTOR: vectors, ITEM_BIAS: pa.array(self.bias)})
+        table = pa.table({CATALOGUE_ITEM: self.ids, CATALOGUE_VECTOR: vectors, ITEM_BIAS: pa.array(self.bias)})
         counts = {name: str(count) for name, count in (self.faults._asdict() | {_LENGTH: length}).items()}
         return bytes(stream_of(table.replace_schema_metadata(counts)))
 
@@ -301,8 +301,8 @@ class PackedCatalogue(NamedTuple):
             batch = stream.read_next_batch()
         counts = {name.decode(): int(count) for name, count in batch.schema.metadata.items()}
         length = counts.pop(_LENGTH)
-        vectors, bias = batch.column(VECTOR).flatten().to_numpy(), batch.column(ITEM_BIAS).to_numpy()
-        return cls(batch.column(ITEM), vectors.reshape(batch.num_rows, length), bias, Faults(**counts))
+        vectors, bias = batch.column(CATALOGUE_VECTOR).flatten().to_numpy(), batch.column(ITEM_BIAS).to_numpy()
+        return cls(batch.column(CATALOGUE_ITEM), vectors.reshape(batch.num_rows, length), bias, Faults(**counts))
 
 
 @runs_in_worker
@@ -328,7 +328,7 @@ def pack_catalogue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 def count_lengths(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """A function for ``mapInArrow``: how many rows of a catalogue that can be used have vectors of each length; a length may come again."""
     for batch in batches:
-        ids, vectors, bias = (batch.column(name) for name in (ITEM, VECTOR, ITEM_BIAS))
+        ids, vectors, bias = (batch.column(name) for name in (CATALOGUE_ITEM, CATALOGUE_VECTOR, ITEM_BIAS))
         lengths, is_valid = _usable_lengths(ids, vectors, numbers(bias))
         counts = np.bincount(lengths[is_valid])
         seen = np.flatnonzero(counts)

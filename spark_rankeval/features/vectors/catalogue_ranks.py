@@ -18,7 +18,7 @@ from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
 
 # A block of products has at most so many cells, 16 MB, and so many users. It stays in a processor's cache while it is looked through, and
 # more users make a matrix product no faster.
-_CELLS, _USERS = 1 << 22, 32
+_RANKED_CELLS, _USERS = 1 << 22, 32
 # Items whose order the products leave open are decided when there are so many.
 _WAITING = 1 << 14
 # With more labels than this, a user's products are sorted once instead of being compared with each label.
@@ -148,7 +148,7 @@ def _blocks(users: ScoredUserVectors, rows: IntArray, limits: Limits) -> Iterato
     """Some users, the index of an item, and these users' products with it and the following ones; −∞ for what is in no list."""
     catalogue = users.catalogue
     n_users = min(_USERS, max(1, len(rows)))
-    width = max(1, min(_CELLS // n_users, catalogue.n_items))
+    width = max(1, min(_RANKED_CELLS // n_users, catalogue.n_items))
     for low in range(0, len(rows), n_users):
         some = rows[low : low + n_users]
         for start in range(0, catalogue.n_items, width):

@@ -13,13 +13,13 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import InputError
 from spark_rankeval.features.items.spark import array_of_numbers, vector_type
 from spark_rankeval.features.vectors.catalogue import (
+    CATALOGUE_ITEM,
+    CATALOGUE_VECTOR,
     IS_CATALOGUE_ROW,
-    ITEM,
     ITEM_BIAS,
     LARGEST,
     N_ROWS,
     USUAL_LENGTH,
-    VECTOR,
     count_lengths,
     pack_catalogue,
 )
@@ -115,7 +115,7 @@ class GroupedVectors(GroupedFeature):
 
 def packed_catalogue(columns: VectorColumns, item_type: T.DataType) -> DataFrame:
     """One row: the catalogue with its vectors, as `pack_catalogue` packs it."""
-    rows = with_columns(catalogue_rows(columns), {ITEM: named(ITEM).cast(item_type)})
+    rows = with_columns(catalogue_rows(columns), {CATALOGUE_ITEM: named(CATALOGUE_ITEM).cast(item_type)})
     # A row of nothing: an empty table would have no task, and no task would report that it is empty.
     nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema.fields]
     rows = rows.unionByName(rows.sparkSession.range(0, 1, 1, 1).select(*nothing)).repartition(1)
@@ -140,15 +140,15 @@ def catalogue_rows(columns: VectorColumns) -> DataFrame:
     bias = number(0.0) if columns.item_bias is None else named(columns.item_bias).cast("double")
     rows = select(
         frame,
-        source.ids_sql().alias(ITEM),
-        vector.alias(VECTOR),
+        source.ids_sql().alias(CATALOGUE_ITEM),
+        vector.alias(CATALOGUE_VECTOR),
         bias.alias(BIAS),
         number(True).alias(IS_CATALOGUE_ROW),
     )
     if candidates is not None and candidates.role != "candidates":
-        allowed = select(candidates.frame, candidates.ids_sql().alias(ITEM)).distinct()
+        allowed = select(candidates.frame, candidates.ids_sql().alias(CATALOGUE_ITEM)).distinct()
         # A row without an item stays, to be counted.
-        rows = rows.join(allowed, ITEM, "left_semi").unionByName(where(rows, named(ITEM).is_null()))
+        rows = rows.join(allowed, CATALOGUE_ITEM, "left_semi").unionByName(where(rows, named(CATALOGUE_ITEM).is_null()))
     return rows
 
 
@@ -167,9 +167,9 @@ class CatalogueColumns(VectorColumns):
 
     def items_with_reasons(self, item: str, reason: str) -> DataFrame:
         """The rows of the catalogue under our names, each with why it cannot be used, or null."""
-        reasons = id_reasons("item", named(ITEM), self.items.item_type)
-        rows = _with_reasons(catalogue_rows(self), self, [named(ITEM)], reasons, _REPEATED_ITEM, reason)
-        return rows.withColumnRenamed(ITEM, item)
+        reasons = id_reasons("item", named(CATALOGUE_ITEM), self.items.item_type)
+        rows = _with_reasons(catalogue_rows(self), self, [named(CATALOGUE_ITEM)], reasons, _REPEATED_ITEM, reason)
+        return rows.withColumnRenamed(CATALOGUE_ITEM, item)
 
 
 def read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> SourceTable:
@@ -239,7 +239,7 @@ def _with_reasons(
 
     Of an item's rows that is one of those that can be used. Of a user's rows it is one of all, as they are grouped.
     """
-    vector, bias, entry = named(VECTOR), named(ITEM_BIAS), named("entry")
+    vector, bias, entry = named(CATALOGUE_VECTOR), named(ITEM_BIAS), named("entry")
     reasons = {
         **reasons,
         "null vector": vector.is_null(),
@@ -259,7 +259,9 @@ def _with_reasons(
     usable_first = [named(reason).is_not_null()] if repeated == _REPEATED_ITEM else []
     nth = over(call("row_number"), keys, [*usable_first, descending(vector), descending(bias)])
     again = when(nth > 1, text(repeated))
-    return with_columns(rows, {reason: call("coalesce", named(reason), again)}).drop(VECTOR, ITEM_BIAS, USUAL_LENGTH)
+    return with_columns(rows, {reason: call("coalesce", named(reason), again)}).drop(
+        CATALOGUE_VECTOR, ITEM_BIAS, USUAL_LENGTH
+    )
 
 
 def _is_no_number(value: Sql) -> Sql:
