@@ -69,8 +69,7 @@ def to_nothing(frame: DataFrame, *, hashed: bool = False) -> DataFrame:
             if hashed:
                 from pyarrow import compute as pc
 
-                from spark_rankeval.worker.grouped_row import ITEMS, PREDICTION_ROWS, SCORES
-                from spark_rankeval.worker.reading import hashes_of_users
+                from spark_rankeval.worker.reading import ITEMS, PREDICTION_ROWS, SCORES, hashes_of_users
 
                 items, scores = batch.columns[1:3]
                 n_rows = pc.list_value_length(items)

@@ -10,11 +10,9 @@ import pyarrow as pa
 
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.request.availability import Lists
-from spark_rankeval.request.readings import resolve, views_of
-from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.request.task import Lists, ScoringTask, resolve, views_of
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
-from spark_rankeval.worker.user_metrics import score
+from spark_rankeval.worker.scoring import score
 
 if TYPE_CHECKING:
     from collections.abc import Callable

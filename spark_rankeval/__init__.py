@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.evaluate import top_items as top_items
     from spark_rankeval.evaluation.merge import merge as merge
     from spark_rankeval.evaluation.popularity import popularity as popularity
+    from spark_rankeval.evaluation.result import Gaps as Gaps
     from spark_rankeval.evaluation.result import Result as Result
-    from spark_rankeval.evaluation.slice_gaps import Gaps as Gaps
     from spark_rankeval.evaluation.spans import labels_of_spans as labels_of_spans
     from spark_rankeval.evaluation.summarise import summarise as summarise
+    from spark_rankeval.evaluation.summarise import summary_table as summary_table
     from spark_rankeval.evaluation.summarise import write_per_user as write_per_user
-    from spark_rankeval.evaluation.summary_table import summary_table as summary_table
     from spark_rankeval.experiments.compare_groups import compare_groups as compare_groups
     from spark_rankeval.experiments.group_comparison import GroupComparison as GroupComparison
     from spark_rankeval.jobs.session import session as session
@@ -60,19 +60,19 @@ if TYPE_CHECKING:
     from spark_rankeval.records.summary import SummaryRow as SummaryRow
     from spark_rankeval.report.comparison_charts import ComparisonPlots as ComparisonPlots
     from spark_rankeval.report.result_charts import ResultPlots as ResultPlots
-    from spark_rankeval.request.on_invalid import OnInvalid as OnInvalid
-    from spark_rankeval.request.options import Cube as Cube
-    from spark_rankeval.request.options import Facts as Facts
-    from spark_rankeval.request.options import Judged as Judged
-    from spark_rankeval.request.options import Vectors as Vectors
+    from spark_rankeval.request.call import Cube as Cube
+    from spark_rankeval.request.call import Facts as Facts
+    from spark_rankeval.request.call import Judged as Judged
+    from spark_rankeval.request.call import OnInvalid as OnInvalid
+    from spark_rankeval.request.call import Vectors as Vectors
     from spark_rankeval.retrieval.funnel import Funnel as Funnel
     from spark_rankeval.retrieval.funnel import funnel as funnel
     from spark_rankeval.run_history.gate_rules import read_gates as read_gates
     from spark_rankeval.run_history.gates import check_gates as check_gates
     from spark_rankeval.run_history.history import History as History
     from spark_rankeval.run_history.history import history as history
-    from spark_rankeval.spark.metrics_column import metrics_column as metrics_column
-    from spark_rankeval.spark.progress import progress as progress
+    from spark_rankeval.spark.per_user import metrics_column as metrics_column
+    from spark_rankeval.spark.tasks import progress as progress
     from spark_rankeval.spark.written_tables import write_table as write_table
     from spark_rankeval.statistics.intervals import BCa as BCa
     from spark_rankeval.statistics.intervals import Percentile as Percentile
@@ -88,11 +88,9 @@ _NAMES = {
     "evaluation.evaluate": ("evaluate", "quarantine", "score_users", "top_items"),
     "evaluation.merge": ("merge",),
     "evaluation.popularity": ("popularity",),
-    "evaluation.result": ("Result",),
-    "evaluation.slice_gaps": ("Gaps",),
+    "evaluation.result": ("Gaps", "Result"),
     "evaluation.spans": ("labels_of_spans",),
-    "evaluation.summarise": ("summarise", "write_per_user"),
-    "evaluation.summary_table": ("summary_table",),
+    "evaluation.summarise": ("summarise", "summary_table", "write_per_user"),
     "experiments.compare_groups": ("compare_groups",),
     "experiments.group_comparison": ("GroupComparison",),
     "jobs.session": ("session",),
@@ -114,14 +112,13 @@ _NAMES = {
     "records.summary": ("SummaryRow",),
     "report.comparison_charts": ("ComparisonPlots",),
     "report.result_charts": ("ResultPlots",),
-    "request.on_invalid": ("OnInvalid",),
-    "request.options": ("Cube", "Facts", "Judged", "Vectors"),
+    "request.call": ("Cube", "Facts", "Judged", "OnInvalid", "Vectors"),
     "retrieval.funnel": ("Funnel", "funnel"),
     "run_history.gate_rules": ("read_gates",),
     "run_history.gates": ("check_gates",),
     "run_history.history": ("History", "history"),
-    "spark.metrics_column": ("metrics_column",),
-    "spark.progress": ("progress",),
+    "spark.per_user": ("metrics_column",),
+    "spark.tasks": ("progress",),
     "spark.written_tables": ("write_table",),
     "statistics.intervals": ("BCa", "Percentile", "Student"),
 }

@@ -12,7 +12,7 @@ from helpers.documented import PAGES, ROOT
 from spark_rankeval import errors, splits, trec
 from spark_rankeval.metrics.base import REGISTRY
 from spark_rankeval.ml import CatalogueCrossValidator, RankingEvaluator
-from spark_rankeval.request.on_invalid import KINDS, OnInvalid
+from spark_rankeval.request.call import KINDS, OnInvalid
 
 DOCS = ROOT / "docs"
 NOTEBOOKS = run_path(str(ROOT / "tools" / "write_notebook.py"))

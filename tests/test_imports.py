@@ -57,8 +57,8 @@ def run(package_zip, code, tmp_path):
 
 
 MODULES = (
-    "ranking.lists", "ranking.ranks", "metrics", "request.task", "worker.user_metrics", "worker.states",
-    "worker.series", "worker.comparing", "experiments.covariates", "wire", "records.stored", "dialects",
+    "ranking.lists", "ranking.ranks", "metrics", "request.task", "worker.scoring", "worker.states",
+    "worker.comparing", "experiments.covariates", "wire", "records.stored", "dialects",
     "statistics.moments", "statistics.sums", "statistics.bootstrap", "statistics.paired", "statistics.all_pairs",
     "statistics.quantiles", "statistics.intervals",
 )  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spark_rankeval import wire
-from spark_rankeval.request.counts import CountNames
+from spark_rankeval.request.call import CountNames
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.wire import pack, unpack
 from spark_rankeval.worker.group_states import StateAccumulator

@@ -4,7 +4,7 @@ import pytest
 
 from spark_rankeval.errors import MetricError, OptionError, did_you_mean
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.request.on_invalid import OnInvalid
+from spark_rankeval.request.call import OnInvalid
 
 
 @pytest.mark.parametrize(

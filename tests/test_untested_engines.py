@@ -12,7 +12,8 @@ import spark_rankeval as ours
 from spark_rankeval import checks, splits, trec
 from spark_rankeval.errors import EngineError, SparkRankEvalError, SparkRankEvalWarning
 from spark_rankeval.ml import RankingEvaluator
-from spark_rankeval.spark import platforms, tasks
+from spark_rankeval.spark import engine as platforms
+from spark_rankeval.spark import tasks
 
 
 class Session:

@@ -17,7 +17,7 @@ WRAPPERS = {"wrapper", "run_in_order"}
 PROGRAM = """
 import gc
 from spark_rankeval.worker import states
-from spark_rankeval.request.counts import CountNames
+from spark_rankeval.request.call import CountNames
 from spark_rankeval.statistics.description import MOMENTS_ALONE
 assert gc.get_freeze_count() == 0, "importing freezes nothing: the driver imports it, too"
 run = states.state_of_columns(("value",), CountNames((), ()), MOMENTS_ALONE, "nobody")
@@ -155,7 +155,6 @@ def test_whatever_spark_calls_in_a_worker_does_so():
     assert [entry for entry, names in decorators if not {"runs_in_worker", "sends_messages"} & {*names}] == []
     assert {
         "worker/process.py:run",
-        "features/vectors/catalogue.py:pack_catalogue",
-        "worker/series.py:run",
-        "features/item_groups/worker.py:run",
+        "worker/vectors.py:pack_catalogue",
+        "worker/item_groups.py:run",
     } <= {entry for entry, _ in decorators}

@@ -35,7 +35,7 @@ NETWORK = (
 )
 # The one module that makes SQL of names and values: tests/spark/test_sql_text.py tries to get in.
 MAY_MAKE_SQL = {
-    "sql_text.py": ["calls selectExpr", "calls expr"],
+    "sql.py": ["calls selectExpr", "calls expr"],
     # What an engine is and can do.
     "checks.py": ["calls sql", "calls sql"],
     # Statements about tables, whose names are quoted, with comments of ours and names of runs: tests/spark/features/test_catalog_names.py.

@@ -37,7 +37,7 @@ from spark_rankeval.records.table_columns import (
     RANKS,
     TableColumns,
 )
-from spark_rankeval.request.counts import ALL_COUNTS
+from spark_rankeval.request.call import ALL_COUNTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -41,35 +41,32 @@ from spark_rankeval.records.judge_estimates import JudgedDifferences
 from spark_rankeval.records.judged_rows import with_unit
 from spark_rankeval.records.notes import notes_of_clusters, notes_of_empty_lists
 from spark_rankeval.records.pair_rows import PairRow
-from spark_rankeval.request.options import ByOption, Cube, attributes_in
+from spark_rankeval.request.call import ByOption, Cube, attributes_in
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.model_table import Judges
-from spark_rankeval.spark.model_tables import ModelTables
+from spark_rankeval.spark.models import Judges, ModelTables
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, checked_level
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.multiple_comparisons import adjusted
 from spark_rankeval.statistics.resampling import check_seed, checked_replicates
-from spark_rankeval.worker.clusters import ClusterLayout, ClusterMerger
-from spark_rankeval.worker.compared_users import (
+from spark_rankeval.worker.comparing import (
     N_CONFLICTS,
     N_INVALID,
     N_REPEATED,
     N_USERS,
     N_WITHOUT_CLUSTER,
-    n_empty_lists,
-    n_unequal_rows,
-    n_without_cluster,
-)
-from spark_rankeval.worker.comparing import (
     Owner,
     all_pairs_batches,
     counting_batches,
+    n_empty_lists,
+    n_unequal_rows,
+    n_without_cluster,
     paired_batches,
     paired_layout,
     paired_merger,
 )
-from spark_rankeval.worker.judged_sums import JudgedPair, TwoJudges
+from spark_rankeval.worker.group_states import ClusterLayout, ClusterMerger
+from spark_rankeval.worker.states import JudgedPair, TwoJudges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

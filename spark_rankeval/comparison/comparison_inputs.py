@@ -17,15 +17,14 @@ from spark_rankeval.errors import (
     listed,
     warn,
 )
+from spark_rankeval.evaluation.evaluate import ITEM_GROUP
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.features.item_groups.spark import ITEM_GROUP
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.records.stored import not_shared_in_words
 from spark_rankeval.records.summary import MOST_LISTED, OF_ALL_LISTS, direction_of, is_over_lists, shared_by_groups
-from spark_rankeval.request.options import Table
-from spark_rankeval.spark.model_table import Judges, read_table, refuse_one_model
-from spark_rankeval.spark.model_tables import ModelTables
+from spark_rankeval.request.call import Table
+from spark_rankeval.spark.models import Judges, ModelTables, read_table, refuse_one_model
 from spark_rankeval.statistics.all_pairs import MOST_LABELS
 from spark_rankeval.statistics.intervals import UNBOUNDED
 

@@ -21,10 +21,9 @@ from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.multiple_comparisons import Joint, family_of, headline_first
 from spark_rankeval.statistics.paired import SIDES, PairedAccumulator, PairedClusters, PairedComparison, comparison_of
 from spark_rankeval.statistics.verdicts import ShownFigures, Verdict, as_decided, verdict_of
-from spark_rankeval.worker.clusters import ClusterStates, group_name
-from spark_rankeval.worker.compared_users import N_SHARED, N_USERS, merged_owners, n_other_rows
-from spark_rankeval.worker.comparing import Owner, name_of_pair, side_of
-from spark_rankeval.worker.judged_sums import ClustersOfJudges, JudgedSums, sums_of_groups
+from spark_rankeval.worker.comparing import N_SHARED, N_USERS, Owner, merged_owners, n_other_rows, name_of_pair, side_of
+from spark_rankeval.worker.group_states import ClusterStates, group_name
+from spark_rankeval.worker.states import ClustersOfJudges, JudgedSums, sums_of_groups
 
 if TYPE_CHECKING:
     from spark_rankeval.comparison.comparison_inputs import ComparedMetric

@@ -15,9 +15,8 @@ from spark_rankeval.dialects import EVERY_METRIC, Dialect, every_dialect, find_d
 from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.metrics.base import UNSET, Metric
 from spark_rankeval.metrics.naming import expand, parse_metric
-from spark_rankeval.ranking.batch import Population
+from spark_rankeval.ranking.batch import FACT_TABLES, Population
 from spark_rankeval.ranking.lists import LIST_PARAMETERS, RankingPolicy
-from spark_rankeval.ranking.recommended import FACT_TABLES
 
 _WIDTH = 110
 #: What a user must have for a metric to be defined.

@@ -14,12 +14,10 @@ from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.evaluation.evaluate import evaluate
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.request.column_names import ColumnNames
-from spark_rankeval.request.on_invalid import OnInvalidOption
-from spark_rankeval.request.options import ScoringOptions, Table
+from spark_rankeval.request.call import ColumnNames, OnInvalidOption, ScoringOptions, Table
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.source import SourceTable, check_comparable, read_source
-from spark_rankeval.spark.sql_text import any_null, column
+from spark_rankeval.spark.sql import any_null, column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,9 +12,14 @@ import pandas as pd
 from spark_rankeval.dialects import DEFAULT, Dialect, every_dialect, find_dialect
 from spark_rankeval.dialects.explained import choice_in_words
 from spark_rankeval.errors import USER, DialectError, InputError, MetricError, OptionError, speaking_of
-from spark_rankeval.evaluation.bad_rows import raise_if_invalid, raise_if_unusable, warn_of_labels
-from spark_rankeval.evaluation.prepare import Predictions, check_depths, unlike_vectors
-from spark_rankeval.features.registry import FeatureTables, with_features_of
+from spark_rankeval.evaluation.evaluate import (
+    FeatureTables,
+    Predictions,
+    check_depths,
+    unlike_vectors,
+    with_features_of,
+)
+from spark_rankeval.evaluation.result import raise_if_invalid, raise_if_unusable, warn_of_labels
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.batch import Population
@@ -23,18 +28,22 @@ from spark_rankeval.records.notes import notes_of_given_order, notes_of_tables
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.side_by_side import Choice, MapRow, dialects_table
 from spark_rankeval.records.table_columns import DIALECT_MAP
-from spark_rankeval.request.availability import Lists
-from spark_rankeval.request.column_names import ColumnNames
-from spark_rankeval.request.on_invalid import OnInvalid, OnInvalidOption
-from spark_rankeval.request.options import RankingOptions, ScoringOptions, Table, Vectors
-from spark_rankeval.request.readings import Reading, Value, policy_of, resolve
-from spark_rankeval.request.task import ScoringTask, View
-from spark_rankeval.spark.inputs import Sources, read_sources
+from spark_rankeval.request.call import (
+    ColumnNames,
+    OnInvalid,
+    OnInvalidOption,
+    RankingOptions,
+    ScoringOptions,
+    Table,
+    Vectors,
+)
+from spark_rankeval.request.task import Lists, Reading, ScoringTask, Value, View, policy_of, resolve
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.long_table import read_long_table
 from spark_rankeval.spark.per_user import Settings
 from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.spark.scoring import Scoring, totals_in
+from spark_rankeval.spark.source import read_long_table
+from spark_rankeval.spark.tables import Sources, read_sources
 from spark_rankeval.statistics.description import MOMENTS_ALONE
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.table_writers import OneTable

@@ -1,40 +1,40 @@
-"""Evaluate predictions against labels: `evaluate`, `score_users`, `quarantine` and `top_items`."""
+"""The calls that evaluate: their options and tables become a scoring, and its figures a result."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.checks import check_table, is_number, kind_of
+from spark_rankeval.checks import check_name, check_table, is_number, kind_of
 from spark_rankeval.dialects import Dialect
-from spark_rankeval.errors import USER, InputError, OptionError, speaking_of
-from spark_rankeval.evaluation.bad_rows import warn_if_changing
-from spark_rankeval.evaluation.build import Findings, build_result, need_t_intervals, need_users
-from spark_rankeval.evaluation.prepare import Metrics, Predictions, prepare
-from spark_rankeval.evaluation.result import Result
-from spark_rankeval.evaluation.summarise import write_per_user
-from spark_rankeval.features.item_groups.spark import per_item_group
-from spark_rankeval.features.vectors.spark import read_catalogue
-from spark_rankeval.features.vectors.worker import (
-    N_INVALID,
-    N_INVALID_CATALOGUE,
-    RECOMMENDATIONS,
-    first_items_of_batches,
-)
-from spark_rankeval.request.column_names import ColumnNames
-from spark_rankeval.request.on_invalid import OnInvalidOption
-from spark_rankeval.request.options import (
+from spark_rankeval.errors import USER, DialectError, InputError, MetricError, OptionError, speaking_of
+from spark_rankeval.evaluation.result import Result, warn_if_changing
+from spark_rankeval.evaluation.summarise import Findings, build_result, need_t_intervals, need_users, write_per_user
+from spark_rankeval.metrics.base import UNSET, Metric
+from spark_rankeval.metrics.group_rates import GroupShare
+from spark_rankeval.metrics.naming import parse_metric, parse_metrics
+from spark_rankeval.ranking.batch import Fact
+from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.request.call import (
+    DEFAULT_ITEM,
+    POPULARITY,
+    AttributeNames,
     ByOption,
+    ColumnNames,
     ColumnOrTable,
+    FactColumns,
     Facts,
+    ItemGroups,
     Judged,
     KCounts,
     MissingGrades,
+    OnInvalidOption,
     PopulationName,
     ScoringOptions,
     SummaryOptions,
@@ -42,17 +42,593 @@ from spark_rankeval.request.options import (
     TiesOption,
     Vectors,
 )
-from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.request.task import (
+    NORMALISER,
+    Feature,
+    Lists,
+    Reading,
+    ScoringTask,
+    columns_of,
+    has_groups,
+    order_of,
+    read_request,
+    required_facts,
+    user_counts,
+)
+from spark_rankeval.spark.facts import (
+    GroupedTables,
+    NoAnswerOption,
+    SideSources,
+    SideTables,
+    VectorSources,
+    packed_groups,
+    read_catalogue,
+    read_intents,
+    read_side_tables,
+    read_vectors,
+)
 from spark_rankeval.spark.grouping import Grouping
+from spark_rankeval.spark.invalid_rows import columns_of_rejected
 from spark_rankeval.spark.local_tables import takes_local_tables
+from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, estimated_metrics, table_hash
 from spark_rankeval.spark.scoring import Scoring
-from spark_rankeval.spark.tasks import run_on_workers
+from spark_rankeval.spark.source import (
+    GroupedFeature,
+    LongTable,
+    SourceFeature,
+    SourceTable,
+    TablesOfCall,
+    Typed,
+    read_long_table,
+    read_source,
+    require_column,
+    user_column,
+)
+from spark_rankeval.spark.sql import common_id_type, find_column, problem_of_type
+from spark_rankeval.spark.tables import Sources, read_sources, roll_up
+from spark_rankeval.spark.tasks import broadcast_tables, run_on_workers
 from spark_rankeval.statistics.intervals import IntervalMethod
+from spark_rankeval.worker.all_lists import AllLists
+from spark_rankeval.worker.features import Intents, NumberedRows, Stages
+from spark_rankeval.worker.item_facts import FactsOfItems
+from spark_rankeval.worker.item_groups import (
+    ATTRIBUTE_KEY,
+    GROUP_KEY,
+    POPULARITY_TABLES,
+    FiguresOfGroups,
+    score_pairs,
+    table_of,
+)
+from spark_rankeval.worker.reading import USER_WEIGHT
+from spark_rankeval.worker.scoring import MODEL
+from spark_rankeval.worker.states import GradedByPeople, Unjudged
+from spark_rankeval.worker.vectors import N_INVALID, N_INVALID_CATALOGUE, RECOMMENDATIONS, first_items_of_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     Function = TypeVar("Function", bound=Callable[..., DataFrame])
+
+
+@dataclass(frozen=True)
+class GroupSources(SourceFeature):
+    """The tables that put items into groups, their columns found and their types checked."""
+
+    groups: ItemGroups  # the columns are named as the table names them
+    items: SourceTable | None  # the table of items; None if no column of it is asked for
+    training: SourceTable | None  # the training data; None without groups by popularity
+
+    takes_one_table = True
+
+    def tables(self) -> list[SourceTable]:
+        """Those that there are."""
+        return [source for source in (self.items, self.training) if source is not None]
+
+    def columns_of_items(self) -> dict[str, bool]:
+        """The columns that make groups."""
+        return dict.fromkeys(self.groups.columns, True)
+
+    def for_workers(self) -> tuple[Feature]:
+        """The figures of the groups."""
+        return (FiguresOfGroups(self.groups),)
+
+    def grouped(self, task: ScoringTask, typed: Typed) -> GroupedFeature:
+        """The tables for the workers, if the task has figures of groups."""
+        has_groups = any(feature.name == "groups" for feature in task.features)
+        return GroupedGroups(self, typed.item_type) if has_groups else GroupedFeature()
+
+
+@dataclass(frozen=True)
+class GroupedGroups(GroupedFeature):
+    """The packed tables that put items into groups."""
+
+    sources: GroupSources
+    item_type: T.DataType
+
+    def with_broadcasts(self, users: DataFrame) -> DataFrame:
+        """The users, the first of each task with the packed tables."""
+        tables, columns, training = {}, self.sources.groups.columns, self.sources.training
+        if self.sources.items is not None:
+            for number, name in enumerate(columns):
+                tables[table_of(number)] = packed_groups(self.sources.items, name, self.item_type)
+        # Metrics may have brought the table of popularity already.
+        if training is not None and not set(POPULARITY_TABLES) & set(users.columns):
+            names = [user_column(index) for index in range(len(training.user))]
+            typed = Typed(names, SourceTable.named_users_sql, self.item_type)
+            counted = GroupedTables(SideSources(training=training), frozenset(), typed)
+            tables[table_of(len(columns))] = counted.packed_popularity()
+        return broadcast_tables(users, tables)
+
+
+def read_groups(facts: Facts, predictions: SourceTable, names: ColumnNames, problems: list[str]) -> GroupSources | None:
+    """Find and check the columns that put items into groups, before any job; None if there are no groups."""
+    groups = facts.item_groups
+    if groups is None or problems:
+        return None
+    _check_tables(facts, groups)
+    items = _read("items", facts.items, names, problems, predictions) if groups.columns else None
+    training = _read("training", facts.training, names, problems, predictions) if groups.popularity else None
+    columns = () if items is None else tuple(_columns_of(items, groups, problems))
+    return GroupSources(replace(groups, columns=columns), items, training)
+
+
+def _check_tables(facts: Facts, groups: ItemGroups) -> None:
+    tables = facts.tables()
+    for value, table, needed in (
+        (groups.columns, "items", "item_by"),
+        (groups.popularity, "training", "popularity_groups"),
+    ):
+        if value and tables[table] is None:
+            raise InputError(f"{needed} needs a table: pass facts=Facts({table}=…, {needed}={value!r})")
+        if value:
+            check_table(table, tables[table])
+    lower = [name.lower() for name in groups.attributes]
+    if twice := [name for name in groups.attributes if lower.count(name.lower()) > 1]:
+        advice = "; popularity_groups= makes groups of this name, too" if twice[0].lower() == POPULARITY else ""
+        raise InputError(f"item_by names {twice[0]!r} twice{advice}")
+
+
+def _read(
+    role: Literal["items", "training"],
+    frame: DataFrame | None,
+    names: ColumnNames,
+    problems: list[str],
+    left: SourceTable,
+) -> SourceTable | None:
+    """A table of items as a source whose items compare with those of predictions."""
+    if frame is None:
+        return None
+    # One table with both arrays has no column for an item.
+    if left.arrays and not any(find_column(frame, name) for name in names.single_items):
+        names = replace(names, item=(DEFAULT_ITEM, DEFAULT_ITEM))
+    n_before = len(problems)
+    source = read_source(role, frame, names, problems)
+    if len(problems) == n_before and common_id_type(left.item_type, source.item_type) is None:
+        problems.append(
+            f"items have different types: {left.item!r} of {left.role} is {left.item_type.simpleString()}, {source.item!r} of "
+            f"{role} is {source.item_type.simpleString()}. Cast one of them"
+        )
+    return source
+
+
+def _columns_of(items: SourceTable, groups: ItemGroups, problems: list[str]) -> Iterator[str]:
+    """The columns that make groups, as the table names them."""
+    for name in groups.columns:
+        spelled = require_column("items", items.frame, name, "item_by", problems)
+        if spelled is not None:
+            kind = items.frame.schema[spelled].dataType
+            entries = kind.elementType if isinstance(kind, T.ArrayType) else kind
+            problems += problem_of_type(f"items: the column {spelled!r} (item_by=)", entries, "category")
+            yield spelled
+
+
+# The columns that tell the group.
+ITEM_ATTRIBUTE, ITEM_GROUP = "item_attribute", "item_group"
+
+
+def per_item_group(scoring: Scoring) -> DataFrame:
+    """The lazy table of every user and group of items: the user's columns, the group, a double for each metric that groups have."""
+    if not scoring.item_attributes:
+        msg = "the evaluation has no groups of items; name them with facts=Facts(items=…, item_by=…)"
+        raise InputError(msg)
+    task, schema = scoring.reading.task, scoring.schema
+    grouping = scoring.grouping(scoring.plan())
+    users = grouping.frame(with_users=True)
+    values = tuple(f"metric_{index}" for index in range(len(scoring.reading.columns)))
+    value_names = dict(zip(scoring.reading.columns, values, strict=True))
+    attributes = list(grouping.attributes.columns)
+    counted = [task.weight_count] if task.weight_count else []
+    text, double = T.StringType(), T.DoubleType()
+    kinds = [
+        *zip(grouping.user_columns, grouping.user_types(), strict=True),
+        *((name, double if name == USER_WEIGHT else text) for name in attributes),
+        *((name, T.LongType()) for name in counted),
+        *((name, text) for name in (ATTRIBUTE_KEY, GROUP_KEY, MODEL)),
+        *((name, double) for name in values),
+    ]
+    run = score_pairs(task, (*grouping.user_columns, *attributes), values)
+    scored = run_on_workers(users, run, T.StructType([T.StructField(name, kind) for name, kind in kinds]))
+    metrics = tuple(
+        replace(metric, normaliser="", standard="", standard_column="")
+        for metric in schema.metrics
+        if has_groups(parse_metric(metric.definition).resolve())
+    )
+    schema = replace(schema, metrics=metrics, counts=(), hashes={})
+    ours = [*grouping.user_columns, *attributes, *counted, *([] if schema.model is None else [MODEL])]
+    columns = schema.marked([F.col(name) for name in (*ours, *(value_names[metric.column] for metric in metrics))])
+    if twice := [name for name in (ITEM_ATTRIBUTE, ITEM_GROUP) if name in schema.marks()]:
+        msg = (
+            f"the table of users and groups has a column {twice[0]!r} of its own; rename the other column of that name"
+        )
+        raise InputError(msg)
+    groups = [F.col(ATTRIBUTE_KEY).alias(ITEM_ATTRIBUTE), F.col(GROUP_KEY).alias(ITEM_GROUP)]
+    n_users = len(schema.users)
+    return scored.select(*columns[:n_users], *groups, *columns[n_users:])
+
+
+def with_features_of(
+    task: ScoringTask,
+    sources: Iterable[SourceFeature] = (),
+    *,
+    judged: Judged | None = None,
+    numbers_rows: bool = False,
+) -> ScoringTask:
+    """The task with the features that its metrics ask for, and with those of the tables of a call."""
+    features: list[Feature] = []
+    if task.facts - {"models_before"}:
+        features.append(FactsOfItems())
+    if "models_before" in task.facts:
+        features.append(Stages())
+    if "intents" in task.facts or task.has_subtopic_rows:
+        features.append(Intents())
+    if any(metric.corpus_level for metric in task.metrics):
+        features.append(AllLists())
+    if task.options.on_missing == "unjudged":
+        features.append(Unjudged())
+    if judged is not None:
+        features.append(GradedByPeople(judged.is_drawn))
+    if numbers_rows:
+        features.append(NumberedRows())
+    features += (feature for source in sources for feature in source.for_workers())
+    return replace(task, features=tuple(features))
+
+
+class FeatureTables(TablesOfCall):
+    """The tables of all features of a call."""
+
+    def __init__(
+        self,
+        side: SideTables = SideTables(),  # noqa: B008 # it is immutable
+        no_answer: NoAnswerOption = NoAnswerOption(),  # noqa: B008 # the same
+        *,
+        has_groups: bool = False,
+    ) -> None:
+        self._side, self._no_answer, self._has_groups = side, no_answer, has_groups
+
+    def frames(self) -> dict[str, DataFrame | None]:
+        """The tables by their roles; None: it is not read."""
+        return {**self._side.frames(), **self._no_answer.frames()}
+
+    def read(
+        self, predictions: Sequence[SourceTable], labels: SourceTable, names: ColumnNames, problems: list[str]
+    ) -> tuple[tuple[SourceFeature, ...], SourceTable]:
+        """The tables of all features with their columns, and the labels as they are read; what is wrong is added to the problems."""
+        features: list[SourceFeature] = []
+        side = read_side_tables(self._side, names, problems)
+        if side.tables():
+            features.append(side)
+        intents = read_intents(self._side.options, self._side.facts, side.items, labels, problems)
+        if intents is not None:
+            features.append(intents)
+            labels = labels if problems else intents.columns.read()
+        if any(source.vectors is not None for source in predictions):
+            features.append(VectorSources(tuple(source.vectors for source in predictions)))
+        if (
+            self._has_groups
+            and (groups := read_groups(self._side.options, predictions[0], names, problems)) is not None
+        ):
+            features.append(groups)
+        if (no_answer := self._no_answer.read(names, problems)) is not None:
+            features.append(no_answer)
+        return tuple(features), labels
+
+    def read_vectors(self, vectors: Vectors, names: ColumnNames, problems: list[str]) -> SourceTable:
+        """The tables of a model that ranks by vectors, with their columns."""
+        return read_vectors(vectors, names, problems)
+
+
+Metrics = str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric]
+Predictions = Table | Vectors | Mapping[str, Table | Vectors]
+
+
+def prepare(
+    predictions: Predictions,
+    labels: DataFrame | None,
+    metrics: Metrics,
+    options: ScoringOptions,
+    *,
+    users_alone: bool = False,
+) -> Scoring:
+    """Check a call, and say what is to be computed; with `users_alone`, only values of users are possible.
+
+    No job runs, except one that reads the names in a column of models.
+    """
+    convention = options.convention
+    requested = parse_metrics(metrics)
+    rolled_up = roll_up(predictions, labels, options)
+    predictions, labels, options = rolled_up.predictions, rolled_up.labels, rolled_up.options
+    long_table = None if labels is not None else read_long_table(predictions, options)
+    if long_table is not None:
+        predictions, labels, options = long_table.predictions, long_table.labels, long_table.options
+    names = ColumnNames.read(options, one_table=labels is None)
+    side_tables = _side_tables(requested, convention, options.facts)
+    attributes = AttributeNames.from_options(options)
+    sources = read_sources(
+        predictions, labels, options.users, options.exclude, names, options.facts.attributes, attributes,
+        FeatureTables(side_tables, _no_answer(options, predictions, labels, long_table), has_groups=not users_alone),
+    )  # fmt: skip
+    sources = rolled_up.with_unjoined(sources)
+    if long_table is not None:
+        sources = sources.take_long_table(long_table)
+    if attributes.weight_count is not None:
+        _check_weight_count(attributes.weight_count, sources, options)
+    has_groups = any(isinstance(feature, GroupSources) for feature in sources.features)
+    _check_shares(requested, has_groups, users_alone=users_alone)
+    if options.on_invalid == "quarantine":
+        columns_of_rejected(sources)
+    right, by_index = sources.labels, dict(enumerate(model.source for model in sources.models))
+    scored_arrays = [source.arrays and source.has_value for source in by_index.values()]
+    if options.ties == "position" and not all(scored_arrays):
+        msg = (
+            "ties='position' needs predictions in arrays with scores, because rows of a table have no position. Use 'item_asc' "
+            "or 'item_desc'"
+        )
+        raise OptionError(msg)
+    # Lists from vectors have scores, and say themselves what they cannot do.
+    has_scores = all(
+        source.vectors or (source.value_kind == "score" and source.has_value) for source in by_index.values()
+    )
+    lists = Lists(
+        all(scored_arrays),
+        right.arrays,
+        right.grades,
+        right.extra_columns,
+        has_scores,
+        sources.predictions.extra_columns,
+        None if options.roll_up is None else options.k_counts,
+        options.no_answer is not None,
+    )
+    models = [model.name for model in sources.models]
+    reading = read_request(
+        requested,
+        options,
+        lists,
+        models,
+        array_models=[index for index, source in by_index.items() if source.arrays],
+        scored_arrays=scored_arrays,
+        users_alone=users_alone,
+        has_subtopic_rows=right.subtopic is not None,
+        weight_count=attributes.weight_count or "",
+    )
+    ranked = {index for index, source in by_index.items() if source.vectors is not None}
+    if ranked:
+        _check_vectors(reading, convention, ranked)
+    if options.judged is not None:
+        _check_judged(options, options.judged, reading, has_groups=has_groups)
+    task = with_features_of(
+        reading.task,
+        sources.features,
+        judged=options.judged,
+        numbers_rows=sources.numbers_rows,
+    )
+    model_column = sources.model_column or ("model" if models != [""] else "")
+    columns = columns_of(reading.values, requested, _columns_taken(sources, task, model_column))
+    reading = replace(reading, task=task, columns=columns)
+    first = task.views[0]
+    # As the table spells them.
+    judge, human = ("", "") if options.judged is None else right.grades
+    settings = Settings(
+        dialect=convention.name,
+        on_invalid=options.choices.choice,
+        conflicting_labels="last" if first.ranking.conflicting_labels == "last" else "error",
+        mean=convention.mean,
+        unpredicted=first.population.without_predictions,
+        unit=options.unit,
+        labels="predictions" if long_table is not None else "chunks" if rolled_up.are_chunks_labelled else "table",
+        chunk_ids="shared" if rolled_up.are_ids_shared else "",
+        k_counts=lists.k_counts or "",
+        human=human,
+        judge=judge,
+        draw="weighted" if options.judged is not None and options.judged.probability is not None else "",
+    )
+    shown = _metric_columns(reading, list(requested))
+    if options.judged is not None:
+        shown = (*estimated_metrics(shown, human), *shown)
+    return Scoring(sources, reading, settings, shown, model_column)
+
+
+def _no_answer(
+    options: ScoringOptions, predictions: Predictions, labels: DataFrame | None, long_table: LongTable | None
+) -> NoAnswerOption:
+    """What the caller says of users without an answer, and where such a column may be. A long table is one, not two sides."""
+    tables = list(predictions.values()) if isinstance(predictions, Mapping) else [predictions]
+    frames = [table.users if isinstance(table, Vectors) else table for table in tables]
+    sides = [[labels], frames] if long_table is None else [long_table.frames]
+    holders = [[options.users], *sides, [options.facts.attributes]]
+    return NoAnswerOption(options.no_answer, [[frame for frame in each if frame is not None] for each in holders])
+
+
+def _check_weight_count(name: str, sources: Sources, options: ScoringOptions) -> None:
+    """Refuse a count as the users' weight if it may mean a column, or if models differ in it."""
+    tables = [("attributes", options.facts.attributes), ("users", options.users), ("labels", sources.labels.frame)]
+    tables += [("predictions", model.source.frame) for model in sources.tables()]
+    holder = next((role for role, frame in tables if frame is not None and find_column(frame, name)), None)
+    if holder is not None:
+        msg = (
+            f"user_weight={name!r} is a count that every user has, and {holder} has a column of that name. Rename the column, and "
+            "name the one that you mean"
+        )
+        raise InputError(msg)
+    if name == "n_predictions" and len(sources.models) > 1:
+        msg = (
+            "user_weight='n_predictions' needs one model, because models may differ in the length of a user's list. Evaluate each "
+            "model alone, or use 'n_labels'"
+        )
+        raise OptionError(msg)
+
+
+_TABLES = {
+    "training": "training holds users and items, the interactions that the model was trained on",
+    "items": "items holds items and their attributes",
+    "baseline": "baseline holds recommendations, with the columns of predictions",
+}
+
+
+def _side_tables(metrics: Mapping[str, Metric], convention: Dialect, facts: Facts) -> SideTables:
+    """The tables that the metrics ask for beside predictions and labels."""
+    fact_tables = facts.tables()
+    label_facts: frozenset[Fact] = frozenset() if facts.subtopic is None else frozenset({"intents"})
+    needed = required_facts(metrics, convention, label_facts)
+    lacking = [
+        f"{', '.join(labels)} {'needs' if len(labels) == 1 else 'need'} {table}"
+        for table, labels in needed.tables.items()
+        if fact_tables[table] is None
+    ]
+    if lacking:
+        absent = [table for table in needed.tables if fact_tables[table] is None]
+        tables = ", ".join(f"{table}=…" for table in absent)
+        msg = f"{'; '.join(lacking)}; pass facts=Facts({tables}). Here {'; '.join(_TABLES[table] for table in absent)}"
+        if "intents" in needed.facts - label_facts:
+            msg += ". If labels have their intents in a column, name it: Facts(subtopic=…)"
+        raise InputError(msg)
+    if not needed.facts and not needed.tables and facts.subtopic is None:
+        return SideTables(facts)
+    for option in fields(FactColumns):
+        check_name(option.name, getattr(facts, option.name))
+    return SideTables(facts, needed.facts, needed.tables)
+
+
+def _check_shares(metrics: Mapping[str, Metric], has_groups: bool, *, users_alone: bool) -> None:
+    """Refuse shares of groups of items if there are no groups."""
+    shares = [label for label, metric in metrics.items() if isinstance(metric, GroupShare)]
+    if shares and users_alone:
+        msg = f"{', '.join(shares)}: a share of a group of items; use evaluate, and leave it out of per-user tables and comparisons"
+        raise MetricError(msg)
+    if shares and not has_groups:
+        msg = f"{', '.join(shares)}: a share of a group of items; name the groups with facts=Facts(items=…, item_by=…)"
+        raise InputError(msg)
+
+
+def _check_vectors(reading: Reading, convention: Dialect, models: Collection[int]) -> None:
+    """Reject options that whole-catalogue lists do not support; `models` have such lists, by index."""
+    check_depths((value.label, value.metric) for value in reading.values)
+    views = [view for view in reading.task.views if view.model in models]
+    for view in views:
+        words = unlike_vectors(view.ranking)
+        if words:
+            msg = f"dialect {convention.name!r} {words}; choose another dialect"
+            raise DialectError(msg)
+    orders = {view.ranking.ties for view in views if view.reads_items}
+    if len(orders) > 1:
+        msg = (
+            f"dialect {convention.name!r} orders equal scores in several ways for metrics that look at items, which lists from Vectors "
+            "cannot; choose another dialect"
+        )
+        raise DialectError(msg)
+
+
+def check_depths(metrics: Iterable[tuple[str, Metric]]) -> None:
+    """Reject metrics that whole-catalogue lists do not support; `metrics` are pairs of a label and a metric."""
+    metrics = list(metrics)
+    judged = [label for label, metric in metrics if metric.judged_only is True]
+    if judged:
+        named = ", ".join(dict.fromkeys(judged))
+        msg = f"{named} leaves out items without a label, which lists from Vectors cannot; ask without judged_only"
+        raise MetricError(msg)
+    cut = [label for label, metric in metrics if metric.min_score is not UNSET or metric.budget is not UNSET]
+    if cut:
+        named = ", ".join(dict.fromkeys(cut))
+        msg = f"{named} ends a list by its scores or costs, which lists from Vectors cannot; make the lists with top_items first"
+        raise MetricError(msg)
+    whole = [label for label, metric in metrics if metric.reads.depth is None and metric.reads.looks_at_items]
+    if whole:
+        msg = (
+            f"{', '.join(dict.fromkeys(whole))} looks at every item of a list, and lists from Vectors are the whole catalogue; give "
+            "a cutoff, such as @100"
+        )
+        raise MetricError(msg)
+
+
+def unlike_vectors(ranking: RankingPolicy) -> str:
+    """What a ranking does that lists from vectors cannot, in words; empty if there is nothing."""
+    words = ""
+    if ranking.score_precision == "float32":
+        words = "compares scores as float32"
+    elif ranking.unpredicted_labels == "last":
+        words = "ranks labelled items that were not predicted"
+    return words and f"{words}, which lists from Vectors cannot"
+
+
+def _columns_taken(sources: Sources, task: ScoringTask, model_column: str) -> list[str]:
+    """The columns of the per-user table that no metric may have; two of one name are an `InputError`."""
+    users = sources.predictions.user
+    weight = [] if sources.weight is None else [sources.weight]
+    about = [*sources.slices, *weight, *sources.attributes_of_clusters]
+    lower = [name.lower() for name in about]
+    counts = (*user_counts(task), *map(table_hash, TABLES))
+    others = {*counts, *map(str.lower, (*users, model_column))}
+    twice = [name for name in about if name.lower() in others or lower.count(name.lower()) > 1]
+    if twice:
+        msg = f"by, user_weight and cluster: {twice[0]!r} is also the name of another column of the per-user table; rename it"
+        raise InputError(msg)
+    taken = [name for name in users if name.lower() in counts]
+    if taken:
+        msg = (
+            f"the user column {taken[0]!r} is also the name of a count in the per-user table; rename it (taken: "
+            f"{', '.join(counts)})"
+        )
+        raise InputError(msg)
+    if model_column.lower() in [name.lower() for name in users]:
+        msg = f"the user column {model_column!r} is also the name of the model column in the per-user table; rename it"
+        raise InputError(msg)
+    return [*users, *about, *filter(None, [model_column]), *counts]
+
+
+def _check_judged(options: ScoringOptions, judged: Judged, reading: Reading, *, has_groups: bool) -> None:
+    """Refuse what two judges do not go with."""
+    words = {
+        "user_weight": options.user_weight is not None,
+        "Facts(item_by=…) or Facts(popularity_groups=…)": has_groups,
+    }
+    for option in (name for name, is_there in words.items() if is_there):
+        msg = f"{option} and Judged cannot be combined; leave one out, or name both columns: relevance={[*judged.columns]}"
+        raise OptionError(msg)
+    wrong = [value.label for value in reading.values if value.metric.corpus_level or value.metric.normalises]
+    if wrong:
+        msg = f"{', '.join(dict.fromkeys(wrong))}: these have no value of every user that counts alike, which Judged needs; leave them out"
+        raise MetricError(msg)
+
+
+def _metric_columns(reading: Reading, labels: Sequence[str]) -> tuple[MetricColumn, ...]:
+    """The metrics of a model, in the order to show them."""
+    columns = []
+    for place in order_of(reading.values, labels):
+        if place >= len(reading.columns):
+            # The values of further models stand in further rows.
+            continue
+        value, column = reading.values[place], reading.columns[place]
+        columns.append(
+            MetricColumn(
+                column="" if value.metric.corpus_level else column,
+                label=value.label,
+                definition=str(value.metric),
+                relevance=value.relevance,
+                asked=reading.spelled.get(value.label, ""),
+                normaliser=f"{column}{NORMALISER}" if value.metric.normalises else "",
+                standard=str(reading.standards[value.label]) if value.label in reading.standards else "",
+            )
+        )
+    return tuple(columns)
 
 
 @takes_local_tables

@@ -26,7 +26,7 @@ from spark_rankeval.records.slices import (
 from spark_rankeval.records.stored import item_groups_of, no_users, qualities_in, row_of
 from spark_rankeval.records.summary import MOST_LISTED, SummaryRow, bounds_of, summary_row
 from spark_rankeval.records.table_columns import METRICS, RUN_ID, TIME
-from spark_rankeval.request.options import Table
+from spark_rankeval.request.call import Table
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.statistics.cluster_sums import Clusters, GroupedClusters, clusters_of_days, warn_of_few_clusters
 from spark_rankeval.statistics.description import Description, t_interval_of, with_reliable_figures

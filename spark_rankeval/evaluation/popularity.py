@@ -10,11 +10,9 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import check_name, check_table
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.evaluation.evaluate import top_items
-from spark_rankeval.features.vectors.worker import RECOMMENDATIONS
-from spark_rankeval.request.column_names import ColumnNames
-from spark_rankeval.request.options import ScoringOptions, Table, Vectors
+from spark_rankeval.request.call import ColumnNames, ScoringOptions, Table, Vectors
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.sql_text import (
+from spark_rankeval.spark.sql import (
     aggregate,
     all_of,
     call,
@@ -28,6 +26,7 @@ from spark_rankeval.spark.sql_text import (
     when,
     where,
 )
+from spark_rankeval.worker.vectors import RECOMMENDATIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,10 +10,9 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import as_names, check_table, is_number
 from spark_rankeval.errors import InputError, OptionError, did_you_mean
-from spark_rankeval.request.options import Table
-from spark_rankeval.spark.ids import common_id_type
+from spark_rankeval.request.call import Table
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.sql_text import aggregate, call, find_column, named, select, when
+from spark_rankeval.spark.sql import aggregate, call, common_id_type, find_column, named, select, when
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -27,26 +27,25 @@ from spark_rankeval.experiments.group_comparison import (
     group_rows,
 )
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.model_table import ModelTable, read_table
-from spark_rankeval.spark.model_tables import ModelTables
+from spark_rankeval.spark.models import ModelTable, ModelTables, read_table
 from spark_rankeval.spark.per_user import marked_as_covariate
-from spark_rankeval.spark.sql_text import find_column
+from spark_rankeval.spark.sql import find_column
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.confidence_sequences import TIGHTEST_AT
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.multiple_comparisons import adjusted
-from spark_rankeval.worker.clusters import ClusterMerger
-from spark_rankeval.worker.compared_users import (
+from spark_rankeval.worker.comparing import (
     N_IN_SEVERAL,
     N_INVALID,
     N_REPEATED,
     N_TOO_MANY,
     N_USERS,
     N_WITHOUT_CLUSTER,
+    Owner,
     n_without_cluster,
 )
-from spark_rankeval.worker.comparing import Owner
+from spark_rankeval.worker.group_states import ClusterMerger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -29,9 +29,18 @@ from spark_rankeval.statistics.intervals import UNBOUNDED
 from spark_rankeval.statistics.moments import MomentsAccumulator, State, moments_of, with_prefix
 from spark_rankeval.statistics.sums import LIMBS, ExactSums, MeanAccumulator, exact_sum, mean_of
 from spark_rankeval.wire import Message
-from spark_rankeval.worker.clusters import ClusterLayout, ClusterRows
-from spark_rankeval.worker.compared_users import N_IN_SEVERAL, N_TOO_MANY, UserCounts, merged_owners, read_users
-from spark_rankeval.worker.comparing import Owner, Run, comparison_message, send_to_clusters
+from spark_rankeval.worker.comparing import (
+    N_IN_SEVERAL,
+    N_TOO_MANY,
+    Owner,
+    Run,
+    UserCounts,
+    comparison_message,
+    merged_owners,
+    read_users,
+    send_to_clusters,
+)
+from spark_rankeval.worker.group_states import ClusterLayout, ClusterRows
 from spark_rankeval.worker.process import sends_messages
 
 Array = np.ndarray[Any, Any]

@@ -21,7 +21,7 @@ from spark_rankeval.jobs.config import (
     wrong_catalog,
     wrong_run_id,
 )
-from spark_rankeval.request.options import parts_of
+from spark_rankeval.request.call import parts_of
 from spark_rankeval.statistics.confidence_sequences import TIGHTEST_AT
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.resampling import checked_replicates

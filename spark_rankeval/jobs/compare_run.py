@@ -27,10 +27,10 @@ from spark_rankeval.jobs.logs import EventLog
 from spark_rankeval.jobs.reporting import about_the_run, folded, planned, write_report
 from spark_rankeval.jobs.runs import Run, running
 from spark_rankeval.records.table_columns import COMPARISONS, GROUP_COMPARISONS, TIME
-from spark_rankeval.request.options import parts_of
+from spark_rankeval.request.call import parts_of
 from spark_rankeval.spark.per_user import marked_as_model
 from spark_rankeval.spark.record_tables import schema_of, table_of
-from spark_rankeval.spark.sql_text import column, find_column
+from spark_rankeval.spark.sql import column, find_column
 from spark_rankeval.statistics.intervals import Student
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_rankeval.spark.model_tables import ModelTables
+    from spark_rankeval.spark.models import ModelTables
 
     #: The per-user tables by model, or one of several models.
     Results = Mapping[str, DataFrame] | DataFrame

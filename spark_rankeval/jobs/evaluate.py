@@ -27,8 +27,8 @@ from spark_rankeval.metrics.base import REGISTRY
 from spark_rankeval.metrics.expected_values import EstimatorOption
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import NamedMetrics, parse_metric, parse_metrics, reads_as
-from spark_rankeval.ranking.recommended import NUMBERS
-from spark_rankeval.request.options import (
+from spark_rankeval.ranking.batch import NUMBERS
+from spark_rankeval.request.call import (
     ColumnOptions,
     FactColumns,
     Judged,

@@ -12,7 +12,7 @@ from spark_rankeval.checks import check_extra
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError
 from spark_rankeval.jobs.config import Source, empty_names, refusal
 from spark_rankeval.records.audit_rows import check_limits
-from spark_rankeval.request.options import NO_PARTS, ColumnOptions, Similarity, Vectors
+from spark_rankeval.request.call import NO_PARTS, ColumnOptions, Similarity, Vectors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -22,7 +22,7 @@ from spark_rankeval.jobs.config import Output
 from spark_rankeval.records.table_columns import METRICS as METRIC_COLUMNS
 from spark_rankeval.records.table_columns import RUN_ID
 from spark_rankeval.spark.catalog import CatalogTable, make_schema, with_metadata_of
-from spark_rankeval.spark.platforms import engine_of, setting
+from spark_rankeval.spark.engine import engine_of, setting
 from spark_rankeval.spark.record_tables import schema_of, stored_schema
 from spark_rankeval.spark.storage import exists, files_at, lines_at, on_this_disk, writable
 

@@ -22,12 +22,12 @@ from spark_rankeval.jobs.config import Session
 from spark_rankeval.jobs.driver_log import quiet_settings, quiet_spark
 from spark_rankeval.jobs.logs import EventLog, follow_session, redacted
 from spark_rankeval.package import package_zip
-from spark_rankeval.spark.python_workers import PANDAS_NOTICE
+from spark_rankeval.spark.engine import PANDAS_NOTICE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_rankeval.spark.platforms import Engine
+    from spark_rankeval.spark.engine import Engine
 
 
 OK, CRASH, CONFIG, DATA, GATE, SUPERSEDED, TRACKING = 0, 1, 2, 3, 4, 5, 6
@@ -201,7 +201,7 @@ def _refused_engines() -> Iterator[None]:
 
 
 def _checked_engine(spark: SparkSession, chosen: Session) -> Engine:
-    from spark_rankeval.spark.platforms import engine_of  # noqa: PLC0415
+    from spark_rankeval.spark.engine import engine_of  # noqa: PLC0415
 
     with _refused_engines():
         engine = engine_of(spark)
@@ -215,7 +215,7 @@ def _checked_engine(spark: SparkSession, chosen: Session) -> Engine:
 
 
 def _hide_secrets_of(spark: SparkSession) -> None:
-    from spark_rankeval.spark.platforms import setting  # noqa: PLC0415
+    from spark_rankeval.spark.engine import setting  # noqa: PLC0415
 
     follow_session(setting(spark, "spark.redaction.regex", ""))
 
@@ -253,7 +253,7 @@ def _site_settings() -> set[str]:
 def _start_locally(builder: SparkSession.Builder) -> SparkSession:
     from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
 
-    from spark_rankeval.spark.platforms import condition_of  # noqa: PLC0415
+    from spark_rankeval.spark.engine import condition_of  # noqa: PLC0415
 
     if reason := why_spark_does_not_start():
         raise ConfigurationError(reason)

@@ -14,27 +14,29 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import DataError
 from spark_rankeval.records.slices import ALL_VALUES, Key, rollup
-from spark_rankeval.spark.ids import example_of, name_in_sql, user_hash
-from spark_rankeval.spark.platforms import collected_columns
+from spark_rankeval.spark.engine import collected_columns
 from spark_rankeval.spark.source import SourceTable, user_column
-from spark_rankeval.spark.sql_text import (
+from spark_rankeval.spark.sql import (
     Sql,
     aggregate,
     all_of,
     any_of,
     call,
+    example_of,
+    name_in_sql,
     named,
     null_of,
     number,
     over,
     select,
+    user_hash,
     when,
     where,
     with_columns,
 )
 from spark_rankeval.statistics.bootstrap import N_BLOCKS
 from spark_rankeval.statistics.grade_agreement import GradeCounts, pairs_of
-from spark_rankeval.worker.compared_users import slice_field
+from spark_rankeval.worker.comparing import slice_field
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -23,11 +23,10 @@ from spark_rankeval.records.agreement_rows import (
     json_record,
 )
 from spark_rankeval.records.slices import Key, slice_name, sorted_keys
-from spark_rankeval.request.column_names import ColumnNames
-from spark_rankeval.request.options import ByOption, Cube, ScoringOptions, Table, attributes_in
-from spark_rankeval.spark.ids import check_types
+from spark_rankeval.request.call import ByOption, ColumnNames, Cube, ScoringOptions, Table, attributes_in
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.source import SourceTable, read_source, require_column
+from spark_rankeval.spark.sql import check_types
 from spark_rankeval.statistics.grade_agreement import MEASUREMENTS, GradeCounts, Measurement
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.table_writers import Shown, as_latex

@@ -14,15 +14,13 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import check_table, is_number, kind_of, one_of
 from spark_rankeval.dialects import Dialect
 from spark_rankeval.errors import USER, DataError, InputError, OptionError, did_you_mean, speaking_of, warn
-from spark_rankeval.evaluation.prepare import Predictions, prepare
+from spark_rankeval.evaluation.evaluate import Predictions, prepare
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.request.counts import INVALID_COUNTS
-from spark_rankeval.request.options import Judged, ScoringOptions, Table
-from spark_rankeval.spark.ids import model_in, user_hash
+from spark_rankeval.request.call import INVALID_COUNTS, Judged, ScoringOptions, Table
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.spark.source import SourceTable, user_column
-from spark_rankeval.spark.sql_text import (
+from spark_rankeval.spark.sql import (
     Sql,
     aggregate,
     all_of,
@@ -30,12 +28,14 @@ from spark_rankeval.spark.sql_text import (
     call,
     column,
     descending,
+    model_in,
     named,
     null_of,
     number,
     over,
     rows_of_all,
     select,
+    user_hash,
     when,
     where,
     with_columns,

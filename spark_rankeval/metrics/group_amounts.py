@@ -17,9 +17,16 @@ from spark_rankeval.checks import number
 from spark_rankeval.metrics.base import Needs, Reads, Unset, parameter
 from spark_rankeval.metrics.gain_based import DISCOUNTS, Discount, geometric
 from spark_rankeval.metrics.kinds import AllListsMetric, ListMetric, RelevanceMetric
-from spark_rankeval.ranking.batch import RankingBatch, is_relevant
+from spark_rankeval.ranking.batch import (
+    GROUP_SET,
+    WITHOUT_GROUP,
+    Fact,
+    GroupSets,
+    RankingBatch,
+    is_relevant,
+    required_fact,
+)
 from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, starts_of_runs
-from spark_rankeval.ranking.recommended import GROUP_SET, WITHOUT_GROUP, Fact, GroupSets, required_fact
 
 # With fewer relevant labels of a group its ratio hangs on a few users, and intervals hold the truth too seldom.
 LEAST_LABELS = 30

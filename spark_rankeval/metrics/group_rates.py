@@ -17,9 +17,17 @@ from spark_rankeval.metrics.gain_based import DISCOUNTS
 from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, Amounts, GroupAmounts, GroupExposure
 from spark_rankeval.metrics.kinds import ListMetric, RelevanceMetric
 from spark_rankeval.metrics.popularity_based import ShortHeadMetric
-from spark_rankeval.ranking.batch import RankingBatch, is_relevant
+from spark_rankeval.ranking.batch import (
+    GROUP_SET,
+    LEVEL,
+    Fact,
+    GroupSets,
+    RankingBatch,
+    Recommended,
+    is_relevant,
+    required_fact,
+)
 from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, Ragged
-from spark_rankeval.ranking.recommended import GROUP_SET, LEVEL, Fact, GroupSets, Recommended, required_fact
 
 __all__ = [
     "ExposureShare",

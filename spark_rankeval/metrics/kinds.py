@@ -12,9 +12,8 @@ import numpy as np
 from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import UNSET, Metric, Needs, Reads, Unset, parameter
-from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.batch import Fact, RankingBatch, Recommended
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
-from spark_rankeval.ranking.recommended import Fact, Recommended
 
 
 @dataclass(frozen=True, kw_only=True)

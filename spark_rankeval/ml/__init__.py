@@ -1,6 +1,5 @@
 """For pyspark.ml: an evaluator of rankings, and cross-validation that ranks the whole catalogue."""
 
-from spark_rankeval.ml.cross_validator import CatalogueCrossValidator
-from spark_rankeval.ml.evaluator import RankingEvaluator
+from spark_rankeval.ml.evaluator import CatalogueCrossValidator, RankingEvaluator
 
 __all__ = ["CatalogueCrossValidator", "RankingEvaluator"]

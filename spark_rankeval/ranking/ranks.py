@@ -8,19 +8,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_rankeval.ranking.batch import Look, RankingBatch, depends_on_tie
+from spark_rankeval.ranking.batch import Look, RankingBatch, Recommended, depends_on_tie
 from spark_rankeval.ranking.lists import (
     DistinctIntents,
     Duplicates,
     Labels,
+    Matches,
     RankingPolicy,
     RawLists,
     Ties,
+    contained,
     distinct_intents,
     distinct_labels,
+    first_occurrences,
+    match,
+    repeated_items,
     with_unpredicted,
 )
-from spark_rankeval.ranking.matching import Matches, contained, first_occurrences, match, repeated_items
 from spark_rankeval.ranking.ragged import (
     Array,
     BoolArray,
@@ -34,7 +38,6 @@ from spark_rankeval.ranking.ragged import (
     starts_of_runs,
     width_batches,
 )
-from spark_rankeval.ranking.recommended import Recommended
 
 # By so much, relative to it, a sum of costs may be above a budget and still be within: numbers in doubles are not exact.
 _ROUNDING = 2.0**-40

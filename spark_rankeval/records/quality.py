@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_rankeval.errors import unit_words
-from spark_rankeval.request.counts import ALL_COUNTS, INVALID_COUNTS
-from spark_rankeval.request.on_invalid import KINDS
+from spark_rankeval.request.call import ALL_COUNTS, INVALID_COUNTS, KINDS
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.statistics.sums import Mean
 from spark_rankeval.tables import DASH, Column, Note, Table, share, text_column

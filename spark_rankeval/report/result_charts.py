@@ -57,7 +57,7 @@ from spark_rankeval.report.estimate_charts import (
     parts_chart,
     users_in_note,
 )
-from spark_rankeval.request.options import POPULARITY
+from spark_rankeval.request.call import POPULARITY
 from spark_rankeval.tables import common_format, number
 
 if TYPE_CHECKING:

@@ -13,10 +13,8 @@ import pandas as pd
 from spark_rankeval.checks import is_cutoff, kind_of
 from spark_rankeval.dialects import Dialect
 from spark_rankeval.errors import USER, InputError, OptionError, did_you_mean, speaking_of, uses_own_unit
-from spark_rankeval.evaluation.bad_rows import warn_if_changing
-from spark_rankeval.evaluation.evaluate import result_of
-from spark_rankeval.evaluation.prepare import prepare
-from spark_rankeval.evaluation.result import Result
+from spark_rankeval.evaluation.evaluate import prepare, result_of
+from spark_rankeval.evaluation.result import Result, warn_if_changing
 from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric
 from spark_rankeval.metrics.expected_values import TieAwareMetric
 from spark_rankeval.metrics.naming import parse_metric
@@ -28,10 +26,10 @@ from spark_rankeval.records.slices import has_item_group
 from spark_rankeval.records.stage_rows import FIGURES, StageRow, funnel_tables, stages_in_words
 from spark_rankeval.records.summary import as_json_value
 from spark_rankeval.report.estimate_charts import funnel_chart
-from spark_rankeval.request.on_invalid import OnInvalidOption
-from spark_rankeval.request.options import (
+from spark_rankeval.request.call import (
     ByOption,
     Facts,
+    OnInvalidOption,
     PopulationName,
     ScoringOptions,
     SummaryOptions,
@@ -39,7 +37,7 @@ from spark_rankeval.request.options import (
     TiesOption,
     Vectors,
 )
-from spark_rankeval.request.readings import judges_retrieved
+from spark_rankeval.request.task import judges_retrieved
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.statistics.intervals import IntervalMethod

@@ -31,7 +31,7 @@ from spark_rankeval.records.stored import (
 from spark_rankeval.records.table_columns import HISTORY, METRICS, RUN_ID, TIME
 from spark_rankeval.report.contents import checked_path, write_page
 from spark_rankeval.report.estimate_charts import interval_reading
-from spark_rankeval.request.options import Table
+from spark_rankeval.request.call import Table
 from spark_rankeval.run_history.gate_rules import FIGURES, GateRule, names
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.record_tables import check_run_ids, columns_of_runs, table_of

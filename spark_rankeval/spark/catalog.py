@@ -20,9 +20,8 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.records.table_columns import RUN_COLUMN, RUN_ID
-from spark_rankeval.spark.ids import mark_of
-from spark_rankeval.spark.platforms import condition_of, engine_of, said_by_java, setting
-from spark_rankeval.spark.sql_text import call, column, find_column, function_of, literal, named, quoted
+from spark_rankeval.spark.engine import condition_of, engine_of, said_by_java, setting
+from spark_rankeval.spark.sql import call, column, find_column, function_of, literal, mark_of, named, quoted
 from spark_rankeval.spark.storage import clear_folder
 
 if TYPE_CHECKING:

@@ -14,36 +14,34 @@ from pyspark.sql.window import Window
 from spark_rankeval.errors import InputError
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking.lists import EXTRA_COLUMNS
-from spark_rankeval.request.on_invalid import KINDS
+from spark_rankeval.request.call import KINDS
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.spark.ids import (
-    example_in_words,
-    example_of,
-    for_examples,
-    id_reasons,
-    name_in_sql,
-    readable,
-    text_in_sql,
-)
-from spark_rankeval.spark.inputs import Sources
 from spark_rankeval.spark.source import REPEATED_USER, SourceTable, ValueColumn
-from spark_rankeval.spark.sql_text import (
+from spark_rankeval.spark.sql import (
     Sql,
     all_of,
     any_of,
     call,
     descending,
+    example_in_words,
+    example_of,
     first_true,
+    for_examples,
+    id_reasons,
+    name_in_sql,
     named,
     null_of,
     number,
     over,
+    readable,
     rows_of_all,
     select,
+    text_in_sql,
     when,
     where,
     with_columns,
 )
+from spark_rankeval.spark.tables import Sources
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -25,11 +25,11 @@ from pyspark.sql.pandas.types import from_arrow_type
 from spark_rankeval import local
 from spark_rankeval.checks import is_table, kind_of, local_package, tested_engine
 from spark_rankeval.errors import InputError, OptionError, did_you_mean
-from spark_rankeval.request.options import Facts, Vectors
+from spark_rankeval.request.call import Facts, Vectors
 from spark_rankeval.spark.catalog import CatalogTable
-from spark_rankeval.spark.ids import MARK_KEY
-from spark_rankeval.spark.platforms import from_arrow
-from spark_rankeval.spark.sql_text import column as column_of
+from spark_rankeval.spark.engine import from_arrow
+from spark_rankeval.spark.sql import MARK_KEY
+from spark_rankeval.spark.sql import column as column_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,16 +12,16 @@ from pyspark.errors import PySparkException
 from spark_rankeval.errors import listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.spark.ids import hash_in
-from spark_rankeval.spark.platforms import Engine, bytes_of_plain_scan, collected_columns
+from spark_rankeval.spark.engine import Engine, bytes_of_plain_scan, collected_columns
 from spark_rankeval.spark.source import SourceTable
-from spark_rankeval.spark.sql_text import (
+from spark_rankeval.spark.sql import (
     Sql,
     aggregate_lists,
     bits_and,
     bits_or,
     call,
     field_of,
+    hash_in,
     named,
     number,
     rows_of_all,
@@ -30,9 +30,8 @@ from spark_rankeval.spark.sql_text import (
     where,
     with_columns,
 )
-from spark_rankeval.worker import grouped_row
-from spark_rankeval.worker.grouped_row import MARKS
-from spark_rankeval.worker.reading import INFINITE_SCORE, KIND_BITS, MODEL_BITS, RANKED, REJECTED
+from spark_rankeval.worker import reading as grouped_row
+from spark_rankeval.worker.reading import INFINITE_SCORE, KIND_BITS, MARKS, MODEL_BITS, RANKED, REJECTED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

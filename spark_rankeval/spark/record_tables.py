@@ -24,8 +24,8 @@ from spark_rankeval.records.table_columns import (
     TableColumn,
     TableColumns,
 )
-from spark_rankeval.spark.platforms import input_files
-from spark_rankeval.spark.sql_text import column
+from spark_rankeval.spark.engine import input_files
+from spark_rankeval.spark.sql import column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,41 +1,99 @@
-"""From checked tables to every user's metrics, as a lazy table or as the figures of all users in one action."""
+"""Score users in one action or as a lazy table, describe them by group, and count ids that should meet."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import starmap
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.records.slices import ItemGroup, Key, is_of_all, item_groups_in, rollup, rollup_with_items
-from spark_rankeval.request.counts import WEIGHT_SUMS
-from spark_rankeval.request.options import SummaryOptions
-from spark_rankeval.request.readings import NORMALISER, Reading, Value
-from spark_rankeval.request.task import GROUP_FACTS, ScoringTask, counts_of_models, user_counts
-from spark_rankeval.spark.describing import (
-    Groups,
-    figures_by_group,
-    messages_of_groups,
-    shared_count,
+from spark_rankeval.errors import EngineError, OptionError
+from spark_rankeval.ranking.ragged import Array
+from spark_rankeval.records.slices import (
+    ALL_VALUES,
+    ItemGroup,
+    Key,
+    is_of_all,
+    item_groups_in,
+    rollup,
+    rollup_with_items,
 )
-from spark_rankeval.spark.grouping import Grouping
-from spark_rankeval.spark.inputs import Sources
+from spark_rankeval.request.call import WEIGHT_SUMS, CountNames, Overlap, SummaryOptions
+from spark_rankeval.request.task import (
+    GROUP_FACTS,
+    NORMALISER,
+    Reading,
+    ScoringTask,
+    Value,
+    counts_of_models,
+    user_counts,
+)
+from spark_rankeval.spark.engine import engine_of
+from spark_rankeval.spark.grouping import Grouping, hashed_tables
 from spark_rankeval.spark.invalid_rows import Quarantine
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
-from spark_rankeval.spark.platforms import engine_of
 from spark_rankeval.spark.prediction_lists import Plan, choose_plan, may_be_long, together
-from spark_rankeval.spark.table_rows import hashed_tables
-from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, run_on_workers
-from spark_rankeval.spark.unmatched_ids import overlaps_of
-from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures
-from spark_rankeval.statistics.moments import Moments
-from spark_rankeval.wire import KIND, Message
-from spark_rankeval.worker.grouped_row import NO_USER, STRATUM, USER_WEIGHT, column_of_model, hash_column, slice_column
-from spark_rankeval.worker.scored_features import Gathered, features_of
-from spark_rankeval.worker.states import state_of_batches
-from spark_rankeval.worker.user_metrics import (
+from spark_rankeval.spark.source import SourceTable
+from spark_rankeval.spark.sql import (
+    Sql,
+    aggregate,
+    all_of,
+    any_null,
+    as_text,
+    call,
+    column,
+    common_id_type,
+    hash_in,
+    named,
+    number,
+    readable,
+    rows_of_all,
+    select,
+    text,
+    text_in_sql,
+    text_of,
+    when,
+    where,
+)
+from spark_rankeval.spark.tables import Model, Sources
+from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, merged_messages, run_on_workers
+from spark_rankeval.statistics.cluster_sums import clusters_of
+from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures, descriptions_of_groups
+from spark_rankeval.statistics.moments import Moments, MomentsByName
+from spark_rankeval.statistics.table_fingerprints import digits_of
+from spark_rankeval.wire import KIND, Mergers, Message
+from spark_rankeval.worker.group_states import (
+    COUNTS,
+    FINGERPRINTS,
+    STATES,
+    ClusterLayout,
+    ClusterStates,
+    GroupStates,
+    Rollup,
+    StateAccumulator,
+    bytes_of_a_group,
+    group_name,
+    merged_clusters,
+    no_clusters,
+    states_of,
+)
+from spark_rankeval.worker.process import Gathered, Run, features_of, without_collection
+from spark_rankeval.worker.reading import (
+    CLUSTER_HASH,
+    NO_USER,
+    STRATUM,
+    USER_HASH,
+    USER_WEIGHT,
+    column_of_model,
+    hash_column,
+    slice_column,
+)
+from spark_rankeval.worker.scoring import (
     MODEL,
     USER_ROWS,
     Rows,
@@ -46,9 +104,403 @@ from spark_rankeval.worker.user_metrics import (
     score_batches,
     standard_value_column,
 )
+from spark_rankeval.worker.states import (
+    JUDGED,
+    MERGED_BYTES,
+    JudgedMerger,
+    StatesOfUsers,
+    TwoJudges,
+    merging_states,
+    state_of_batches,
+    state_of_columns,
+    with_judged_moments,
+)
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+
+
+_ID, _KEY, _BOTH = "id_", "key_", "both_"
+_SIDES = _LEFT, _RIGHT = ("left_", "right_")
+_EXAMPLES = ("example_of_left_", "example_of_right_")
+# Replacements in turn, after which ids that look alike are equal: of blanks around them, and of characters with an accent, composed or
+# not. Leading zeros go, too, and the end of whole numbers that were doubles.
+_ALIKE_IF = {r"^\s+|\s+$": "", r".\p{M}+|[^\x00-\x7F]": "?", "^0+([0-9])": "$1", r"([0-9])\.0+$": "$1"}
+
+
+class Apart(NamedTuple):
+    """Two columns of ids that have none in common."""
+
+    n_left: int  # how many different ids there are
+    n_right: int
+    pair: tuple[str, str]  # one of each, which look alike if there is such a pair
+    are_texts: bool
+
+
+def overlaps_of(sources: Sources, task: ScoringTask) -> tuple[Overlap, ...]:
+    """The ids of a call that should occur in its predictions, or among its labels."""
+    return tuple(_overlaps_of(sources, task))
+
+
+def _overlaps_of(sources: Sources, task: ScoringTask) -> Iterator[Overlap]:
+    if any(metric.reads_labels for metric in task.metrics):
+        yield Overlap("labels", "items")
+    if sources.exclude is not None:
+        yield from (Overlap("exclude", "users"), Overlap("exclude", "items"))
+    for feature in sources.features:
+        yield from feature.overlaps(task)
+
+
+def ids_apart(sources: Sources, model: Model, overlap: Overlap) -> Apart | None:
+    """Look whether the ids of an overlap occur anywhere in the other table, in one action; None if any does, or if there are none."""
+    left, right = _tables(sources, model, overlap)
+    if left is None or right is None:
+        return None
+    ids = rows_of_all([_ids(left, right, overlap, _LEFT), _ids(right, left, overlap, _RIGHT)])
+    ids = aggregate(where(ids, named(_ID).is_not_null()), [_ID], *_each("max", _SIDES))
+    key = call("lower", named(_ID))
+    for pattern, replacement in _ALIKE_IF.items():
+        key = call("regexp_replace", key, text(pattern), text(replacement))
+    examples = (
+        when(named(side) == 1, named(_ID)).alias(example) for side, example in zip(_SIDES, _EXAMPLES, strict=True)
+    )
+    ids = select(ids, key.alias(_KEY), *map(named, _SIDES), call("least", *map(named, _SIDES)).alias(_BOTH), *examples)
+    keys = aggregate(ids, [_KEY], *_each("sum", (*_SIDES, _BOTH)), *_each("min", _EXAMPLES))
+    both = all_of(named(example).is_not_null() for example in _EXAMPLES)
+    alike = call("min", when(both, call("struct", *map(named, _EXAMPLES)))).alias(_KEY)
+    sums = aggregate(keys, (), *_each("sum", (*_SIDES, _BOTH)), *_each("min", _EXAMPLES), alike)
+    pair = (readable(call("coalesce", named(_KEY).field(example), named(example))) for example in _EXAMPLES)
+    n_left, n_right, n_both, one, other = select(sums, *map(named, (*_SIDES, _BOTH)), *pair).collect()[0]
+    if n_both or not n_left or not n_right:
+        return None
+    kinds = left.user_types() if overlap.kind == "users" else [left.item_type]
+    return Apart(n_left, n_right, (one, other), any(isinstance(kind, T.StringType) for kind in kinds))
+
+
+def _each(function: str, names: Iterable[str]) -> list[Sql]:
+    """Aggregates of columns under their own names."""
+    return [call(function, named(name)).alias(name) for name in names]
+
+
+def _tables(sources: Sources, model: Model, overlap: Overlap) -> tuple[SourceTable | None, SourceTable | None]:
+    """The table of an overlap, and the other one."""
+    predictions, side_tables = model.source, sources.side_tables()
+    if overlap.role == "intents":
+        return sources.labels, side_tables.get("items")
+    if sources.model_column is not None:
+        is_of_model = text_in_sql(predictions.frame, sources.model_column) == text_of(model.name)
+        predictions = replace(predictions, frame=where(predictions.frame, is_of_model))
+    candidates = None
+    if predictions.vectors is not None:
+        candidates = predictions.vectors.candidates
+        predictions = predictions.vectors.items if overlap.kind == "items" else predictions
+    tables = {"labels": sources.labels, "exclude": sources.exclude, "candidates": candidates, **side_tables}
+    return tables[overlap.role], predictions
+
+
+def _ids(source: SourceTable, other: SourceTable, overlap: Overlap, side: str) -> DataFrame:
+    """The ids of a table as text, with marks of the side that they are of."""
+    marks = [number(int(name == side)).alias(name) for name in _SIDES]
+    if overlap.kind == "users":
+        pairs = zip(source.users_sql(), source.user_types(), other.user_types(), strict=True)
+        users = where(source.frame, all_of(user.is_not_null() for user in source.users_sql()))
+        return select(users, call("concat_ws", text(", "), *starmap(_as_text, pairs)).alias(_ID), *marks)
+    entries = call("explode", source.ids_sql()) if source.arrays else source.ids_sql()
+    rows = select(source.frame, entries.alias(_ID))
+    return select(rows, _as_text(named(_ID), source.item_type, other.item_type).alias(_ID), *marks)
+
+
+def _as_text(ids: Sql, kind: T.DataType, other: T.DataType) -> Sql:
+    """Ids as text that is equal if they are equal to ids of the other type."""
+    common = common_id_type(kind, other) or kind
+    return as_text(ids.cast(common), common)
+
+
+# How many figures a result has at the most: the driver takes some 2 GB for so many, and minutes.
+_MOST_FIGURES = 500_000
+# How much memory the state of all users takes at the most: a worker has it some times over while it merges.
+_LARGEST_STATE = 1 << 28
+# How much of a state is left when it is packed.
+_PACKED = 0.35
+# So many values of a column of any type get different numbers.
+_HASHES = 2**40
+#: The count that tells whether all users of a group have the same value in a column.
+RUN = "run"
+
+
+def count_moments(groups: Mapping[Key, Figures], name: str, n_before: int = 0) -> list[Moments]:
+    """The moments of a count over all users, if it is counted; the first `n_before` entries of a key are no attributes."""
+    everybody = [group.counts for key, group in groups.items() if is_of_all(key[n_before:])]
+    return [counts[name] for counts in everybody if name in counts]
+
+
+def shared_count(groups: Mapping[Key, Figures], name: str, n_before: int = 0) -> int:
+    """A count that is the same for every user, such as how large a table is; 0 if no user has it."""
+    return max((int(count.greatest) for count in count_moments(groups, name, n_before) if count.n), default=0)
+
+
+class Groups(NamedTuple):
+    """How users are described in groups."""
+
+    names: CountNames  # of the counts
+    n_values: int  # how many values a user has
+    options: DescriptionOptions  # what is to be said of the values
+    n_keys: int  # how many columns part the users
+    rollup: Rollup  # the groups that the users of a key belong to
+    items: tuple[
+        str, ...
+    ] = ()  # the attributes of items: an entry each of a group, but of a key two, an attribute and its value
+    judges: TwoJudges | None = None  # who graded the labels, if each value has sums of both judges
+
+    @property
+    def empty(self) -> GroupStates:
+        """The state of no users."""
+        return StateAccumulator(self.n_values, self.names, self.options).states()
+
+    @property
+    def least_bytes(self) -> int:
+        """How much memory the state of a group that users travel for takes at the least; 0 if only states travel."""
+        return self.empty.n_bytes if self.n_keys and not self.options.resamples else 0
+
+    @property
+    def layout(self) -> ClusterLayout | None:
+        """The rows of users who go on to their clusters; None if users are independent."""
+        if not self.options.clustered:
+            return None
+        layout = ClusterLayout.for_options(self.n_values, self.options, self.n_keys, self.rollup)
+        # Users of a group of items are never put together with others: both columns that tell it stay.
+        masks = tuple((*each[len(self.items) :], True, True) for each in layout.masks)
+        return layout._replace(masks=masks) if self.items else layout
+
+    @property
+    def states_of_users(self) -> StatesOfUsers:
+        """What adds up the users of small groups, who travel as they are."""
+        return partial(states_of, n_values=self.n_values, names=self.names, options=self.options)
+
+    @property
+    def mergers(self) -> Mergers:
+        """What merges the messages of states, by kind."""
+        merging = merging_states(self.states_of_users, self.layout, least_bytes=self.least_bytes)
+        return merging if self.judges is None else {**merging, JUDGED: JudgedMerger}
+
+    def sums_of_clusters(self, group: Key, states: ClusterStates) -> dict[str, Array] | None:
+        """The sums of the clusters of a group; None if it has none."""
+        if self.items:
+            item_values, user_values = group[: len(self.items)], group[len(self.items) :]
+            named = [pair for pair in zip(self.items, item_values, strict=True) if pair[1] is not ALL_VALUES]
+            group = (*user_values, *(named[0] if named else (None, None)))
+        return states.get(group_name(group))
+
+    def size(self) -> int:
+        """About how many bytes the state of a group has as it travels; an OptionError if it does not fit into memory."""
+        n_counts = len(self.names.users) + len(self.names.rows)
+        return check_size(self.n_values, n_counts, self.options, n_keys=self.n_keys)
+
+
+def collected(messages: DataFrame, groups: Groups) -> dict[Key, Figures]:
+    """The figures of each group, from the states of all partitions, in one action.
+
+    Without any row they are those of the group ``()``, or of what it rolls into. States that are too large are an OptionError,
+    before the action, but for how many groups there are.
+    """
+    return figures_by_group(messages_of_groups(messages, groups), groups)
+
+
+def computed_lazily(messages: DataFrame, groups: Groups, run: Run, schema: T.StructType) -> DataFrame:
+    """What a worker makes of the merged messages of all partitions, as a lazy table; `run` gets them in one partition."""
+    groups.size()
+    return run_on_workers(merged_messages(messages, groups.mergers).repartition(1), run, schema)
+
+
+def messages_of_groups(messages: DataFrame, groups: Groups, features: Mergers | None = None) -> list[Message]:
+    """The messages of all partitions, merged in one action; with keys, no two of them have a group in common.
+
+    `features` has what merges the messages of features, by kind.
+    """
+    n_bytes = groups.size()
+    have_buckets = groups.n_keys > 0 or groups.options.clustered or groups.judges is not None or bool(features)
+    return collected_messages(messages, {**groups.mergers, **(features or {})}, n_bytes, have_buckets=have_buckets)
+
+
+def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_keys: int) -> int:
+    """About how many bytes the state of a group has as it travels; an OptionError if it does not fit into memory."""
+    n_bytes = bytes_of_a_group(n_values, n_counts, options)
+    if n_bytes > (MERGED_BYTES if n_keys else _LARGEST_STATE):
+        raise OptionError(_too_large(None, n_values - options.n_plain, options))
+    return int(n_bytes * _PACKED)
+
+
+@without_collection
+def figures_by_group(messages: list[Message], groups: Groups) -> dict[Key, Figures]:
+    """The figures of the groups that users of each key belong to; with keys, no two messages have one in common."""
+    options, n_keys = groups.options, groups.n_keys
+    n_values = groups.n_values - options.n_plain
+    clusters: ClusterStates = {}
+    if options.clustered:
+        # They are few numbers a group, and are needed before the groups are described.
+        clusters = merged_clusters(messages)
+    figures: dict[Key, Figures] = {}
+    totals = GroupStates([], {})
+    n_groups, fits = 0, True
+    # One after the other: together they may be larger than the driver's memory.
+    for merged in (message.state for message in messages if message.kind == STATES):
+        # Of groups that could not be held there is the number alone.
+        is_lost = isinstance(merged, int)
+        if n_keys:
+            n_groups += merged if is_lost else len(merged.keys)
+        fits = fits and not is_lost and n_groups * n_values <= _MOST_FIGURES
+        if not fits:
+            continue
+        finest, rolled = _rolled_up(merged, groups)
+        figures |= _figures(_apart(finest, figures), groups, clusters)
+        totals = GroupStates.merged([totals, rolled])
+    if not fits:
+        raise OptionError(_too_large(n_groups, n_values, options))
+    # A table without a partition yields no state at all.
+    if not totals.keys and not (n_keys and figures):
+        totals = groups.empty
+    figures |= _figures(totals, groups, clusters)
+    if groups.judges is None:
+        return figures
+    return with_judged_moments(figures, messages, groups.judges.pairs, is_clustered=options.clustered)
+
+
+def _rolled_up(states: GroupStates, groups: Groups) -> tuple[GroupStates, GroupStates]:
+    """The states of groups by all keys that there are, and those of the groups that several keys belong to."""
+    if not states.keys:
+        return states, states
+    n_counted = states.parts[COUNTS]["n"]
+    # Rows without a user are of no slice: what is wrong with them is counted among all.
+    has_users = np.ones(len(states.keys), np.bool_)
+    if groups.n_keys and n_counted.shape[1]:
+        has_users = (n_counted[:, 0] > 0) | (n_counted[:, -1] == 0)
+    finest: list[int] = []
+    # By the columns that are rolled up: all totals at once would be as many copies of the states.
+    rolled: dict[tuple[bool, ...], list[tuple[int, Key]]] = {}
+    for place, key in enumerate(states.keys):
+        key_groups = list(groups.rollup(key))
+        for group in key_groups if has_users[place] else [max(key_groups, key=lambda each: each.count(ALL_VALUES))]:
+            if groups.n_keys and group == key:
+                finest.append(place)
+            else:
+                rolled.setdefault(tuple(value is ALL_VALUES for value in group), []).append((place, group))
+    totals = GroupStates.merged(
+        states.take([place for place, _ in pairs]).summed([group for _, group in pairs]) for pairs in rolled.values()
+    )
+    return states.take(finest), totals
+
+
+def _apart(states: GroupStates, figures: Mapping[Key, Figures]) -> GroupStates:
+    """States of groups without figures so far; a group in two states would lose users."""
+    if figures.keys() & set(states.keys):
+        msg = "the engine left users of one slice in two places, so figures would be wrong; use PySpark"
+        raise EngineError(msg)
+    return states
+
+
+def _too_large(n_groups: int | None, n_values: int, options: DescriptionOptions) -> str:
+    slices = "" if n_groups is None else f"{n_groups:,} slices × "
+    replicates = f" × {options.replicates:,} replicates" if options.resamples else ""
+    advice = ["fewer metrics or models a call"]
+    if n_groups is not None:
+        advice.insert(0, "attributes with fewer values in by=")
+    if options.resamples:
+        advice.append("fewer replicates, or ci='t'")
+    return f"{slices}{n_values:,} values{replicates} do not fit into memory; use {', '.join(advice)}"
+
+
+def _figures(states: GroupStates, groups: Groups, clusters: ClusterStates) -> dict[Key, Figures]:
+    """The figures of some groups from their states, all of them in one go."""
+    if not states.keys:
+        return {}
+    layout = groups.layout
+    group_clusters = None
+    if layout is not None:
+        group_sums = [groups.sums_of_clusters(group, clusters) for group in states.keys]
+        group_clusters = [clusters_of(no_clusters(layout) if each is None else each) for each in group_sums]
+    described = descriptions_of_groups(states.parts, groups.options, group_clusters)
+    names = (*groups.names.users, *groups.names.rows)
+    return {
+        group: Figures(
+            values,
+            MomentsByName(names, {field: entries[number] for field, entries in states.parts[COUNTS].items()}),
+            # In the order of their names, which packed states have lost.
+            {table: digits_of(states.parts[FINGERPRINTS][table][number]) for table in groups.names.tables},
+        )
+        for number, (group, values) in enumerate(zip(states.keys, described, strict=True))
+    }
+
+
+def states_of_table(
+    per_user: DataFrame,
+    users: list[str],
+    values: list[str],
+    counts: CountNames,
+    options: DescriptionOptions,
+    keys: Sequence[Column] = (),
+    rollup: Callable[[Key], Iterable[Key]] = lambda key: [key],
+    weight: str | None = None,
+    normalisers: Mapping[str, str] | None = None,
+    run: str | None = None,
+    hashes: Mapping[str, str] | None = None,
+    cluster: Sequence[str] = (),
+    judges: TwoJudges | None = None,
+    stratum: Column | None = None,
+) -> tuple[DataFrame, Groups]:
+    """The lazy states of a per-user table, fresh or read back, as messages, and the groups that they are of.
+
+    A row with a null user belongs to no user. `keys` are texts that part the rows, and `rollup` gives the groups of a key. Normalisers are
+    columns by those of their values, and hashes of the users' rows are columns by table. A count `RUN` tells whether all users of a
+    group have the same value in the column `run`. Users of the same values in the columns `cluster` are one cluster. With two judges
+    their pairs are places in `values`, and `stratum` is a text.
+    """
+    columns = {f"value_{index}": name for index, name in enumerate(values)}
+    counted = {name: column(name).cast(type_of_count(name)) for name in (*counts.users, *counts.rows)}
+    if run is not None:
+        # A float holds such numbers exactly, and their sums. Sail panics at the bare hash of a column that is the name of a folder.
+        counted[RUN] = F.pmod(F.xxhash64(F.coalesce(column(run).cast("string"), F.lit(""))), F.lit(_HASHES))
+        counts = counts._replace(users=(*counts.users, RUN))
+    # Without ids of users there are no fingerprints beside clusters: each user without one gets an id that is of this job alone.
+    hashes = {} if hashes is None or (options.clustered and not users) else hashes
+    counts = counts._replace(tables=tuple(hashes))
+    keyed = {f"key_{index}": named for index, named in enumerate(keys)}
+    normaliser_names = {values.index(name): normaliser for name, normaliser in (normalisers or {}).items()}
+    own = {f"normaliser_{index}": name for index, name in normaliser_names.items()}
+    ids = [column(name) for name in users]
+    hashed = []
+    if options.clustered or (users and (options.resamples or hashes)):
+        # The values distinguish users without a name.
+        hashed.append(hash_in(per_user, users).column.alias(USER_HASH))
+    if options.clustered and not users:
+        alone = F.when(any_null([column(name) for name in cluster]), F.xxhash64(F.monotonically_increasing_id()))
+        hashed = [F.coalesce(alone, F.lit(0)).alias(USER_HASH)]
+    if options.clustered:
+        hashed.append(
+            F.when(~any_null([column(name) for name in cluster]), hash_in(per_user, cluster).column).alias(CLUSTER_HASH)
+        )
+    strata = [] if stratum is None else [stratum.alias(STRATUM)]
+    frame = per_user.select(
+        *strata,
+        *(column(name).cast("double").alias(alias) for alias, name in columns.items()),
+        *(count.alias(alias) for alias, count in counted.items()),
+        *(named.alias(alias) for alias, named in keyed.items()),
+        any_null(ids).alias(NO_USER),
+        *hashed,
+        *([] if weight is None else [column(weight).cast("double").alias(USER_WEIGHT)]),
+        *(column(name).cast("double").alias(alias) for alias, name in own.items()),
+        *(column(name).cast("bigint").alias(hash_column(table)) for table, name in hashes.items()),
+    )
+    described = Groups(counts, len(columns), options, len(keyed), rollup, judges=judges)
+    worker = state_of_columns(
+        tuple(columns),
+        counts,
+        options,
+        NO_USER,
+        tuple(keyed),
+        {index: f"normaliser_{index}" for index in normaliser_names},
+        judges,
+    )
+    return run_on_workers(frame, worker, MESSAGE_SCHEMA), described
 
 
 # What the column of a metric by dialect ``standard`` is called, behind the metric's.

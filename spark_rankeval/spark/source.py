@@ -1,21 +1,62 @@
-"""One table of the caller's: which of its columns are meant, and whether their types can be used."""
+"""One table of the caller's: its columns, the hashes of its rows, a long table in two, and what features read of it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import numpy as np
 from pyspark.sql import types as T
 
+from spark_rankeval.checks import as_names, check_table
 from spark_rankeval.errors import InputError, did_you_mean
-from spark_rankeval.request.column_names import DEFAULT_ITEM, ColumnNames
-from spark_rankeval.request.options import Similarity
-from spark_rankeval.spark.ids import UINT64, common_id_type, id_reasons, problem_of_type, type_in_words, usable
-from spark_rankeval.spark.sql_text import Sql, field_of, find_column, find_field, named, number
-from spark_rankeval.worker.grouped_row import BIAS, VECTOR
+from spark_rankeval.request.call import (
+    DEFAULT_ITEM,
+    AttributeNames,
+    ColumnNames,
+    ColumnOrTable,
+    Overlap,
+    ScoringOptions,
+    Similarity,
+    Table,
+    Vectors,
+    grade_columns,
+)
+from spark_rankeval.request.task import Feature, ScoringTask
+from spark_rankeval.spark.sql import (
+    UINT64,
+    Sql,
+    aggregate,
+    aggregate_lists,
+    all_of,
+    any_of,
+    bits_and,
+    bits_or,
+    call,
+    common_id_type,
+    descending,
+    field_of,
+    find_column,
+    find_field,
+    hashable,
+    id_reasons,
+    named,
+    number,
+    over,
+    problem_of_type,
+    rows_of_all,
+    select,
+    type_in_words,
+    usable,
+    when,
+    where,
+    with_columns,
+)
+from spark_rankeval.statistics.table_fingerprints import digits_of, limbs_of_whole
+from spark_rankeval.worker.reading import BIAS, SHORT, VECTOR
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -442,3 +483,445 @@ def _cast(one: T.DataType, two: T.DataType) -> str:
     # How large the unsigned integers of a table are decides their type, so that of the other table may change.
     is_uint64 = UINT64 in (one, two)
     return "Cast both to string" if is_uint64 else "Cast one of them, or read it with a schema"
+
+
+#: The column of a row's hash on the way to the aggregate of its user.
+ROW_HASH = "row_hash_"
+_HALF, _LOWER_HALF = 32, 0xFFFFFFFF
+# An item and one score or grade hardly ever have the same bits; several grades of a row often do.
+_SEVERAL = 3
+
+
+def total_of_hashes(hashes: Sql) -> Sql:
+    """An aggregate: the sum of hashes of rows, modulo 2^64; null over no hash."""
+    low, high = call("sum", bits_and(hashes, _LOWER_HALF)), call("sum", call("shiftright", hashes, _HALF))
+    carried = high + call("shiftright", low, _HALF)
+    return bits_or(call("shiftleft", carried, _HALF), bits_and(low, _LOWER_HALF))
+
+
+def short_hash(item: Sql | None, item_type: T.DataType, *numbers: Sql) -> Sql:
+    """A hash of 36 bits of a prediction that can be ranked, which adds up without overflow; 0 of others.
+
+    Predictions are most of the rows, and a single sum of them is half the work. None stands for a made id, which is not hashed.
+    """
+    items = [] if item is None else [hashable(item, item_type)]
+    hashed = call("xxhash64", *items, *(each.cast("double") for each in numbers))
+    # The hash of nothing but nulls is small.
+    return call("shiftright", hashed, 64 - SHORT)
+
+
+def is_hashed_by_workers(item_type: T.DataType) -> bool:
+    """Whether workers can compute `short_hash` of predictions with such items, which they do in a fifth of the time."""
+    return isinstance(item_type, T.IntegralType)
+
+
+def row_hash(source: SourceTable) -> Sql:
+    """The hash of a row: of its item or array of items, and of its scores, ranks or grades.
+
+    Numbers of the same value have the same hash, whatever their width. The users are not in it, and no made ids. Nulls at different
+    places of a row give different hashes; at different places of one array they may give the same.
+    """
+    double, item_type = T.DoubleType(), source.item_type
+    values = [value.cast(T.ArrayType(double) if source.arrays else double) for value in source.values_sql()]
+    extra_columns = [] if source.hashed is None else [named(source.hashed)]
+    # Spark's hash passes over a null, which only matters beside values that could stand in its place.
+    tells_nulls = bool(source.arrays or extra_columns or len(values) + 1 >= _SEVERAL)
+    id_type = T.ArrayType(item_type) if source.arrays else item_type
+    items = [] if source.has_made_ids else [hashable(source.raw_ids_sql(), id_type, keeps_null=tells_nulls)]
+    columns = [*items, *values]
+    if not tells_nulls:
+        return call("xxhash64", *columns)
+    if source.arrays:
+        columns += [call("array_size", array) for array in columns]
+    return hash_of([*columns, *extra_columns])
+
+
+def users_of(source: SourceTable) -> list[Sql]:
+    """The columns of users as they are hashed."""
+    return [column for name in source.user for column in columns_of(source.frame, [name])]
+
+
+def ids_of(source: SourceTable) -> list[Sql]:
+    """The column of items as it is hashed."""
+    return columns_of(source.frame, [source.item])
+
+
+def columns_of(frame: DataFrame, names: Sequence[str], *, are_ids: bool = True) -> list[Sql]:
+    """Columns in a form whose hashes are equal for equal values, arrays with their sizes; numbers that are no ids are doubles."""
+    columns = []
+    for name in names:
+        kind, values = frame.schema[name].dataType, named(name)
+        is_array = isinstance(kind, T.ArrayType)
+        element = kind.elementType if isinstance(kind, T.ArrayType) else kind
+        if isinstance(element, T.DecimalType) or not are_ids:
+            columns.append(values.cast(T.ArrayType(T.DoubleType()) if is_array else T.DoubleType()))
+        else:
+            columns.append(hashable(values, kind, keeps_null=True))
+        columns += [call("array_size", values)] if is_array else []
+    return columns
+
+
+def training_hash(source: SourceTable) -> Sql:
+    """A hash of 36 bits of a row of training data, as of `short_hash`; of null values, too."""
+    return call("shiftright", hash_of([*users_of(source), *ids_of(source)]), 64 - SHORT)
+
+
+def table_fingerprint(frame: DataFrame) -> tuple[str, int]:
+    """A fingerprint of all columns of a table, as 32 hexadecimal digits, and how many rows it has; one job, which collects one row.
+
+    Raises:
+        InputError: a column has maps, of which Spark makes no hash.
+    """
+    names = sorted(frame.columns)
+    for name in names:
+        if "map<" in frame.schema[name].dataType.simpleString():
+            msg = f"column {name!r} has maps, which have no hash; select the columns to evaluate"
+            raise InputError(msg)
+    hashes = select(frame, hash_of(columns_of(frame, names)).alias(ROW_HASH))
+    total, n_rows = aggregate(
+        hashes, (), total_of_hashes(named(ROW_HASH)).alias("total"), call("count", named(ROW_HASH)).alias("n_rows")
+    ).collect()[0]
+    return digits_of(limbs_of_whole(np.array([total or 0], np.int64))[0]), n_rows
+
+
+def hash_of(columns: Sequence[Sql]) -> Sql:
+    """A 64-bit hash of values that says which of them are null."""
+    places = [when(values.is_null(), 1, 0) for values in columns]
+    # Only rows with a null pay for saying where it is.
+    whole = all_of(values.is_not_null() for values in columns)
+    return when(whole, call("xxhash64", *columns), call("xxhash64", *columns, *places))
+
+
+#: The item of a row on the way to lists of a feature.
+ITEM = "item"
+
+
+@dataclass(frozen=True)
+class Typed:
+    """How users and items of all tables compare."""
+
+    user_columns: list[str]  # our names of the user's columns
+    named_users: Callable[[SourceTable], list[Sql]]  # a table's user columns under these names
+    item_type: T.DataType  # the type that items of all tables get
+
+    @property
+    def users(self) -> list[Sql]:
+        """The user's columns."""
+        return [named(name) for name in self.user_columns]
+
+    def item(self, item: Sql, name: str = ITEM) -> Sql:
+        """An item of some table in the type that items of all tables get, under our name."""
+        return item.cast(self.item_type).alias(name)
+
+    def is_valid(self, *numbers: str) -> Sql:
+        """Whether a row has a user, an item and these numbers, and none of them is NaN."""
+        is_whole = ~any_of(named(name).is_null() for name in (*self.user_columns, ITEM, *numbers))
+        are_nan = (call("coalesce", call("isnan", named(name)), number(False)) for name in numbers)
+        return all_of([is_whole, *(~is_nan for is_nan in are_nan)])
+
+    def lists(self, source: SourceTable, name: str, hashed: str = "") -> DataFrame:
+        """Each user's items of a table of users and items, as a list of this name; a null matches nothing.
+
+        A column `hashed` has the sum of the rows' hashes, if it has a name.
+        """
+        items = self.item(source.ids_sql(), name)
+        rows = select(source.frame, *self.named_users(source), items, row_hash(source).alias(ROW_HASH))
+        total = [total_of_hashes(named(ROW_HASH)).alias(hashed)] if hashed else []
+        return aggregate_lists(rows, self.user_columns, call("collect_list", named(name)).alias(name), *total)
+
+
+class GroupedFeature:
+    """A feature on the way to one row per user. Hooks that it does not need do nothing."""
+
+    #: Tables whose hashes it brings itself, as they are grouped anyway.
+    hashed: tuple[str, ...] = ()
+
+    @property
+    def joins(self) -> bool:
+        """Whether it joins something to predictions or labels, so that one grouping cannot make the lists of both."""
+        return False
+
+    def prediction_tables(self) -> list[DataFrame]:
+        """Tables of one row per user, for the users with predictions."""
+        return []
+
+    def label_tables(self) -> list[DataFrame]:
+        """Tables of one row per user, for the users with labels."""
+        return []
+
+    def with_broadcasts(self, users: DataFrame) -> DataFrame:
+        """Grouped users with what every row, or the first row of each partition, brings to the workers."""
+        return users
+
+
+class MarkedUsers(NamedTuple):
+    """Users whom a table marks. They are evaluated even if no other table has them."""
+
+    column: str  # of a grouped row: how many rows mark the user, null if none does
+    source: SourceTable  # the rows that mark their users
+    whole: DataFrame  # the table that these are rows of
+    is_marked: Sql  # whether a row of it marks its user
+
+
+class SourceFeature:
+    """The tables of a feature, their columns found."""
+
+    #: Whether it has a meaning if predictions and labels are arrays in the rows of one table.
+    takes_one_table = False
+
+    def tables(self) -> list[SourceTable]:
+        """Tables whose users and items are to compare with those of predictions."""
+        return []
+
+    def columns_of_items(self) -> Mapping[str, bool]:
+        """The columns of the table of items that are read beside the item, and whether each has ids or texts."""
+        return {}
+
+    def for_workers(self) -> Iterable[Feature]:
+        """What the task gets for these tables, whatever the metrics are."""
+        return ()
+
+    def marked_users(self) -> tuple[MarkedUsers, ...]:
+        """Users whom its tables mark; several tables may mark users in the same column."""
+        return ()
+
+    def overlaps(self, task: ScoringTask) -> Iterable[Overlap]:
+        """Ids that should occur in predictions, or among labels."""
+        return ()
+
+    def grouped(self, task: ScoringTask, typed: Typed) -> GroupedFeature:
+        """The feature while rows are grouped."""
+        return GroupedFeature()
+
+
+class TablesOfCall:
+    """The tables of a call beside predictions, labels, users, excluded items and attributes, as the caller gave them."""
+
+    def frames(self) -> Mapping[str, DataFrame | None]:
+        """The tables by their roles; None: it is not read."""
+        return {}
+
+    def read(
+        self, predictions: Sequence[SourceTable], labels: SourceTable, names: ColumnNames, problems: list[str]
+    ) -> tuple[tuple[SourceFeature, ...], SourceTable]:
+        """The tables of all features with their columns, and the labels as they are read; what is wrong is added to the problems."""
+        return (), labels
+
+    def read_vectors(self, vectors: Vectors, names: ColumnNames, problems: list[str]) -> SourceTable:
+        """The tables of a model that ranks by vectors, with their columns."""
+        raise NotImplementedError
+
+
+#: The column of made ids, where rows name no item: the place of the row in the user's list.
+PLACE = "place_in_list"
+
+
+@dataclass(frozen=True)
+class BothSides:
+    """A table of rows that are predictions, labels, or both."""
+
+    frame: DataFrame
+    is_prediction: Sql | None = None  # None: every row is
+    is_label: Sql | None = None
+    without_ids: DataFrame | None = None  # the same before ids were made
+
+
+@dataclass(frozen=True)
+class LongTable:
+    """What a long table is for an evaluation: the rows of each side, and the options that name their columns."""
+
+    predictions: DataFrame | Mapping[str, DataFrame]
+    labels: DataFrame
+    options: ScoringOptions
+    both: BothSides | None  # the rows of both sides, if there is one model
+    frames: list[DataFrame]  # the tables of all models
+    has_made_ids: bool  # whether rows name no item
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a long table, as the table spells them."""
+
+    users: tuple[str, ...]
+    value: str  # of scores or ranks
+    grades: tuple[str, ...]
+    weight: tuple[str, ...]  # of labels; one or none
+    cost: tuple[str, ...]  # of predictions; likewise
+
+    @classmethod
+    def find(cls, frame: DataFrame, options: ScoringOptions) -> _Columns:
+        """Those that the options name; an InputError names all that are lacking."""
+        problems: list[str] = []
+
+        def found(meaning: str, names: Sequence[str]) -> tuple[str, ...]:
+            columns = (require_column("predictions", frame, name, meaning, problems) for name in names)
+            return tuple(filter(None, columns))
+
+        kind = "score" if options.rank is None else "rank"
+        users = found("user", as_names("user", options.user))
+        value = found(kind, [getattr(options, kind)])
+        grades = found("relevance", as_names("relevance", grade_columns(options.relevance)))
+        weight = found("weight", [] if options.weight is None else [options.weight])
+        cost = found("cost", [] if options.cost is None else [options.cost])
+        if options.item is not None and not found("item", [str(options.item)]):
+            problems[-1] += ". If rows name no item, pass item=None"
+        if problems:
+            raise InputError("; ".join(problems))
+        return cls(users, value[0], grades, weight, cost)
+
+
+def read_long_table(
+    predictions: Table | Vectors | Mapping[str, Table | Vectors], options: ScoringOptions
+) -> LongTable | None:
+    """The sides of a call without labels, if rows of predictions have them; None if it means arrays.
+
+    A row is a prediction if it has a score or rank, and a label if it has a grade. A row without either may declare that its user has no
+    answer. Any other counts as a prediction that cannot be ranked, so that none is lost.
+    """
+    tables = dict(predictions) if isinstance(predictions, Mapping) else {"": predictions}
+    frames = {name: table for name, table in tables.items() if not isinstance(table, Vectors)}
+    if len(frames) < len(tables) or not frames:
+        return None
+    for table in frames.values():
+        check_table("predictions", table)
+    if not _has_rows(next(iter(frames.values())), options.item):
+        return None
+    has_models = len(frames) > 1 or options.model is not None
+    only = next(iter(frames))
+    _check(options, has_models=has_models)
+    columns = {name: _Columns.find(frame, options) for name, frame in frames.items()}
+    has_made_ids, without_ids = options.item is None, None
+    if has_made_ids:
+        item, without_ids = _made_id(frames[only]), frames[only]
+        frames = {only: with_columns(frames[only], {item: _place(columns[only], is_rank=options.rank is not None)})}
+        # Ids are numbers in an order that no dialect may turn round, or ties would flatter.
+        options = replace(options, item=item, ties=options.ties or "item_asc")
+    is_label = {name: any_of(named(grade).is_not_null() for grade in columns[name].grades) for name in frames}
+    says_something = {name: is_label[name] | _declares(frame, options.no_answer) for name, frame in frames.items()}
+    is_prediction = {name: named(columns[name].value).is_not_null() | ~says_something[name] for name in frames}
+    scored = {name: where(frame, is_prediction[name]) for name, frame in frames.items()}
+    labels = {name: where(frame, is_label[name]) for name, frame in frames.items()}
+    return LongTable(
+        scored if isinstance(predictions, Mapping) else scored[only],
+        _labels_of_models(labels, columns[only], options) if has_models else labels[only],
+        _with_attributes(frames, options),
+        None if has_models else BothSides(frames[only], is_prediction[only], is_label[only], without_ids),
+        list(frames.values()),
+        has_made_ids,
+    )
+
+
+def _declares(frame: DataFrame, no_answer: ColumnOrTable | None) -> Sql:
+    """Whether a row declares that its user has no answer."""
+    column = find_column(frame, no_answer) if isinstance(no_answer, str) else None
+    if column is None or not isinstance(frame.schema[column].dataType, T.BooleanType):
+        return number(False)
+    return call("coalesce", named(column), number(False))
+
+
+def _has_rows(frame: DataFrame, item: str | tuple[str, str] | None) -> bool:
+    """Whether each row is a user and an item: no column has arrays, or the item names one that has none."""
+    if item is None or not any(isinstance(field.dataType, T.ArrayType) for field in frame.schema.fields):
+        return True
+    column = find_column(frame, item) if isinstance(item, str) else None
+    return column is not None and not isinstance(frame.schema[column].dataType, T.ArrayType)
+
+
+def _check(options: ScoringOptions, *, has_models: bool) -> None:
+    if options.relevance is None or (options.score is None) == (options.rank is None):
+        msg = (
+            "labels=None needs one table. With a row for each user and item name relevance= and either score= or rank=; with arrays, "
+            "item=(predictions, labels)"
+        )
+        raise InputError(msg)
+    if isinstance(options.item, tuple):
+        msg = f"item={options.item!r} is for two tables, and labels=None means one; name its column of items, or pass item=None"
+        raise InputError(msg)
+    if options.user is None:
+        msg = "user=None is for one table of arrays, whose rows are users; name the column that says which user or query a row is of"
+        raise InputError(msg)
+    met = {
+        "several models": has_models,
+        "exclude=": options.exclude is not None,
+        "tables of items in facts=": any(table is not None for table in options.facts.tables().values()),
+        "facts=Facts(subtopic=…)": options.facts.subtopic is not None,
+    }
+    if options.item is None and any(met.values()):
+        words = " and ".join(words for words, is_met in met.items() if is_met)
+        msg = (
+            f"item=None says that rows name no item, and {words} cannot do without; name the column of items with item="
+        )
+        raise InputError(msg)
+
+
+def _made_id(frame: DataFrame) -> str:
+    """A name for made ids that no column has."""
+    name = PLACE
+    while find_column(frame, name) is not None:
+        name += "_"
+    return name
+
+
+def _place(columns: _Columns, *, is_rank: bool) -> Sql:
+    """The place of a row in the list of its user: by score, of equal scores the unlabelled rows and then the lowest grade first.
+
+    Rows that are equal in all of these can change places without a change of any value, so no order of rows decides.
+    """
+    # Scores compare as doubles, and of these the two zeros are equal.
+    value = named(columns.value).cast("double") + 0.0
+    # A missing grade is the lowest, be it null or NaN.
+    grades = [when(~call("isnan", named(grade).cast("double")), named(grade)) for grade in columns.grades]
+    order = [value if is_rank else descending(value), *grades, *map(named, (*columns.weight, *columns.cost))]
+    # Of the type of numbers of rows, which take its place in a table that is read once.
+    return over(call("row_number"), map(named, columns.users), order).cast("bigint")
+
+
+def _labels_of_models(labels: Mapping[str, DataFrame], columns: _Columns, options: ScoringOptions) -> DataFrame:
+    """The labels of several models as one table: each model may have a row of the same label, which counts once."""
+    subtopic = [] if options.facts.subtopic is None else [options.facts.subtopic]
+    names = (*columns.users, str(options.item), *columns.grades, *columns.weight, *subtopic)
+    return _rows_of_models(labels, names).distinct()
+
+
+def _rows_of_models(frames: Mapping[str, DataFrame], names: Sequence[str]) -> DataFrame:
+    """These columns of the tables of all models; an `InputError` says which ones have different types."""
+    problems = []
+    for name in names:
+        columns = {model: find_column(frame, name) for model, frame in frames.items()}
+        lacking = [model for model, column in columns.items() if column is None]
+        problems += [f"predictions of model {model!r} has no column {name!r}; add it" for model in lacking]
+        kinds = {model: frames[model].schema[column].dataType for model, column in columns.items() if column}
+        first = next(iter(kinds))
+        problems += [
+            f"the column {name!r} is {kinds[first].simpleString()} in predictions of model {first!r} and {kind.simpleString()} in "
+            f"those of {model!r}; cast one of them"
+            for model, kind in kinds.items()
+            if not _meet(kinds[first], kind)
+        ]
+    if problems:
+        raise InputError("; ".join(problems))
+    return rows_of_all(select(frame, *map(named, names)) for frame in frames.values())
+
+
+def _meet(kind: T.DataType, other: T.DataType) -> bool:
+    """Whether the values of two columns can stand in one, as they are."""
+    both = (kind, other)
+    return (
+        kind == other
+        or any(isinstance(each, T.NullType) for each in both)
+        or all(isinstance(each, T.NumericType) for each in both)
+        or all(isinstance(each, T.StringType | T.CharType | T.VarcharType) for each in both)
+    )
+
+
+def _with_attributes(frames: Mapping[str, DataFrame], options: ScoringOptions) -> ScoringOptions:
+    """The options with the whole table as that of attributes, if it has those that are asked for: no side has all users."""
+    users = as_names("user", options.user)
+    lower = [name.lower() for name in users]
+    names = [name for name in AttributeNames.from_options(options).all if name.lower() not in lower]
+    is_there = all(find_column(frame, name) for frame in frames.values() for name in names)
+    if not names or options.facts.attributes is not None or not is_there:
+        return options
+    if options.users is not None and all(find_column(options.users, name) for name in names):
+        return options
+    return replace(options, facts=replace(options.facts, attributes=_rows_of_models(frames, (*users, *names))))

@@ -16,7 +16,7 @@ from pyspark.errors import AnalysisException
 
 from spark_rankeval.checks import check_place
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.spark.platforms import condition_of, engine_of, file_vanished, input_files, said_by_java, save_mode
+from spark_rankeval.spark.engine import condition_of, engine_of, file_vanished, input_files, said_by_java, save_mode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

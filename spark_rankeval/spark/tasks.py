@@ -1,24 +1,24 @@
-"""What Spark's tasks receive and give back: functions for Python workers, small tables that every task holds, and messages for the driver.
-
-Messages of many partitions become few on their way to the driver: by a tree that is no wider for larger states.
-"""
+"""What Spark's tasks receive and give back: functions for Python workers, packed tables, messages, and how far they are."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, cast
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.checks import is_connect, tested_engine
-from spark_rankeval.errors import EngineError
-from spark_rankeval.spark.platforms import engine_of, setting
-from spark_rankeval.spark.python_workers import check_local_workers, pandas_notice_held, workers_explained
-from spark_rankeval.spark.sql_text import call, named, row_of_partition, select, true_for_every_row, with_columns
+from spark_rankeval.checks import is_connect, needs_extra, tested_engine
+from spark_rankeval.errors import EngineError, InputError
+from spark_rankeval.spark.engine import check_local_workers, engine_of, pandas_notice_held, setting, workers_explained
+from spark_rankeval.spark.sql import call, named, row_of_partition, select, true_for_every_row, with_columns
 from spark_rankeval.wire import BUCKET, KIND, PAYLOAD, Mergers, Message, merged_by_bucket
 from spark_rankeval.worker.process import (
     MOST_BYTES,
@@ -32,8 +32,8 @@ from spark_rankeval.worker.process import (
 )
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
 
 def run_on_workers(frame: DataFrame, run: Run, schema: T.StructType | str) -> DataFrame:
@@ -180,3 +180,122 @@ def merged_messages(messages: DataFrame, mergers: Mergers, width: int = _WIDTH) 
     if keeps_order:
         met = met.sortWithinPartitions(BUCKET, KIND)
     return run_on_workers(met, runs_in_worker(merged_by_bucket(mergers, sort=not keeps_order)), MESSAGE_SCHEMA)
+
+
+# Bars appear after so many seconds, so short operations have none.
+_DELAY = 0.5
+_FORMAT = "{desc}: {percentage:3.0f}%|{bar}|{postfix} [{elapsed}]"
+
+
+@contextmanager
+def progress(spark: SparkSession) -> Iterator[None]:
+    """Show how far Spark is while the block runs, in a notebook or a terminal.
+
+    On Spark Connect (4.0 or newer), each operation that takes longer than half a second has a bar of its finished tasks. The bar may fall
+    back, because Spark may add tasks while an operation runs. It disappears when the operation is done. Classic Spark draws a bar of its
+    own if ``spark.ui.showConsoleProgress`` was true when the session was built. `progress` changes no setting and warns if no bar can
+    appear. If the output goes to a file, there is no bar and no warning. Use one block at a time: nested blocks show each bar twice.
+
+    Examples:
+        >>> with progress(spark):
+        ...     mean = evaluate(predictions, labels, "rr", score="score")["rr"]
+        ...
+
+    Args:
+        spark: the session that does the work.
+
+    Raises:
+        InputError: `spark` is not a session.
+        MissingExtraError: a bar would be shown, and tqdm is not installed.
+    """
+    if not hasattr(spark, "conf"):
+        msg = f"progress needs the Spark session that does the work, as in progress(spark); got {type(spark).__name__}"
+        raise InputError(msg)
+    if not _is_interactive():
+        yield
+        return
+    if not is_connect(spark):
+        # Classic Spark draws its bar itself.
+        if setting(spark, "spark.ui.showConsoleProgress", "false") != "true":
+            msg = (
+                "no progress bar is shown, because this session of classic Spark has its bar turned off; to see it, build the session with "
+                "SparkSession.builder.config('spark.ui.showConsoleProgress', 'true')"
+            )
+            warnings.warn(msg, stacklevel=3)
+        yield
+        return
+    if not hasattr(spark, "registerProgressHandler"):
+        warnings.warn("Spark Connect reports no progress before version 4.0, so no bar is shown", stacklevel=3)
+        yield
+        return
+    bars = _Bars(_bar_maker())
+    # No subclass of Spark's abstract ProgressHandler: its import fails if the packages of Spark Connect are missing.
+    handler = cast("ProgressHandler", bars)
+    spark.registerProgressHandler(handler)
+    try:
+        yield
+    finally:
+        # The block may have cleared all handlers itself.
+        with suppress(ValueError):
+            spark.removeProgressHandler(handler)
+        bars.close()
+
+
+def _is_interactive() -> bool:
+    """Whether bars can be seen: in a notebook, or if stderr is a terminal."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    is_notebook = shell is not None and "IPKernelApp" in shell.config
+    return is_notebook or (sys.stderr is not None and sys.stderr.isatty())
+
+
+def _bar_maker() -> Callable[[], Any]:
+    """A function that makes an empty bar."""
+    with needs_extra("notebook", "progress bars"), warnings.catch_warnings():
+        # Without ipywidgets tqdm warns at its import, and writes its bars as text, which is good enough.
+        warnings.filterwarnings("ignore", message="IProgress not found")
+        from tqdm.auto import tqdm  # noqa: PLC0415 # an extra
+    # A bar counts to 1, not to the number of tasks: a widget's total cannot grow if Spark adds tasks.
+    return lambda: tqdm(total=1.0, desc="Spark", leave=False, delay=_DELAY, bar_format=_FORMAT)
+
+
+class _Bars:
+    """A handler for Spark Connect that draws one bar per operation."""
+
+    def __init__(self, make_bar: Callable[[], Any]) -> None:
+        self._make_bar = make_bar
+        self._bars: dict[str | None, Any] = {}
+
+    def __call__(
+        self, stages: Iterable[StageInfo] | None, inflight_tasks: int, operation_id: str | None, done: bool
+    ) -> None:
+        # Spark would end the query with any error raised here, so bars fail silently.
+        with suppress(Exception):
+            if done:
+                self._close(operation_id)
+            else:
+                self._draw(list(stages or ()), inflight_tasks, operation_id)
+
+    def _draw(self, stages: list[StageInfo], running: int, operation_id: str | None) -> None:
+        tasks = sum(stage.num_tasks for stage in stages)
+        if not tasks:
+            return
+        finished = sum(stage.num_completed_tasks for stage in stages)
+        if operation_id not in self._bars:
+            self._bars[operation_id] = self._make_bar()
+        bar = self._bars[operation_id]
+        bar.set_postfix_str(f"{finished:,} of {tasks:,} tasks, {running:,} running", refresh=False)
+        bar.update(finished / tasks - bar.n)
+
+    def _close(self, operation_id: str | None) -> None:
+        bar = self._bars.pop(operation_id, None)
+        if bar is not None:
+            # A widget that is closed before it is full stays on the screen in red. That a query failed is said by its exception.
+            bar.n = bar.total
+            bar.close()
+
+    def close(self) -> None:
+        """Remove the bars of operations that never reported their end."""
+        for operation_id in list(self._bars):
+            with suppress(Exception):
+                self._close(operation_id)

@@ -15,7 +15,7 @@ from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.records.table_columns import RUN_ID, TIME, check_run
 from spark_rankeval.spark.catalog import CatalogTable, StoredTable, with_metadata_of
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.sql_text import find_column
+from spark_rankeval.spark.sql import find_column
 from spark_rankeval.spark.storage import exists, publish, staged
 
 if TYPE_CHECKING:

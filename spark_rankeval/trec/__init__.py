@@ -1,6 +1,5 @@
 """TREC's files: runs and judgements as tables, and tables as runs; evaluated, they print what trec_eval prints."""
 
-from spark_rankeval.trec.runs_and_qrels import OFFICIAL, evaluate_runs, read_qrels, read_run
-from spark_rankeval.trec.writing import write_run
+from spark_rankeval.trec.files import OFFICIAL, evaluate_runs, read_qrels, read_run, write_run
 
 __all__ = ["OFFICIAL", "evaluate_runs", "read_qrels", "read_run", "write_run"]

@@ -1,48 +1,460 @@
-"""Aggregate per-user values into mergeable partition states, and merge those of a bucket, where messages of many partitions meet.
-
-Figures of merged states depend on the users alone, not on the order in which their rows came, nor on how they were split.
-"""
+"""The states of a partition's users, with the sums of two judges, as messages that merge."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
-from spark_rankeval.records.slices import Key
-from spark_rankeval.request.counts import GRADING_WEIGHT, CountNames
-from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.statistics.description import DescriptionOptions
+from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.lists import RawLists, match, repeated_items
+from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, Ragged
+from spark_rankeval.records.slices import ALL_VALUES, Key
+from spark_rankeval.request.call import GRADING_WEIGHT, PARTLY_GRADED, PEOPLE_ALONE, CountNames
+from spark_rankeval.request.task import ScoringTask, View
+from spark_rankeval.statistics.description import DescriptionOptions, Figures
+from spark_rankeval.statistics.drawn_clusters import STRATA, drawn_clusters, number_of_stratum
+from spark_rankeval.statistics.judged_clusters import ClusterGroups, JudgedClusters
+from spark_rankeval.statistics.judged_moments import JudgedMoments
+from spark_rankeval.statistics.sums import Sums
 from spark_rankeval.wire import Merger, Mergers, Message, unpack
-from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterLayout, ClusterMerger, ClusterRows, alone
 from spark_rankeval.worker.group_states import (
+    CLUSTER_USERS,
     FEW,
+    JUDGED_CLUSTERS,
     STATES,
+    ClusterLayout,
+    ClusterMerger,
+    ClusterRows,
     FewUsers,
     GroupStates,
     SmallGroups,
     StateAccumulator,
     UsersOfGroups,
+    alone,
     bytes_of_a_group,
+    group_name,
+    merged_clusters,
     rows_by_key,
+    text_hash,
 )
-from spark_rankeval.worker.grouped_row import ABSENT, CLUSTER_HASH, STRATUM, USER_HASH, USER_WEIGHT
-from spark_rankeval.worker.judged_sums import GradedUsers, JudgedAccumulator, TwoJudges
-from spark_rankeval.worker.process import sends_messages
-from spark_rankeval.worker.reading import columns_of, flags, limbs_of_users, numbers, whole_numbers
-from spark_rankeval.worker.scored_features import (
+from spark_rankeval.worker.process import (
     BatchFeature,
     FeatureAccumulator,
+    Gathered,
+    PartitionFeature,
     ScoredUsers,
+    ScoringFeature,
     StateContext,
+    sends_messages,
     with_features,
 )
-from spark_rankeval.worker.user_metrics import Rows, count_names, count_of_model, messages_with_rows, score
+from spark_rankeval.worker.reading import (
+    ABSENT,
+    CLUSTER_HASH,
+    GRADED,
+    PROBABILITY,
+    STRATUM,
+    USER_HASH,
+    USER_WEIGHT,
+    Side,
+    columns_of,
+    flags,
+    limbs_of_users,
+    numbers,
+    whole_numbers,
+)
+from spark_rankeval.worker.scoring import Rows, count_names, count_of_model, messages_with_rows, score
+
+#: The kind of messages with the sums of both judges.
+JUDGED = "judged"
+
+#: The name of a figure, such as that of a difference of a model, or the number of a metric.
+FigureName = str | int
+#: The sums of the values of both judges, by figure and group of users.
+JudgedSums = dict[FigureName, dict[Key, JudgedMoments]]
+
+# The name of the sums of users whose stratum is null.
+_UNKNOWN_STRATUM = "null"
+# So many values of users wait at the most.
+_MOST_WAITING = 1 << 20
+
+
+class JudgedPair(NamedTuple):
+    """The values of a metric by both judges, by their places among the values of a user."""
+
+    human: int
+    judge: int
+
+
+class TwoJudges(NamedTuple):
+    """The values of all metrics by both judges, and how the users whom people graded were drawn."""
+
+    pairs: tuple[JudgedPair, ...]
+    is_weighted: bool  # with unequal probabilities
+    has_strata: bool = False  # from strata, which the column `STRATUM` has
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether some users were drawn more often than others."""
+        return self.is_weighted or self.has_strata
+
+
+class GradedUsers(NamedTuple):
+    """Whom of some users people graded.
+
+    A grading weight is one over the probability that the user was drawn, 1 if all had the same, and −1 if it is unknown. It is 0 of users
+    whom the model alone graded, and NaN of those whom the model did not grade, who are in neither sample.
+    """
+
+    grading_weight: FloatArray
+    is_weighted: bool
+
+    def only(self, users: Array) -> GradedUsers:
+        """Some of these users."""
+        return self._replace(grading_weight=self.grading_weight[users])
+
+
+class _WaitingUsers(NamedTuple):
+    """The values of users by both judges, and the places of their groups."""
+
+    human: Array
+    judge: Array
+    graded: GradedUsers
+    groups: Array
+
+
+class JudgedAccumulator:
+    """The sums of figures over users that come batch by batch."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, int] = {}
+        self._sums: dict[FigureName, JudgedMoments] = {}
+        # Sums cost nearly the same for few users as for many, so users of small batches wait for one another.
+        self._waiting: dict[FigureName, list[_WaitingUsers]] = {}
+        self._n_waiting = 0
+
+    def groups(self, columns: Sequence[pa.Array], n_users: int, stratum: pa.Array | None = None) -> Array:
+        """The place of each user's group, by some columns and the stratum."""
+        places = np.full(n_users, self._place("", []), np.int64)
+        strata = [pa.repeat(pa.scalar(""), n_users) if stratum is None else stratum]
+        for (name, *key), rows in rows_by_key([*strata, *columns], n_users) if columns or stratum is not None else ():
+            places[rows] = self._place(name, key)
+        return places
+
+    def _place(self, stratum: str | None, key: list[str | None]) -> int:
+        return self._groups.setdefault(json.dumps([stratum, key]), len(self._groups))
+
+    def add_pairs(
+        self, pairs: Iterable[JudgedPair], values: Sequence[Array], graded: GradedUsers, groups: Array, users: BoolArray
+    ) -> None:
+        """Add each pair of values of some of the users, under the place of the human value; see `add`."""
+        graded, groups = graded.only(users), groups[users]
+        for pair in pairs:
+            self.add(pair.human, values[pair.human][users], values[pair.judge][users], graded, groups)
+
+    def add(self, figure: FigureName, human: Array, judge: Array, graded: GradedUsers, groups: Array) -> None:
+        """Add the values of users by both judges; `groups` has the place of each one's group."""
+        sampled = ~np.isnan(graded.grading_weight)
+        waiting = _WaitingUsers(human[sampled], judge[sampled], graded.only(sampled), groups[sampled])
+        self._waiting.setdefault(figure, []).append(waiting)
+        self._n_waiting += len(waiting.human)
+        if self._n_waiting > _MOST_WAITING:
+            self._settle()
+
+    def _settle(self) -> None:
+        waiting, self._waiting, self._n_waiting = self._waiting, {}, 0
+        for figure, parts in waiting.items():
+            human, judge, graded, groups = zip(*parts, strict=True)
+            weight = np.concatenate([each.grading_weight for each in graded])
+            sums = JudgedMoments.from_groups(
+                np.concatenate(human),
+                np.concatenate(judge),
+                weight != 0,
+                weight if graded[0].is_weighted else None,
+                list(self._groups),
+                np.concatenate(groups),
+            )
+            there = {name: each for name, each in sums.strata.items() if each}
+            self._sums[figure] = self._sums.get(figure, JudgedMoments()) + JudgedMoments(there)
+
+    def messages(self) -> Iterator[Message]:
+        """The sums, a message for each figure in a bucket of its own."""
+        self._settle()
+        for bucket, figure in enumerate(sorted(self._sums, key=str)):
+            yield Message.of(JUDGED, (figure, self._sums[figure]), bucket)
+
+
+def _totals(parts: Iterable[tuple[FigureName, JudgedMoments]]) -> dict[FigureName, JudgedMoments]:
+    by_figure: dict[FigureName, list[JudgedMoments]] = {}
+    for figure, moments in parts:
+        by_figure.setdefault(figure, []).append(moments)
+    return {figure: JudgedMoments.total(each) for figure, each in by_figure.items()}
+
+
+class JudgedMerger(Merger):
+    """One message of each figure."""
+
+    def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
+        """Take in the sums of partitions; gives those of all of them."""
+        for figure, moments in _totals(map(unpack, payloads)).items():
+            yield Message.of(JUDGED, (figure, moments), bucket or 0)
+
+
+def sums_in(messages: Iterable[Message]) -> JudgedSums:
+    """The sums in messages, by figure and group of users."""
+    totals = _totals(message.state for message in messages if message.kind == JUDGED)
+    sums_by_figure: JudgedSums = {}
+    for figure, moments in totals.items():
+        by_key: dict[Key, dict[str, Sums]] = {}
+        for name, sums in moments.strata.items():
+            stratum, key = json.loads(name)
+            # Users of an unknown stratum are one of their own.
+            by_key.setdefault(tuple(key), {})[_UNKNOWN_STRATUM if stratum is None else stratum] = sums
+        sums_by_figure[figure] = {key: JudgedMoments(strata) for key, strata in by_key.items()}
+    return sums_by_figure
+
+
+def sums_of_groups(sums: Mapping[Key, JudgedMoments], groups: Iterable[Key]) -> dict[Key, JudgedMoments]:
+    """The sums of each group of users: those of all keys that are alike where the group has a value."""
+    masks: dict[tuple[bool, ...], dict[Key, list[JudgedMoments]]] = {}
+    totals = {}
+    for group in groups:
+        mask = tuple(value is ALL_VALUES for value in group)
+        if mask not in masks:
+            by_group = masks.setdefault(mask, {})
+            for key, moments in sums.items():
+                rolled = tuple(ALL_VALUES if is_any else value for value, is_any in zip(key, mask, strict=True))
+                by_group.setdefault(rolled, []).append(moments)
+        totals[group] = JudgedMoments.total(masks[mask].get(group, []))
+    return totals
+
+
+class ClustersOfJudges:
+    """The clusters of users, by group and figure."""
+
+    def __init__(self, messages: Iterable[Message], *, is_clustered: bool) -> None:
+        self._states = merged_clusters(messages, JUDGED_CLUSTERS) if is_clustered else None
+
+    def added(self, moments: JudgedMoments, group: Key, figure: int) -> JudgedMoments:
+        """Sums of a group with those of its clusters, of a figure by its place; the same if users are independent."""
+        if self._states is None:
+            return moments
+        state = self._states.get(group_name(group))
+        if state is None:
+            return replace(moments, clusters=JudgedClusters.of({}, ClusterGroups()))
+        if STRATA not in state:
+            return replace(moments, clusters=JudgedClusters.from_state(state, figure))
+        strata = {name: number_of_stratum(text_hash(_stratum_of(name))) for name in moments.strata}
+        return replace(moments, clusters=drawn_clusters(state, figure, strata))
+
+
+def _stratum_of(name: str) -> str | None:
+    """The stratum of sums of this name."""
+    return None if name == _UNKNOWN_STRATUM else name
+
+
+def with_judged_moments(
+    figures: Mapping[Key, Figures], messages: Sequence[Message], pairs: Sequence[JudgedPair], *, is_clustered: bool
+) -> dict[Key, Figures]:
+    """The figures of all groups, in which the human value of each pair has the sums of both judges; these are named by its place."""
+    sums, clusters = sums_in(messages), ClustersOfJudges(messages, is_clustered=is_clustered)
+    groups = [sums_of_groups(sums.get(pair.human, {}), figures) for pair in pairs]
+    described = {}
+    for key, group in figures.items():
+        values = list(group.values)
+        for figure, (pair, by_group) in enumerate(zip(pairs, groups, strict=True)):
+            moments = clusters.added(by_group[key], key, figure)
+            values[pair.human] = values[pair.human]._replace(judged=moments)
+        described[key] = group._replace(values=values)
+    return described
+
+
+#: The columns of grades of `Judged`, by their places.
+JUDGE, HUMAN = 0, 1
+
+
+def judged_pairs(views: Sequence[View]) -> list[JudgedPair]:
+    """The values of the metrics of some views by both judges; of each model the views of the judge come first."""
+    indices: dict[tuple[int, int], list[int]] = {}
+    n_values = 0
+    for view in views:
+        places = range(n_values, n_values + len(view.metrics))
+        indices.setdefault((view.model, view.relevance), []).extend(places)
+        n_values += len(view.metrics)
+    models = dict.fromkeys(view.model for view in views)
+    return [
+        JudgedPair(human, judge)
+        for model in models
+        for judge, human in zip(indices[model, JUDGE], indices[model, HUMAN], strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class GradedByPeople(ScoringFeature):
+    """Queries that people graded, beside all that a model did."""
+
+    is_drawn: bool = False  # with unequal probabilities, or from strata
+
+    name = JUDGED
+
+    def begin(self, task: ScoringTask) -> PartitionFeature:
+        """The judges for a partition."""
+        return _GradedOfPartition(judged_pairs(task.views))
+
+    def described(self, options: DescriptionOptions, task: ScoringTask) -> DescriptionOptions:
+        """The options, by which clusters have the sums of both judges."""
+        if not options.clustered:
+            return options
+        return replace(options, judged=tuple(judged_pairs(task.views)), drawn=self.is_drawn)
+
+    def mergers(self, options: DescriptionOptions) -> Mergers:
+        """What adds up the sums of partitions."""
+        return {JUDGED: JudgedMerger}
+
+    def figures(self, figures: Mapping[Key, Figures], gathered: Gathered) -> Mapping[Key, Figures]:
+        """The figures, in which the human value of a metric has the sums of both judges."""
+        pairs = judged_pairs(gathered.task.views)
+        return with_judged_moments(figures, gathered.messages, pairs, is_clustered=gathered.options.clustered)
+
+
+class _GradedOfPartition(PartitionFeature):
+    def __init__(self, pairs: Sequence[JudgedPair]) -> None:
+        self._pairs = pairs
+
+    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> BatchFeature:
+        declared = numbers(columns[GRADED]) > 0 if GRADED in columns else None
+        probability = numbers(columns[PROBABILITY]) if PROBABILITY in columns else None
+        return GradedOfBatch(labels, declared, probability)
+
+    def new_accumulator(self, context: StateContext) -> FeatureAccumulator:
+        return _Accumulator(self._pairs, context)
+
+
+class GradedOfBatch(BatchFeature):
+    """Who of a batch was graded by people, and with which weight."""
+
+    def __init__(self, labels: Side, declared: BoolArray | None, probability: FloatArray | None) -> None:
+        self._labels, self._probability = labels, probability
+        self.is_graded = np.zeros(labels.lists.n_users, np.bool_) if declared is None else declared
+        by_model = labels.lists.user[~np.isnan(labels.values[JUDGE])]
+        by_people = labels.lists.user[~np.isnan(labels.values[HUMAN])]
+        self._has_model_grade, self._has_human_grade = (
+            np.bincount(users, minlength=labels.lists.n_users) > 0 for users in (by_model, by_people)
+        )
+        self._is_declared = declared is not None
+        self.weights = None if probability is None else _weights(probability)
+
+    def compare(self, items: Mapping[str, Ragged], order: Callable[[Array], Array] | None) -> None:
+        """Find the users whose labels all have a human grade, if no column declares them."""
+        if self._is_declared:
+            return
+        labels = items["labels"]
+        # An item may have its grades in several rows.
+        number = np.arange(len(labels.values))
+        label, item = match(labels, repeated_items(labels))
+        number[label] = len(number) + item
+        has_grade = [np.zeros(int(number.max(initial=-1)) + 1, np.bool_) for _ in (JUDGE, HUMAN)]
+        for judge, is_graded in enumerate(has_grade):
+            is_graded[number[~np.isnan(self._labels.values[judge])]] = True
+        by_people = has_grade[HUMAN][number]
+        is_open = has_grade[JUDGE][number] & ~by_people
+        n_users = labels.n_users
+        n_open, n_graded = (np.bincount(labels.user[each], minlength=n_users) for each in (is_open, by_people))
+        self.is_graded = (n_graded > 0) & (n_open == 0)
+
+    def included(self, view: View, batch: RankingBatch, users: BoolArray) -> BoolArray:
+        """Of the views of people the users whom they graded, and of both the users whom the model graded."""
+        return users & self._has_model_grade & (self.is_graded if view.relevance == HUMAN else True)
+
+    def counts(self, labels: Ragged) -> Mapping[str, Array]:
+        """The weights of `grading_weight`, whom people alone graded, and whom they graded in part."""
+        by_people_alone = self._has_human_grade & ~self._has_model_grade
+        is_partly_graded = self._has_human_grade & self._has_model_grade & ~self.is_graded
+        # If a column says who is graded, the caller knows of the others.
+        is_partly_graded &= not self._is_declared
+        counts = {PEOPLE_ALONE: by_people_alone, PARTLY_GRADED: is_partly_graded}
+        return {GRADING_WEIGHT: self.grading_weight, **{name: each.astype(np.int64) for name, each in counts.items()}}
+
+    @property
+    def grading_weight(self) -> FloatArray:
+        """The users' grading weights, as in `GradedUsers`."""
+        weights = np.ones(len(self.is_graded)) if self.weights is None else self.weights
+        return np.where(self._has_model_grade, np.where(self.is_graded, weights, 0.0), np.nan)
+
+
+def _weights(probability: FloatArray) -> FloatArray:
+    """The inverse of probabilities; −1 of what is none."""
+    is_valid = (probability > 0) & (probability <= 1)
+    weights: FloatArray = np.divide(1.0, probability, out=np.full(len(probability), -1.0), where=is_valid)
+    return weights
+
+
+class _Accumulator:
+    """The sums of both judges over the users of a partition."""
+
+    def __init__(self, pairs: Sequence[JudgedPair], context: StateContext) -> None:
+        self._pairs, self._context = pairs, context
+        self._sums = JudgedAccumulator()
+
+    def add(self, users: ScoredUsers, scores: BatchFeature) -> Iterator[Message]:
+        """Take in the users of a batch."""
+        assert isinstance(scores, GradedOfBatch), "the feature of the same task"
+        batch = users.batch
+        there = ~flags(batch.column(self._context.no_user))
+        if ABSENT in batch.schema.names:
+            there &= ~flags(batch.column(ABSENT))
+        stratum = batch.column(STRATUM) if STRATUM in batch.schema.names else None
+        groups = self._sums.groups([batch.column(name) for name in self._context.keys], batch.num_rows, stratum)
+        graded = GradedUsers(scores.grading_weight, scores.weights is not None)
+        self._sums.add_pairs(self._pairs, users.values, graded, groups, there)
+        yield from ()
+
+    def messages(self) -> Iterator[Message]:
+        """The sums, a message for each metric."""
+        yield from self._sums.messages()
+
+
+@dataclass(frozen=True)
+class Unjudged(ScoringFeature):
+    """Labels without a grade are unlabelled for the judge who did not give it."""
+
+    name = "unjudged"
+
+    def begin(self, task: ScoringTask) -> PartitionFeature:
+        """The grades of all judges of a task."""
+        return _UnjudgedOfPartition(1 + max(view.relevance for view in task.views))
+
+
+class _UnjudgedOfPartition(PartitionFeature):
+    def __init__(self, n_judges: int) -> None:
+        self._n_judges = n_judges
+
+    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> BatchFeature:
+        return _UnjudgedOfBatch(labels, self._n_judges)
+
+
+class _UnjudgedOfBatch(BatchFeature):
+    def __init__(self, labels: Side, n_judges: int) -> None:
+        is_missing = [np.isnan(grades) for grades in labels.values[:n_judges]]
+        n_missing = [np.bincount(labels.lists.user[each], minlength=labels.lists.n_users) for each in is_missing]
+        self._n_missing = np.sum(n_missing, axis=0)
+
+    def lists_of(self, lists: RawLists, view: View) -> RawLists:
+        """The lists with the labels that the judge of the view graded."""
+        return lists.with_graded_labels()
+
+    def counts(self, labels: Ragged) -> Mapping[str, Array]:
+        """How many grades of a user are missing, of all judges together."""
+        return {"n_missing_grades": self._n_missing}
+
 
 #: The states of groups from all users of theirs, such as `group_states.states_of` with the number of values.
 StatesOfUsers = Callable[[Sequence[FewUsers]], GroupStates]

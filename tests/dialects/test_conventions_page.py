@@ -16,9 +16,9 @@ from spark_rankeval.dialects.explained import value_in_words
 from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.request.counts import COUNTS
-from spark_rankeval.request.readings import resolve, views_of
-from spark_rankeval.worker.user_metrics import count_of_model
+from spark_rankeval.request.call import COUNTS
+from spark_rankeval.request.task import resolve, views_of
+from spark_rankeval.worker.scoring import count_of_model
 from tools.write_conventions import every_metric
 
 PAGE = (ROOT / "docs" / "conventions.md").read_text(encoding="utf-8")

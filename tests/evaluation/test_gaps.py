@@ -13,7 +13,7 @@ from statsmodels.stats.multitest import multipletests
 
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.merge import merged_rows
-from spark_rankeval.evaluation.slice_gaps import gaps_of
+from spark_rankeval.evaluation.result import gaps_of
 from spark_rankeval.records.gaps import attribute_gap_tables, gap_rows, gaps_tables
 from spark_rankeval.report.contents import on_page
 from spark_rankeval.run_history.gate_rules import check_figures, read_gates

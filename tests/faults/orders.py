@@ -11,9 +11,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 INJECTION = Path(__file__).parent / "injection"
 #: Whose users' batches a worker scores, and whose rows of several models it compares.
-SCORING, COMPARING = "spark_rankeval.worker.user_metrics.score", "spark_rankeval.worker.compared_users.read_users"
+SCORING, COMPARING = "spark_rankeval.worker.scoring.score", "spark_rankeval.worker.comparing.read_users"
 #: Whose counts of items become a histogram, after the shuffle that brings the counts of an item together.
-MERGING = "spark_rankeval.features.exposure.items._histogram"
+MERGING = "spark_rankeval.worker.all_lists._histogram"
 #: Where a job writes its partition of a table.
 WRITING = "spark_rankeval.jobs.outputs.write_partition"
 

@@ -16,29 +16,21 @@ from worlds.variants import METRICS, variants
 
 from spark_rankeval import score_users
 from spark_rankeval.errors import EngineError, OptionError
-from spark_rankeval.features.item_groups import worker as item_groups
-from spark_rankeval.features.item_groups.group_rankings import (
-    ATTRIBUTE_KEY,
-    GROUP_KEY,
-    GroupTables,
-    by_popularity,
-    table_of,
-)
-from spark_rankeval.features.items import item_facts
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.records import slices
 from spark_rankeval.records.slices import ALL_VALUES, NOT_LISTED, UNSEEN
-from spark_rankeval.request.options import Facts, ItemGroups
+from spark_rankeval.request.call import Facts, ItemGroups
 from spark_rankeval.request.task import GROUP_FACTS, View, has_groups, is_about_labels
-from spark_rankeval.spark import describing
+from spark_rankeval.spark import scoring
 from spark_rankeval.statistics.description import DescriptionOptions
+from spark_rankeval.worker import item_facts, item_groups
 from spark_rankeval.worker.group_states import rows_by_key
-from spark_rankeval.worker.grouped_row import ABSENT, NO_USER, USER_HASH
-from spark_rankeval.worker.process import stream_of, with_columns
-from spark_rankeval.worker.scored_features import with_features
+from spark_rankeval.worker.item_groups import ATTRIBUTE_KEY, GROUP_KEY, GroupTables, by_popularity, table_of
+from spark_rankeval.worker.process import stream_of, with_columns, with_features
+from spark_rankeval.worker.reading import ABSENT, NO_USER, USER_HASH
+from spark_rankeval.worker.scoring import count_names, score
 from spark_rankeval.worker.states import merging_states, state_of_batches
-from spark_rankeval.worker.user_metrics import count_names, score
 
 VARIANTS = [variants(metric, ties=("order",)) for metric in METRICS if is_about_labels(metric().resolve())]
 
@@ -235,11 +227,11 @@ def test_a_group_without_a_label_is_one_of_all_users_with_its_size_and_edges():
     rows = list(state_of_batches(task, options, NO_USER, keys)(iter([batch])))
     attributes = asked.attributes
     rolls = slices.rollup_with_items(slices.rollup(1), attributes)
-    groups = describing.Groups(count_names(task), 1, options, len(keys), rolls, attributes)
+    groups = scoring.Groups(count_names(task), 1, options, len(keys), rolls, attributes)
     merged = met(rows, merging_states(groups.states_of_users))
-    figures = describing.figures_by_group(merged, groups)
+    figures = scoring.figures_by_group(merged, groups)
     with pytest.raises(EngineError, match="users of one slice in two places"):
-        describing.figures_by_group(merged * 2, groups._replace(rollup=lambda key: [key]))
+        scoring.figures_by_group(merged * 2, groups._replace(rollup=lambda key: [key]))
     found = item_groups.with_users_outside(figures, len(attributes))
     users = {key: (each.values[0].moments.n, each.values[0].moments.n_undefined) for key, each in found.items()}
     assert users == {

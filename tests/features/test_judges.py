@@ -7,14 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_rankeval.features.judges.graded import GradedOfBatch, _weights, judged_pairs
-from spark_rankeval.features.judges.worker import _UnjudgedOfBatch
 from spark_rankeval.ranking.lists import RawLists
 from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.statistics.judged_moments import JudgedMoments
-from spark_rankeval.worker import judged_sums
+from spark_rankeval.worker import states
 from spark_rankeval.worker.reading import Side
+from spark_rankeval.worker.states import GradedOfBatch, _UnjudgedOfBatch, _weights, judged_pairs
 
 NONE = math.nan
 
@@ -109,13 +108,13 @@ STRATUM = RNG.choice(["few", "many"], 90)
 
 def sums_of(users, stratum=None, *, is_weighted=False):
     """The messages of a partition with some of the users."""
-    accumulator = judged_sums.JudgedAccumulator()
+    accumulator = states.JudgedAccumulator()
     # Users come in two batches, in which groups have their places in one order.
     for batch in np.array_split(np.flatnonzero(users), 2):
         columns = [pa.array(values[batch]) for values in (COUNTRY, DEVICE)]
         groups = accumulator.groups(columns, len(batch), None if stratum is None else pa.array(stratum[batch]))
         for name, human in (("rr", HUMAN), ("ap", HUMAN / 2)):
-            of_batch = judged_sums.GradedUsers(WEIGHT[batch], is_weighted)
+            of_batch = states.GradedUsers(WEIGHT[batch], is_weighted)
             accumulator.add(name, human[batch], JUDGE[batch], of_batch, groups)
     return list(accumulator.messages())
 
@@ -137,13 +136,11 @@ def test_partitions_add_up_to_the_sums_of_all_users_of_each_group(is_weighted, s
     by_bucket = {}
     for message in messages:
         by_bucket.setdefault(message.bucket, []).append(message.payload)
-    merged = [
-        made for bucket, payloads in by_bucket.items() for made in judged_sums.JudgedMerger().add(bucket, payloads)
-    ]
+    merged = [made for bucket, payloads in by_bucket.items() for made in states.JudgedMerger().add(bucket, payloads)]
     assert len(merged) == len(by_bucket) == 2
     assert all(len(payloads) == 3 for payloads in by_bucket.values())
     groups = [(ALL_VALUES, ALL_VALUES), ("at", ALL_VALUES), (ALL_VALUES, "web"), ("de", "ios"), ("de", "other")]
-    sums = judged_sums.sums_of_groups(judged_sums.sums_in(merged)["rr"], groups)
+    sums = states.sums_of_groups(states.sums_in(merged)["rr"], groups)
     for country, device in groups[:-1]:
         users = np.ones(90, bool)
         users &= country == COUNTRY if country is not ALL_VALUES else users

@@ -18,11 +18,9 @@ from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.metrics.stage_based import Added, Lost
-from spark_rankeval.request.availability import Lists
-from spark_rankeval.request.readings import resolve, views_of
-from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.worker.grouped_row import ITEMS, LABELS, SCORES, column_of_model, grades_column
-from spark_rankeval.worker.user_metrics import score
+from spark_rankeval.request.task import Lists, ScoringTask, resolve, views_of
+from spark_rankeval.worker.reading import ITEMS, LABELS, SCORES, column_of_model, grades_column
+from spark_rankeval.worker.scoring import score
 
 KNOWN = Lists(scored_arrays=True, label_arrays=True, relevances=("grade",))
 

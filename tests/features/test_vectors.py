@@ -11,19 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_rankeval.dialects import find_dialect
-from spark_rankeval.features.vectors import catalogue, catalogue_ranks
-from spark_rankeval.features.vectors import worker as vector_lists
-from spark_rankeval.features.vectors.catalogue import LARGEST, Catalogue, PackedCatalogue, ScoredUserVectors
-from spark_rankeval.features.vectors.catalogue_ranks import Limits, rank_items
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.ragged import Ragged
-from spark_rankeval.request.availability import Lists
-from spark_rankeval.request.readings import resolve, views_of
+from spark_rankeval.request.task import Lists, resolve, views_of
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.worker import grouped_row as g
-from spark_rankeval.worker.scored_features import with_features
+from spark_rankeval.worker import reading as g
+from spark_rankeval.worker import vectors as catalogue
+from spark_rankeval.worker.process import with_features
+from spark_rankeval.worker.scoring import score
 from spark_rankeval.worker.states import state_of_batches
-from spark_rankeval.worker.user_metrics import score
+from spark_rankeval.worker.vectors import LARGEST, Catalogue, Limits, PackedCatalogue, ScoredUserVectors, rank_items
 
 
 def exact_scores(users, items, similarity, user_bias, item_bias):
@@ -165,11 +162,11 @@ def found(world):
 WAYS = st.fixed_dictionaries(
     {},
     optional={
-        (catalogue_ranks, "_CELLS"): st.sampled_from([1, 7, 1000]),
-        (catalogue_ranks, "_USERS"): st.sampled_from([1, 3, 1000]),
-        (catalogue_ranks, "_SAMPLED"): st.sampled_from([1, 7, 1000]),
-        (catalogue_ranks, "_COMPARED_LABELS"): st.sampled_from([0, 24]),
-        (catalogue_ranks, "_FEW_NEAR"): st.sampled_from([-1, 10**9]),
+        (catalogue, "_RANKED_CELLS"): st.sampled_from([1, 7, 1000]),
+        (catalogue, "_USERS"): st.sampled_from([1, 3, 1000]),
+        (catalogue, "_SAMPLED"): st.sampled_from([1, 7, 1000]),
+        (catalogue, "_COMPARED_LABELS"): st.sampled_from([0, 24]),
+        (catalogue, "_FEW_NEAR"): st.sampled_from([-1, 10**9]),
         (catalogue, "_CELLS"): st.sampled_from([1, 7, 1000]),
         (catalogue, "_ITEMS_PER_APART"): st.sampled_from([1, 3, 20]),
         (catalogue, "_TIMES"): st.sampled_from([1.0, 4.0]),
@@ -312,7 +309,7 @@ def task_of(ties, *similarities, further=()):
 
 def catalogue_rows(items, vectors, bias=None):
     columns = {
-        catalogue.ITEM: pa.array(items), catalogue.VECTOR: pa.array(vectors, pa.list_(pa.float64())),
+        catalogue.CATALOGUE_ITEM: pa.array(items), catalogue.CATALOGUE_VECTOR: pa.array(vectors, pa.list_(pa.float64())),
         catalogue.ITEM_BIAS: pa.array([0.0] * len(items) if bias is None else bias),
     }  # fmt: skip
     return pa.table(columns | {catalogue.IS_CATALOGUE_ROW: pa.array(np.ones(len(items), bool))})
@@ -418,9 +415,9 @@ def test_first_items_do_not_depend_on_how_many_users_are_worked_at_a_time(monkey
     users = [*rng.standard_normal((n_users - 1, 2)).tolist(), None]
     excluded = [["b"] * (user % 2) for user in range(n_users)]
     batch = vectors_of(world_of(rng.integers(-2, 3, (6, 2)).astype(float), users, excluded=excluded))
-    run = vector_lists.first_items_of_batches("dot", 3, ("user",), "item")
+    run = catalogue.first_items_of_batches("dot", 3, ("user",), "item")
     (whole,) = run(iter([batch, batch.slice(0, 0)]))
-    monkeypatch.setattr(vector_lists, "_LISTED", 12)
+    monkeypatch.setattr(catalogue, "_LISTED", 12)
     parts = list(run(iter([batch])))
     assert [part.num_rows for part in parts] == [4, 4, 3]
     assert pa.Table.from_batches(parts).to_pylist() == whole.to_pylist()
@@ -433,14 +430,14 @@ def test_no_more_users_are_scored_at_a_time_than_their_first_items_fit_into_memo
     (at_once,) = with_features(task, iter([batch]))
     expected = score(task, *at_once)
     # Two users have the first two items and one more.
-    monkeypatch.setattr(vector_lists, "_LISTED", 7)
+    monkeypatch.setattr(catalogue, "_LISTED", 7)
     parts = list(with_features(task, iter([batch, batch.slice(0, 0)])))
     assert [part.num_rows for part, _ in parts] == [2, 2, 2, 1, 0]
     values = [score(task, *part).metrics for part in parts]
     for found, metric in zip(zip(*values, strict=True), expected.metrics, strict=True):
         np.testing.assert_array_equal(np.concatenate(found), metric)
     # The lists of a part are gone when those of the next one come.
-    read, lists, n_kept = vector_lists.VectorLists.read, [], []
+    read, lists, n_kept = catalogue.VectorLists.read, [], []
 
     def noted(*of_batch):
         n_kept.append(sum(each() is not None for each in lists))
@@ -448,7 +445,7 @@ def test_no_more_users_are_scored_at_a_time_than_their_first_items_fit_into_memo
         lists.append(weakref.ref(found))
         return found
 
-    monkeypatch.setattr(vector_lists.VectorLists, "read", noted)
+    monkeypatch.setattr(catalogue.VectorLists, "read", noted)
     run = state_of_batches(task, DescriptionOptions(None, quantiles=()), g.NO_USER)
     assert [*run(iter([batch]))]
     assert n_kept == [0, 0, 0, 0]

@@ -10,7 +10,7 @@ from helpers.plans import plan_of
 from pyspark import __version__
 from pyspark.errors import AnalysisException, PySparkException
 
-from spark_rankeval.spark.platforms import _unlogged
+from spark_rankeval.spark.engine import _unlogged
 
 
 def tuned_als(spark):

@@ -4,20 +4,16 @@ import math
 
 import pyarrow as pa
 
-from spark_rankeval.features.exposure.worker import AllLists, ExposureOfBatch
-from spark_rankeval.features.item_groups.spark import GroupSources
-from spark_rankeval.features.no_answer.spark import NoAnswerSources
-from spark_rankeval.features.registry import with_features_of
-from spark_rankeval.features.vectors.spark import VectorSources
+from spark_rankeval.evaluation.evaluate import GroupSources, with_features_of
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.request.availability import Lists
-from spark_rankeval.request.readings import resolve, views_of
-from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.request.task import Lists, ScoringTask, resolve, views_of
+from spark_rankeval.spark.facts import NoAnswerSources, VectorSources
 from spark_rankeval.spark.source import VectorColumns
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.worker.grouped_row import ITEMS, LABELS, SCORES, grades_column
+from spark_rankeval.worker.all_lists import AllLists, ExposureOfBatch
+from spark_rankeval.worker.reading import ITEMS, LABELS, SCORES, grades_column
+from spark_rankeval.worker.scoring import score
 from spark_rankeval.worker.states import merging_states
-from spark_rankeval.worker.user_metrics import score
 
 KNOWN = Lists(scored_arrays=True, label_arrays=True, relevances=("grade",))
 

@@ -177,7 +177,7 @@ class _JobsOfServer:
 
 def _plans_of(spark):
     """A function that counts the plans that an engine without jobs has run."""
-    from spark_rankeval.spark.platforms import engine_of
+    from spark_rankeval.spark.engine import engine_of
 
     # Which engine it is, is asked once a session.
     engine_of(spark)

@@ -18,7 +18,7 @@ from spark_rankeval.jobs.evaluate import main
 from spark_rankeval.jobs.outputs import rows_of_users
 from spark_rankeval.jobs.trend import read_history
 from spark_rankeval.spark.catalog import CatalogTable
-from spark_rankeval.spark.sql_text import column
+from spark_rankeval.spark.sql import column
 
 FORMATS = {"sail": ("delta", "iceberg")}
 TABLES = ("per_user", "metrics", "quarantine", "gates", "manifests")

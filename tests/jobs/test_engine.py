@@ -20,7 +20,7 @@ from spark_rankeval.jobs.compare import CompareConfig
 from spark_rankeval.jobs.config import Session, parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig, main
 from spark_rankeval.jobs.runs import run_id_of
-from spark_rankeval.spark.platforms import engine_of
+from spark_rankeval.spark.engine import engine_of
 
 SMALLEST = {name: {"path": name[0]} for name in ("predictions", "labels", "output")} | {"evaluation": {"metrics": "rr"}}
 TEXT = """
@@ -92,7 +92,7 @@ def test_an_engine_that_is_refused_is_a_wrong_configuration(start, monkeypatch):
     def refuse(_):
         raise EngineError("no test has run on it")
 
-    monkeypatch.setattr("spark_rankeval.spark.platforms.engine_of", refuse)
+    monkeypatch.setattr("spark_rankeval.spark.engine.engine_of", refuse)
     done = start()
     assert (done.code, done.lines) == (2, ["evaluate: wrong config: no test has run on it"])
     monkeypatch.setattr("spark_rankeval.local.check_installed", lambda: refuse(None))
@@ -141,7 +141,7 @@ SERVER = """
 from pysail.spark import SparkConnectServer
 from pyspark.sql import SparkSession
 from spark_rankeval.errors import EngineError
-from spark_rankeval.spark.platforms import engine_of
+from spark_rankeval.spark.engine import engine_of
 
 server = SparkConnectServer("127.0.0.1", 0)
 server.start(background=True)

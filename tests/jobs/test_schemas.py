@@ -23,7 +23,7 @@ from spark_rankeval.jobs.evaluate import Columns, EvaluateConfig, Evaluation, Ev
 from spark_rankeval.jobs.evaluate_sections import LogSplit, Tracking, VectorTables
 from spark_rankeval.jobs.settings import read_settings
 from spark_rankeval.ranking.batch import POPULATIONS
-from spark_rankeval.request.options import PopulationName, RankingOptions, ScoringOptions, SummaryOptions, Vectors
+from spark_rankeval.request.call import PopulationName, RankingOptions, ScoringOptions, SummaryOptions, Vectors
 from spark_rankeval.splits import by_time, last_n
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.config import Source
 from spark_rankeval.jobs.evaluate import main
 from spark_rankeval.jobs.job_tables import read_for_schema, read_table
-from spark_rankeval.spark.platforms import input_files
+from spark_rankeval.spark.engine import input_files
 
 EMBEDDED = "jdbc:derby:memory:jobs;create=true"
 

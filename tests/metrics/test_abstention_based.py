@@ -13,8 +13,7 @@ from worlds.ranked_users import batch_of, lists_of, ranked
 from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.errors import InputError, MetricError
 from spark_rankeval.metrics import RankingBatch, parse_metric
-from spark_rankeval.request.availability import Lists
-from spark_rankeval.request.readings import resolve
+from spark_rankeval.request.task import Lists, resolve
 
 ITEMS = st.integers(0, 6)
 PREDICTIONS = st.lists(st.tuples(ITEMS, st.sampled_from([0.0, 0.5, 1.0])), max_size=4, unique_by=lambda pair: pair[0])

@@ -17,24 +17,19 @@ from worlds.variants import BEYOND, in_thirds, some, variants
 
 from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.errors import MetricError, OptionError
-from spark_rankeval.features.exposure import items as exposure
-from spark_rankeval.features.exposure.counted_tables import table_of, total_of
-from spark_rankeval.features.exposure.items import ExposureAccumulator, Slot, exposures_of, slots_of
-from spark_rankeval.features.items import item_facts
-from spark_rankeval.features.items import worker as side_lists
 from spark_rankeval.metrics import RankingBatch, parse_metric
 from spark_rankeval.metrics.abstention_based import Confidence
 from spark_rankeval.metrics.exposure_based import Exposure
+from spark_rankeval.ranking.batch import UNKNOWN, Totals
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.ragged import Ragged
-from spark_rankeval.ranking.recommended import UNKNOWN, Totals
-from spark_rankeval.request.availability import Lists
-from spark_rankeval.request.readings import resolve
-from spark_rankeval.request.task import View
+from spark_rankeval.request.task import Lists, View, resolve
 from spark_rankeval.wire import pack, rows_of
-from spark_rankeval.worker import user_metrics
-from spark_rankeval.worker.scored_features import with_features
-from spark_rankeval.worker.user_metrics import score
+from spark_rankeval.worker import all_lists, item_facts, scoring
+from spark_rankeval.worker import item_facts as side_lists
+from spark_rankeval.worker.all_lists import ExposureAccumulator, Slot, exposures_of, slots_of, table_of, total_of
+from spark_rankeval.worker.process import with_features
+from spark_rankeval.worker.scoring import score
 
 OF_USERS = [metric for metric in BEYOND if not metric.corpus_level]
 OF_ALL = [metric for metric in BEYOND if metric.corpus_level]
@@ -135,7 +130,7 @@ def test_no_split_into_batches_or_slices_and_no_order_of_rows_changes_a_bit(monk
     parts = [part.tolist() for part in np.array_split(np.array(world.users), 4)]
     single = [values_of(metrics, world, part, rng) for part in parts]
     np.testing.assert_array_equal(bits([np.concatenate(columns) for columns in zip(*single, strict=True)]), bits(whole))
-    monkeypatch.setattr(user_metrics, "_SLICE", 20)
+    monkeypatch.setattr(scoring, "_SLICE", 20)
     np.testing.assert_array_equal(bits(values_of(metrics, world)), bits(whole))
 
 
@@ -237,24 +232,24 @@ def test_no_split_of_users_changes_a_bit_of_a_value_without_a_block():
     ids=lambda ids: str(ids.type),
 )
 def test_an_item_meets_in_one_bucket_and_items_spread(ids):
-    buckets = exposure._buckets_of(ids)
+    buckets = all_lists._buckets_of(ids)
     order = np.random.default_rng(1).permutation(len(ids))
-    assert exposure._buckets_of(ids.take(pa.array(order))).tolist() == buckets[order].tolist()
-    assert exposure._buckets_of(ids.slice(7, 90)).tolist() == buckets[7:97].tolist()
-    assert np.bincount(buckets, minlength=exposure.N_BUCKETS).max() < 1.5 * len(ids) / exposure.N_BUCKETS
-    assert set(buckets) == set(range(exposure.N_BUCKETS))
+    assert all_lists._buckets_of(ids.take(pa.array(order))).tolist() == buckets[order].tolist()
+    assert all_lists._buckets_of(ids.slice(7, 90)).tolist() == buckets[7:97].tolist()
+    assert np.bincount(buckets, minlength=all_lists.N_BUCKETS).max() < 1.5 * len(ids) / all_lists.N_BUCKETS
+    assert set(buckets) == set(range(all_lists.N_BUCKETS))
 
 
 def test_of_two_zeros_each_meets_the_other_and_a_null_meets_nulls():
-    assert len(set(exposure._buckets_of(pa.array([0.0, -0.0])))) == 1
+    assert len(set(all_lists._buckets_of(pa.array([0.0, -0.0])))) == 1
     for kind in (pa.int64(), pa.string()):
-        assert len(set(exposure._buckets_of(pa.array([None, None], kind)))) == 1
+        assert len(set(all_lists._buckets_of(pa.array([None, None], kind)))) == 1
 
 
 def held_messages(monkeypatch, n_bytes):
     """The messages of exposure of a world by whether they were sent on early, a worker holding so many bytes."""
-    monkeypatch.setattr(exposure, "HELD", n_bytes)
-    monkeypatch.setattr(exposure, "_COUNTED", 16)
+    monkeypatch.setattr(all_lists, "HELD", n_bytes)
+    monkeypatch.setattr(all_lists, "_COUNTED", 16)
     world, metrics = random_world(14, n_users=200), resolved(["entropy@3", "gini(among=recommended)@5"])
     task = task_of_views(View(tuple(metrics), RankingPolicy()))
     accumulator = ExposureAccumulator(slots_of(task), lambda key: ["all", *key])
@@ -274,7 +269,7 @@ def test_counts_that_a_worker_cannot_hold_are_sent_on_and_add_up(monkeypatch):
             tables.setdefault(message.kind, []).append(table_of(message.payload))
         totals = {
             kind: total_of(tables[kind], summed)
-            for kind, summed in ((exposure.EXPOSURE, "count"), (exposure.HISTOGRAMS, exposure.N_ITEMS))
+            for kind, summed in ((all_lists.EXPOSURE, "count"), (all_lists.HISTOGRAMS, all_lists.N_ITEMS))
         }
         return {kind: {tuple(row.items()) for row in table.to_pylist()} for kind, table in totals.items()}
 
@@ -282,7 +277,7 @@ def test_counts_that_a_worker_cannot_hold_are_sent_on_and_add_up(monkeypatch):
     assert len(early) > 10 * len(late) > 0
     assert counted(early + late) == counted(whole)
     # Two slots of three slices.
-    assert len({(dict(row)["slot"], dict(row)["slice"]) for row in counted(whole)[exposure.EXPOSURE]}) == 6
+    assert len({(dict(row)["slot"], dict(row)["slice"]) for row in counted(whole)[all_lists.EXPOSURE]}) == 6
 
 
 def test_what_adds_up_to_little_is_kept(monkeypatch):

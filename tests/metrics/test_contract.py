@@ -28,10 +28,9 @@ from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import REGISTRY, UNSET
-from spark_rankeval.ranking.batch import Look
+from spark_rankeval.ranking.batch import FACT_TABLES, Look
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.ranks import rank_lists
-from spark_rankeval.ranking.recommended import FACT_TABLES
 from spark_rankeval.request.task import View
 
 TIES = ("item_asc", "item_desc", "position")

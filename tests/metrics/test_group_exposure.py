@@ -17,10 +17,26 @@ from oracles.lists import World
 from worlds.recommendations import batch_of, random_world
 from worlds.variants import EVERY_METRIC, GROUPS
 
-from spark_rankeval.features.exposure.items import Slot, exposures_of, slice_as_text, slots_of
-from spark_rankeval.features.exposure.worker import GroupAccumulator, group_exposures_of, group_slots_of
-from spark_rankeval.features.items.item_facts import GROUP as NAME
-from spark_rankeval.features.items.item_facts import (
+from spark_rankeval.metrics import parse_metric
+from spark_rankeval.metrics.base import UNSET
+from spark_rankeval.metrics.group_amounts import GroupExposure
+from spark_rankeval.ranking.batch import Totals
+from spark_rankeval.ranking.lists import LIST_PARAMETERS, RankingPolicy
+from spark_rankeval.request.task import View
+from spark_rankeval.statistics.description import DescriptionOptions
+from spark_rankeval.wire import messages_of, rows_of
+from spark_rankeval.worker.all_lists import (
+    GroupAccumulator,
+    Slot,
+    exposures_of,
+    group_exposures_of,
+    group_slots_of,
+    slice_as_text,
+    slots_of,
+)
+from spark_rankeval.worker.group_states import STATES
+from spark_rankeval.worker.item_facts import GROUP as NAME
+from spark_rankeval.worker.item_facts import (
     GROUPS_TABLE,
     ITEM,
     LEVELS_TABLE,
@@ -28,20 +44,10 @@ from spark_rankeval.features.items.item_facts import (
     TRAINING_USERS,
     ItemFacts,
 )
-from spark_rankeval.metrics import parse_metric
-from spark_rankeval.metrics.base import UNSET
-from spark_rankeval.metrics.group_amounts import GroupExposure
-from spark_rankeval.ranking.lists import LIST_PARAMETERS, RankingPolicy
-from spark_rankeval.ranking.recommended import Totals
-from spark_rankeval.request.task import View
-from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.wire import messages_of, rows_of
-from spark_rankeval.worker.group_states import STATES
-from spark_rankeval.worker.grouped_row import grades_column
-from spark_rankeval.worker.process import stream_of, with_columns
-from spark_rankeval.worker.scored_features import with_features
+from spark_rankeval.worker.process import stream_of, with_columns, with_features
+from spark_rankeval.worker.reading import grades_column
+from spark_rankeval.worker.scoring import score
 from spark_rankeval.worker.states import state_of_batches
-from spark_rankeval.worker.user_metrics import score
 
 TYPES = {NAME: pa.string()}
 

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from spark_rankeval import evaluate
 from spark_rankeval.errors import SparkRankEvalWarning
-from spark_rankeval.spark.platforms import draws_anew, may_change
+from spark_rankeval.spark.engine import draws_anew, may_change
 
 PAIRS = [(user, item, float(item % 3)) for user in range(6) for item in range(4)]
 

@@ -25,8 +25,7 @@ from spark_rankeval import (
 )
 from spark_rankeval.errors import DataError, InputError
 from spark_rankeval.ml import RankingEvaluator
-from spark_rankeval.spark.ids import readable, text_of
-from spark_rankeval.spark.sql_text import call, named, number
+from spark_rankeval.spark.sql import call, named, number, readable, text_of
 from spark_rankeval.trec import evaluate_runs, write_run
 
 # Bytes, and how they are shown as the name of a slice or model: text that looks like bytes written out is written out, too.

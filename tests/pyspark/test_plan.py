@@ -7,9 +7,9 @@ from helpers.plans import plan_of
 from helpers.shuffles import settings_of, shuffled_into
 
 from spark_rankeval import Facts, metrics_column, score_users
-from spark_rankeval.evaluation.prepare import prepare
+from spark_rankeval.evaluation.evaluate import prepare
 from spark_rankeval.judging.judge_agreement import read_labels
-from spark_rankeval.request.options import ScoringOptions
+from spark_rankeval.request.call import ScoringOptions
 
 METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap", "rr") for k in range(1, 21)]
 

@@ -9,7 +9,7 @@ from worlds.random_logs import assert_tricky, random_logs
 
 from spark_rankeval import BCa, Facts, evaluate
 from spark_rankeval.spark import prediction_lists, scoring
-from spark_rankeval.spark.platforms import engine_of
+from spark_rankeval.spark.engine import engine_of
 
 pytestmark = pytest.mark.ci
 METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap", "rr") for k in (1, 5)]

@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from worlds import fixed_users
 
 from spark_rankeval import BCa, Facts, compare, evaluate, score_users, summarise
-from spark_rankeval.spark.platforms import condition_of, setting
+from spark_rankeval.spark.engine import condition_of, setting
 
 PACKAGE = Path(__file__).parents[2] / "spark_rankeval"
 #: Attributes of sessions and DataFrames that serverless platforms refuse, and of which Sail and Connect have some.

@@ -17,8 +17,7 @@ from spark_rankeval.auditing.audit import Audit
 from spark_rankeval.comparison.comparison_results import ModelComparison, ModelRanks
 from spark_rankeval.errors import InputError
 from spark_rankeval.evaluation.dialect_map import DialectMap
-from spark_rankeval.evaluation.result import Result
-from spark_rankeval.evaluation.slice_gaps import Gaps
+from spark_rankeval.evaluation.result import Gaps, Result
 from spark_rankeval.experiments.group_comparison import GroupComparison
 from spark_rankeval.records import comparison_rows, gaps, group_rows, pair_rows, table_columns
 from spark_rankeval.records.audit_rows import CHECKS, AuditRow

@@ -14,7 +14,7 @@ from worlds.summary_rows import row
 from spark_rankeval.dialects import DEFAULT, STANDARD
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.notes import definitions_table, notes_of, notes_of_empty_lists
-from spark_rankeval.request.readings import nonstandard_defaults, one_per_curve, resolve
+from spark_rankeval.request.task import nonstandard_defaults, one_per_curve, resolve
 
 DISCOUNT = 1 / math.log2(3)
 # A user with one hit at rank 2 of two relevant items, one with grade 3 and 1 and an item below the threshold retrieved.

@@ -17,11 +17,10 @@ from spark_rankeval.ranking.batch import Look
 from spark_rankeval.ranking.lists import RankingPolicy, RawLists
 from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.ranking.ranks import rank_lists
-from spark_rankeval.request.availability import Lists
-from spark_rankeval.request.options import ScoringOptions
-from spark_rankeval.request.readings import read_request, resolve, views_of
-from spark_rankeval.spark.metrics_column import metrics_column
-from spark_rankeval.worker.user_metrics import count_of_model
+from spark_rankeval.request.call import ScoringOptions
+from spark_rankeval.request.task import Lists, read_request, resolve, views_of
+from spark_rankeval.spark.per_user import metrics_column
+from spark_rankeval.worker.scoring import count_of_model
 
 SCORES = (-1.0, 0.0, 0.25, 0.5, 1.0)
 COSTS = (0.0, 0.1, 1.0, 2.5, 10.0)

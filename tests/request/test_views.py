@@ -13,12 +13,9 @@ from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import InputError, MetricError, OptionError
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.metrics.rank_based import ReciprocalRank
-from spark_rankeval.request.availability import Lists
-from spark_rankeval.request.column_names import AttributeNames, ColumnNames
-from spark_rankeval.request.options import RankingOptions, ScoringOptions, grade_columns
-from spark_rankeval.request.readings import policy_of, resolve, views_of
-from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.spark.platforms import Engine
+from spark_rankeval.request.call import AttributeNames, ColumnNames, RankingOptions, ScoringOptions, grade_columns
+from spark_rankeval.request.task import Lists, ScoringTask, policy_of, resolve, views_of
+from spark_rankeval.spark.engine import Engine
 from spark_rankeval.spark.prediction_lists import choose_plan, together
 
 ENGINE, OLDER, SAIL = (

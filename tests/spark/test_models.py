@@ -10,7 +10,7 @@ from worlds.random_logs import random_logs
 
 from spark_rankeval import compare, evaluate, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, UnknownMetricError
-from spark_rankeval.request.counts import COUNTS
+from spark_rankeval.request.call import COUNTS
 
 METRICS = ["ndcg@5", "recall@3", "ap@5", "rr@5"]
 OPTIONS = {"score": "score", "relevance": "grade"}

@@ -8,7 +8,7 @@ from worlds.two_models import METRICS, OPTIONS
 
 from spark_rankeval import Cube, Facts, evaluate, summarise
 from spark_rankeval.errors import DataError, OptionError
-from spark_rankeval.spark import describing
+from spark_rankeval.spark import scoring
 
 FIELDS = (
     "metric", "mean", "std", "n_users", "n_undefined", "minimum", "maximum", "interval_low", "interval_high", "median",
@@ -162,6 +162,6 @@ def test_no_value_the_text_null_and_rows_of_nobody(spark, tables):
 
 def test_more_slices_than_the_driver_holds_are_refused_with_their_number(tables, monkeypatch):
     predictions, labels, about = tables
-    monkeypatch.setattr(describing, "_MOST_FIGURES", 8)
+    monkeypatch.setattr(scoring, "_MOST_FIGURES", 8)
     with pytest.raises(OptionError, match=r"^4 slices × 3 values do not fit into memory; use attributes with fewer"):
         evaluate(predictions, labels, METRICS[:3], by="country", facts=Facts(attributes=about), **OPTIONS)

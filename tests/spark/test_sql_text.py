@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from spark_rankeval import evaluate
-from spark_rankeval.spark.sql_text import call, field_of, named, number, select, text
+from spark_rankeval.spark.sql import call, field_of, named, number, select, text
 
 # Variables that are set, and one that is not.
 VARIABLES = ("${spark.app.name}", "${env:HOME}", "${system:user.name}", "${x}", "$")

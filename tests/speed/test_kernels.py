@@ -11,11 +11,10 @@ import pytest
 
 from benchmarks.kernels import best_time, grouped_users, scoring_task
 from benchmarks.works import METRICS, every_metric, values_of
-from spark_rankeval.ranking.lists import RawLists
-from spark_rankeval.ranking.matching import match, repeated_items
+from spark_rankeval.ranking.lists import RawLists, match, repeated_items
 from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.ranking.ranks import rank_lists
-from spark_rankeval.worker.user_metrics import score
+from spark_rankeval.worker.scoring import score
 
 CUTOFFS = [1, 3, 5, 10, 20]
 THIRTY = values_of(METRICS, CUTOFFS)

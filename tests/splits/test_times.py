@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import OptionError
-from spark_rankeval.splits.log import TimeColumn
+from spark_rankeval.splits.splitting import TimeColumn
 
 KINDS = (T.TimestampType, T.TimestampNTZType, T.DateType, T.LongType, T.DoubleType)
 INSTANT, LOCAL, DAY, WHOLE, REAL = COLUMNS = [TimeColumn("t", kind()) for kind in KINDS]

@@ -11,7 +11,7 @@ from spark_rankeval.dialects import DIALECTS, find_dialect
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.stored import Query, render_trec, trec_name
 from spark_rankeval.records.summary import SummaryRow
-from spark_rankeval.trec.lines import QRELS, RUN, SAYS_SOMETHING, problem_of
+from spark_rankeval.trec.files import QRELS, RUN, SAYS_SOMETHING, problem_of
 
 
 def test_lines_that_read():

@@ -10,14 +10,20 @@ from helpers.met_messages import met
 from oracles.clusters import effective_n
 
 from spark_rankeval.records.slices import ALL_VALUES, rollup
-from spark_rankeval.request.counts import CountNames
+from spark_rankeval.request.call import CountNames
 from spark_rankeval.statistics.cluster_sums import N_GROUPS, clusters_of
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.sums import LIMBS, exact_sum
-from spark_rankeval.worker import clusters
-from spark_rankeval.worker.clusters import ClusterLayout, group_name, merged_clusters
-from spark_rankeval.worker.group_states import STATES, GroupStates, states_of
-from spark_rankeval.worker.grouped_row import CLUSTER_HASH, USER_HASH, USER_WEIGHT
+from spark_rankeval.worker import group_states
+from spark_rankeval.worker.group_states import (
+    STATES,
+    ClusterLayout,
+    GroupStates,
+    group_name,
+    merged_clusters,
+    states_of,
+)
+from spark_rankeval.worker.reading import CLUSTER_HASH, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.states import merging_states, state_of_columns
 
 N_USERS, N_CLUSTERS = 3000, 211
@@ -82,7 +88,7 @@ def test_no_partition_order_or_bound_changes_a_bit(options, keys, monkeypatch):
     whole = exactly(merged_clusters(merged_messages(np.arange(N_USERS), 1, options, keys)))
     shuffled = np.random.default_rng(1).permutation(N_USERS)
     assert exactly(merged_clusters(merged_messages(shuffled, 7, options, keys, size=37))) == whole
-    monkeypatch.setattr(clusters, "_HELD", 1 << 12)
+    monkeypatch.setattr(group_states, "_HELD", 1 << 12)
     assert exactly(merged_clusters(merged_messages(shuffled, 3, options, keys))) == whole
     assert len(whole) == (5 if keys else 1)
 
@@ -137,7 +143,7 @@ def test_users_without_names_have_an_order_all_the_same():
 
 
 def test_clusters_spread_over_all_places():
-    rows = clusters.ClusterRows(ClusterLayout(1))
+    rows = group_states.ClusterRows(ClusterLayout(1))
     hashes = np.random.default_rng(2).integers(-(2**63), 2**63 - 1, 50_000)
     sent = [*rows.add(pa.array(hashes), hashes, [], [np.ones(50_000)]), *rows.messages()]
     assert [message.bucket for message in sent] == list(range(N_GROUPS))

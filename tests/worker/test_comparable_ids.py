@@ -8,11 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spark_rankeval.features.made_ids.worker import order_of_rows
 from spark_rankeval.ranking.ragged import Ragged
-from spark_rankeval.worker import comparable_ids
-from spark_rankeval.worker.comparable_ids import comparable, last_bytes
-from spark_rankeval.worker.reading import side_of
+from spark_rankeval.worker import reading
+from spark_rankeval.worker.features import order_of_rows
+from spark_rankeval.worker.reading import comparable, last_bytes, side_of
 
 # Of few letters, so that there are equal ones; of up to four bytes each, so that bytes above 127 come first in their word.
 LETTERS = st.sampled_from("0aé\u20ac\U0001f600\x00")
@@ -57,7 +56,7 @@ def test_text_compares_and_sorts_by_its_bytes(kind, sides):
 @example(users=[(["b", "ab", ""], ["ab"]), (["ab", "a", "b"], ["a", "b"])], together=1)
 def test_text_of_each_user_compares_and_sorts_however_many_are_looked_up_together(users, together):
     sides = [Ragged.from_lists([user[side] for user in users], dtype=object) for side in range(2)]
-    with mock.patch.object(comparable_ids, "_TOGETHER", together):
+    with mock.patch.object(reading, "_TEXTS_TOGETHER", together):
         ids, order = comparable(*((pa.array(side.values, pa.string()), side.offsets) for side in sides))
     of_users = [side.like(numbers) for side, numbers in zip(sides, ids, strict=True)]
     for user, (predictions, labels) in enumerate(users):
@@ -103,7 +102,7 @@ def test_nulls_are_any_text_and_have_a_place_if_they_are_looked_up_last():
     assert order is not None
     assert ids[0][0] != ids[0][2] == ids[1][0]
     of_two = pa.array(["b", "a", None, None]), np.array([0, 2, 4])
-    with mock.patch.object(comparable_ids, "_TOGETHER", 1):
+    with mock.patch.object(reading, "_TEXTS_TOGETHER", 1):
         (ids,), order = comparable(of_two)
     assert order is not None
     assert len(order(ids)) == 4

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_rankeval.worker import grouped_row as g
 from spark_rankeval.worker import reading
+from spark_rankeval.worker import reading as g
 from spark_rankeval.worker.reading import INFINITE_SCORE, KIND_BITS, MODEL_BITS, RANKED, REJECTED, with_lists_of_models
 
 N_MODELS, N_USERS = 3, 40

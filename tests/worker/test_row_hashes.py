@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from spark_rankeval.statistics import table_fingerprints
 from spark_rankeval.statistics.table_fingerprints import xxhash64
 from spark_rankeval.worker import reading
-from spark_rankeval.worker.grouped_row import COSTS, ITEMS, PREDICTION_ROWS, SCORES, column_of_model, hash_column
-from spark_rankeval.worker.reading import hashes_of_users
+from spark_rankeval.worker.reading import (
+    COSTS,
+    ITEMS,
+    PREDICTION_ROWS,
+    SCORES,
+    column_of_model,
+    hash_column,
+    hashes_of_users,
+)
 
 _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5

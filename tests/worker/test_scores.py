@@ -12,17 +12,14 @@ import pytest
 from helpers.scored import with_features
 
 from spark_rankeval.dialects import DEFAULT
-from spark_rankeval.features.no_answer.worker import NO_ANSWER
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.lists import RankingPolicy
-from spark_rankeval.request.availability import Lists
-from spark_rankeval.request.counts import COUNTS
-from spark_rankeval.request.readings import resolve, views_of
-from spark_rankeval.request.task import ScoringTask, View
-from spark_rankeval.worker.grouped_row import EXCLUDED, ITEMS, LABELS, SCORES, grades_column, label_column
-from spark_rankeval.worker.series import N_INVALID, score_series
-from spark_rankeval.worker.user_metrics import count_of_model, score
+from spark_rankeval.request.call import COUNTS
+from spark_rankeval.request.task import Lists, ScoringTask, View, resolve, views_of
+from spark_rankeval.worker.features import NO_ANSWER
+from spark_rankeval.worker.reading import EXCLUDED, ITEMS, LABELS, SCORES, grades_column, label_column
+from spark_rankeval.worker.scoring import N_INVALID, count_of_model, score, score_series
 
 METRICS = [
     "precision@2", "hit_rate@1", "r_precision", "ap(denominator='labels')", "rr", "ndcg(gain='binary', ideal='labels')@2",

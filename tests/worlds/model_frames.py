@@ -12,10 +12,9 @@ from helpers.met_messages import met
 
 from spark_rankeval.comparison import compare_models as comparison
 from spark_rankeval.experiments import compare_groups
-from spark_rankeval.spark.model_table import ModelTable
-from spark_rankeval.spark.model_tables import Collected, ModelTables
+from spark_rankeval.spark.models import Collected, ModelTable, ModelTables
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, table_hash
-from spark_rankeval.worker.compared_users import (
+from spark_rankeval.worker.comparing import (
     CLUSTER,
     CONFLICTS,
     INVALID,
@@ -25,10 +24,10 @@ from spark_rankeval.worker.compared_users import (
     ROWS,
     USER,
     hash_field,
+    merging_comparisons,
     slice_field,
     value_field,
 )
-from spark_rankeval.worker.comparing import merging_comparisons
 
 BATCH = 64
 METRICS = {"ndcg@10": "ndcg_at_10", "recall@5": "recall_at_5", "percentile_rank": "percentile_rank"}

@@ -6,19 +6,10 @@ import numpy as np
 import pyarrow as pa
 from oracles.lists import World
 
-from spark_rankeval.features.items import item_facts as names
-from spark_rankeval.worker.grouped_row import (
-    ITEMS,
-    LABEL_ROWS,
-    LABELS,
-    PREDICTION_ROWS,
-    SCORES,
-    USER_HASH,
-    grades_column,
-)
-from spark_rankeval.worker.process import stream_of
-from spark_rankeval.worker.scored_features import with_features
-from spark_rankeval.worker.user_metrics import score
+from spark_rankeval.worker import item_facts as names
+from spark_rankeval.worker.process import stream_of, with_features
+from spark_rankeval.worker.reading import ITEMS, LABEL_ROWS, LABELS, PREDICTION_ROWS, SCORES, USER_HASH, grades_column
+from spark_rankeval.worker.scoring import score
 
 SIMPLE = World(
     predictions={1: [(10, 0.9), (11, 0.7), (12, 0.4)], 2: [(12, 0.8), (10, 0.6)], 3: [(10, 0.5), (19, 0.4)]},

@@ -1,6 +1,6 @@
 """Lines of runs and judgements that read, say nothing, or do not read: for the patterns alone, and for Spark."""
 
-from spark_rankeval.trec.lines import QRELS, RUN
+from spark_rankeval.trec.files import QRELS, RUN
 
 GOOD = {
     RUN: [

@@ -5,7 +5,7 @@ import pytest
 from spark_rankeval import write_table
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.spark.catalog import CatalogTable
-from spark_rankeval.spark.sql_text import literal
+from spark_rankeval.spark.sql import literal
 
 EVIL = "x'; DROP TABLE users; --"
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from spark_rankeval import Facts, Vectors, compare, evaluate, merge, score_users, summarise
 from spark_rankeval.errors import SparkRankEvalWarning
 from spark_rankeval.spark import scoring
-from spark_rankeval.spark.ids import hash_in
+from spark_rankeval.spark.sql import hash_in
 
 METRICS = ["ndcg@1", "rr@2"]
 ASKED = {"score": "score", "relevance": "grade", "on_invalid": "drop"}

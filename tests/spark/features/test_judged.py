@@ -22,7 +22,7 @@ from spark_rankeval import (
     summarise,
 )
 from spark_rankeval.errors import DataError, InputError, MetricError, OptionError
-from spark_rankeval.spark.ids import hash_in
+from spark_rankeval.spark.sql import hash_in
 from spark_rankeval.statistics.drawn_clusters import drawn_clusters_of_values
 from spark_rankeval.statistics.judged_clusters import JudgedClusters
 from spark_rankeval.statistics.judged_moments import JudgedMoments

@@ -13,7 +13,7 @@ from worlds.trec_lines import BAD, GOOD, NOTHING, NUMBERS
 from spark_rankeval import score_users, summarise, write_per_user
 from spark_rankeval.errors import DataError, DialectError, InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.trec import evaluate_runs, read_qrels, read_run, write_run
-from spark_rankeval.trec.lines import QRELS, RUN, problem_of
+from spark_rankeval.trec.files import QRELS, RUN, problem_of
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "trec"
 #: What the files of every query were asked with: -m P.1,5,10,30 -m recall.5,10 -m ndcg_cut.3,10 and so on.

@@ -20,8 +20,8 @@ from spark_rankeval.errors import (
     OptionError,
     SparkRankEvalWarning,
 )
-from spark_rankeval.features.vectors import catalogue
-from spark_rankeval.request.options import CATALOGUE_TOO_LARGE
+from spark_rankeval.request.call import CATALOGUE_TOO_LARGE
+from spark_rankeval.worker import vectors as catalogue
 
 N_USERS, N_ITEMS, LENGTH = 24, 15, 3
 METRICS = ["ndcg@5", "ap", "rr", "auc", "percentile_rank", "recall@3"]

@@ -1,1 +1,0 @@
-"""Features of an evaluation: a room for each, with its code for Spark and for workers."""

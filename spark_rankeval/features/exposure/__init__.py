@@ -1,1 +1,0 @@
-"""Metrics of all lists together: in how many lists items stand, and what groups of items get."""

@@ -1,1 +1,0 @@
-"""Figures of only the labels in a group of items."""

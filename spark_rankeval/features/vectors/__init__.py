@@ -1,1 +1,0 @@
-"""Lists that are the whole catalogue, ranked by scores from vectors."""

@@ -1,0 +1,427 @@
+"""The engine behind a session, what it can do and calls differently, and whether its Python workers have what they need."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import uuid
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, reduce
+from operator import and_
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pyarrow as pa
+from pyspark import __version__
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from spark_rankeval.checks import SPARK, is_connect, tested_engine
+from spark_rankeval.errors import EngineError, MetricError, SparkRankEvalError, WorkerError, warn
+from spark_rankeval.request.call import CATALOGUE_TOO_LARGE
+from spark_rankeval.worker.process import TABLE_TOO_LARGE
+
+if TYPE_CHECKING:
+    from pyspark.ml.util import BaseReadWrite
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+_WITH_NAN = "SAIL_EXECUTION__COLLECT_STATISTICS=false and SAIL_PARQUET__PRUNING=false"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What runs the plans of a session: Spark, or Sail in the versions that tests run on.
+
+    docs/platforms.md lists for users what Spark can do and Sail cannot.
+    """
+
+    name: str  # Spark or Sail
+    version: str  # of Spark what PySpark says
+    is_spark: bool  # Spark has all of what code asks for, and Sail nothing of it
+
+    @property
+    def keeps_best(self) -> bool:
+        """Whether min_by keeps several values."""
+        return self.is_spark and tuple(map(int, re.findall(r"\d+", self.version)[:2])) >= (4, 2)
+
+
+_engines: WeakKeyDictionary[SparkSession, Engine] = WeakKeyDictionary()
+
+
+def engine_of(session: SparkSession) -> Engine:
+    """The engine of a session; the first call asks the engine, and the others remember.
+
+    Raises:
+        EngineError: no test has run on the engine, see `tested_engine`; or it loses NaN of files.
+    """
+    if session not in _engines:
+        name, version = tested_engine(session)
+        if name != SPARK:
+            _check_nan(session, name)
+        _engines[session] = Engine(name, version, name == SPARK)
+    return _engines[session]
+
+
+def _check_nan(session: SparkSession, name: str) -> None:
+    """Refuse an engine that reads NaN in files as other values: statistics of files leave NaN out, and may say that all are equal."""
+    path = f"memory:///{uuid.uuid4().hex}"
+    try:
+        session.createDataFrame([(1.0,), (math.nan,)], "x double").coalesce(1).write.parquet(path)
+        table = session.read.parquet(path)
+        if table.where(F.isnan("x")).count() == 1:
+            return
+        keeps_rows = table.count() == 2
+    except PySparkException:
+        keeps_rows = False
+    if keeps_rows:
+        msg = f"{name} reads NaN in files as other values with its settings; start it with {_WITH_NAN}, or use local.session()"
+        raise EngineError(msg)
+    # An engine of several processes may have no memory that they share.
+    warn(
+        f"whether {name} reads NaN in files as NaN could not be tried; make sure that its server was started with {_WITH_NAN}"
+    )
+
+
+# The second one is Spark 3.5's, and of those file systems whose errors Spark hands on.
+_VANISHED = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FileNotFoundException")
+_JAVA_CLASS = r"([\w$]+\.)+[\w$]*(Exception|Error)"
+# Classic Spark has a colon behind a class, Connect brackets around it, and some errors have nothing but a class.
+_JAVA_CLASSES = re.compile(rf"^({_JAVA_CLASS}: |\({_JAVA_CLASS}\) )+")
+_CONDITION = re.compile(r"(?:\([\w.$]+\) )?\[([A-Z][A-Z0-9_.]*)\] ")
+# Nodes of plans that read some columns of a table cheaply, and those that cost little.
+_SCANS = ("FileScan parquet ", "FileScan orc ", "InMemoryTableScan ")
+_CHEAP_STEPS = ("Project ", "Filter ", "ColumnarToRow", "AdaptiveSparkPlan ")
+_BINARY_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+# What makes other values each time that a plan runs: numbers that are drawn, and functions in Python.
+_DRAWN = re.compile(r"\b(rand|randn|randstr|uniform|uuid|shuffle)\(|(Batch|Arrow)EvalPython ")
+_ONE_JAVA_CLASS = re.compile(r"([\w$]+\.)+([\w$]*?)(Exception|Error)")
+
+
+def condition_of(error: PySparkException) -> str | None:
+    """The name of an error's condition, such as ``PATH_NOT_FOUND``."""
+    # Spark 3.5 has the older name alone, and Spark 4 warns of it.
+    named = error.getCondition if hasattr(error, "getCondition") else error.getErrorClass
+    if named() is not None:
+        return named()
+    # A Connect client of 3.5 has nothing but the text of the server's errors.
+    match = _CONDITION.match(str(error))
+    return match[1] if match else None
+
+
+def file_vanished(error: Exception) -> bool:
+    """Whether a file that Spark had listed was gone when it was to be read."""
+    return any(words in str(error) for words in _VANISHED)
+
+
+def said_by_java(line: str) -> str:
+    """What a line of an error of Java says, without the classes before it.
+
+    >>> said_by_java("Caused by: java.io.IOException: Permission denied")
+    'Permission denied'
+    >>> said_by_java(": org.apache.hadoop.fs.ParentNotDirectoryException")
+    'parent not directory'
+    """
+    words = line.strip().removeprefix("Caused by: ").removeprefix(": ")
+    alone = _ONE_JAVA_CLASS.fullmatch(words)
+    if alone:
+        return re.sub(r"(?<!^)(?=[A-Z])", " ", alone[2]).lower()
+    return _JAVA_CLASSES.sub("", words)
+
+
+def save_mode(mode: str) -> str:
+    """A mode of writing as every client spells it: one of Spark Connect knows no ``errorifexists``."""
+    return "error" if mode == "errorifexists" else mode
+
+
+def setting(session: SparkSession, name: str, default: str) -> str:
+    """A setting of the session; the default if it is not set, or if a serverless platform does not tell it."""
+    try:
+        return session.conf.get(name, default) or default
+    except PySparkException:
+        return default
+
+
+def read_by(reader: BaseReadWrite) -> Any:
+    """By what pyspark.ml reads the metadata of a saved stage: PySpark 3.5 by the context, which is all that it can read by."""
+    return reader.sc if __version__.startswith("3.") else reader.sparkSession
+
+
+def bytes_of_plain_scan(frame: DataFrame) -> int | None:
+    """About how many bytes a table has; None unless its plan only reads files or a cached table, chooses columns and leaves rows out.
+
+    A plan's text is no interface, so whatever is not recognised counts as something else, and so does a platform that tells nothing.
+    """
+    try:
+        plan, n_bytes = _connect_plan(frame) if is_connect(frame.sparkSession) else _driver_plan(frame)
+    except Exception:  # shared clusters refuse the driver's objects by errors of their own; then the size is unknown
+        return None
+    for line in plan.splitlines():
+        # A plan without branches has a node a line, from the last step to the first.
+        node = line.lstrip(" +-:*()0123456789")
+        if node.startswith(_SCANS):
+            return n_bytes
+        if node and not node.startswith(_CHEAP_STEPS):
+            return None
+    return None
+
+
+def _driver_plan(frame: DataFrame) -> tuple[str, int]:
+    """The physical plan of a table, and about how many bytes it has."""
+    planned = frame._jdf.queryExecution()  # public methods print a plan, and tell no size
+    return planned.executedPlan().toString(), int(str(planned.optimizedPlan().stats().sizeInBytes()))
+
+
+def _connect_plan(frame: DataFrame) -> tuple[str, int]:
+    text = frame._explain_string(mode="cost")  # type: ignore[operator] # the same
+    logical, _, physical = text.partition("== Physical Plan ==")
+    size, unit = re.findall(r"sizeInBytes=([\d.E+]+) (\w*)B", logical.partition("== Optimized Logical Plan ==")[2])[0]
+    return physical, int(float(size) * 1024 ** _BINARY_UNITS.index(unit))
+
+
+def collected_columns(frame: DataFrame) -> dict[str, np.ndarray[Any, Any]]:
+    """The columns of a table of numbers without nulls, by name."""
+    if hasattr(frame, "toArrow"):
+        table = frame.toArrow()
+    elif is_connect(frame.sparkSession):
+        table = pa.Table.from_pandas(frame.toPandas(), preserve_index=False)
+    else:
+        # What Spark 3.5 has instead. Its toPandas makes an object of each row.
+        table = pa.Table.from_batches(frame._collect_as_arrow(), to_arrow_schema(frame.schema))  # type: ignore[operator] # the same
+    return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def from_arrow(session: SparkSession, table: pa.Table, schema: T.StructType) -> DataFrame:
+    """A table of Arrow with the types of Spark as a DataFrame."""
+    if not __version__.startswith("3."):
+        return session.createDataFrame(table, schema)
+    # Spark 3.5 takes no Arrow, and of pandas it reads NaN as null.
+    rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return session.createDataFrame(rows, schema, verifySchema=False)
+
+
+def may_change(frames: Sequence[DataFrame]) -> bool:
+    """Whether Spark says that a table is not deterministic, as with ``rand()`` or a UDF that is marked so.
+
+    False if the platform does not say, as Spark 3.5. No job runs.
+    """
+    first = frames[0]
+    # A table gives its columns as attributes.
+    if not hasattr(type(first), "exists"):
+        return False
+    try:
+        exist = reduce(and_, [frame.exists() for frame in frames])
+        with _unlogged():
+            # Spark refuses to join by what is not deterministic, and whether a table has rows is as deterministic as the table.
+            joined = first.join(first.alias("other"), exist)
+            if is_connect(first.sparkSession):
+                _ = joined.schema
+    except PySparkException as error:
+        return condition_of(error) == "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
+    except Exception:  # engines without a JVM have errors of their own; then nothing is known
+        return False
+    return False
+
+
+def draws_anew(frame: DataFrame) -> bool:
+    """Whether the columns of a table that is not deterministic have other values each time, as far as its plan tells.
+
+    Spark leaves unused columns out of a plan. Numbers of rows, names of files and cached tables are no draws. What Spark Connect draws
+    for a table that the client has sent is not in the plan any more.
+    """
+    try:
+        plan, _ = _connect_plan(frame) if is_connect(frame.sparkSession) else _driver_plan(frame)
+    except Exception:  # as in `bytes_of_plain_scan`
+        return True
+    cached = math.inf
+    for line in plan.splitlines():
+        node = line.lstrip(" +-:*()0123456789")
+        depth = len(line) - len(node)
+        if depth > cached:
+            continue
+        cached = depth if node.startswith("InMemoryTableScan ") else math.inf
+        if _DRAWN.search(node) and cached == math.inf:
+            return True
+    return False
+
+
+def _loggers_of_errors() -> list[logging.Logger]:
+    """What Spark's client logs errors with; that of 3.5 logs none.
+
+    They must be of PySpark's own class. With a plain logger of the name, each later error that is logged would be a TypeError.
+    """
+    try:
+        from pyspark.logger import PySparkLogger  # noqa: PLC0415 # Spark 3.5 has no such module
+    except ImportError:
+        return []
+    return [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("DataFrame", "SQL")]
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep Spark's client from logging an error that is an answer."""
+    loggers = _loggers_of_errors()
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
+
+
+def input_files(frame: DataFrame) -> list[str]:
+    """The files that a table is read from; none if it has none (databases, Iceberg), or if the platform does not tell."""
+    try:
+        return sorted(frame.inputFiles())
+    except (PySparkException, NotImplementedError):
+        return []
+
+
+def cast_or_null(text: Column, kind: str, pattern: str) -> Column:
+    """Texts as numbers, null if a text is none; Spark 3.5 has no function for that, and takes those that match the pattern."""
+    if hasattr(type(text), "try_cast"):
+        return text.try_cast(kind)
+    return F.when(text.rlike(pattern), text.cast(kind))
+
+
+# What runs in a worker imports these; other modules are of the caller's own functions.
+_NEEDED = "spark_rankeval|numpy|pandas|pyarrow|pyspark"
+# Spark names its own needs by their titles.
+_LACKING = re.compile(
+    rf"No module named '(?P<module>{_NEEDED})['.]|PACKAGE_NOT_INSTALLED\] (?P<package>\w+)", re.IGNORECASE
+)
+_ANOTHER = re.compile(r"PYTHON_VERSION_MISMATCH\].*?(?P<there>\d\.\d+).*?(?P<here>\d\.\d+)", re.DOTALL)
+# What a worker's traceback ends with if a metric of the caller's own fails.
+_METRIC_FAILED = re.compile(r"^spark_rankeval\.errors\.MetricError: (.*)$", re.MULTILINE)
+# What Sail says if a grouping or a join needs more than its pool of memory holds.
+_EXHAUSTED = re.compile(r"Resources exhausted: [^\n]*")
+# What a worker says of a table that it cannot hold.
+_TOO_LARGE = re.compile(rf"{re.escape(CATALOGUE_TOO_LARGE)}|{re.escape(TABLE_TOO_LARGE)}[^\n]*")
+#: What PySpark's warning about every pandas from 3 on begins with. What is used here works with it.
+PANDAS_NOTICE = "PySpark does not yet fully support pandas"
+_warning_filters = threading.RLock()
+# Spark itself gives its workers pyspark, and this package may travel.
+_PACKAGES = ("numpy", "pandas", "pyarrow")
+# For any Python from 3.4 on: its version, and which of these packages it lacks.
+_PROBE = """import sys, importlib.util as util
+print("%d.%d" % sys.version_info[:2])
+print(", ".join(name for name in sys.argv[1:] if util.find_spec(name) is None))
+"""
+_ANSWER = re.compile(r"^(\d+\.\d+)\n(.*)\n\Z", re.MULTILINE)
+# A Python that takes longer to start is left to Spark.
+_PATIENCE_S = 20
+
+
+@contextmanager
+def pandas_notice_held() -> Iterator[None]:
+    """Keep PySpark's warning about pandas 3 from a caller who has not used pandas: PySpark gives it for functions of ours."""
+    # A thread that restores the filters must not restore those of another one.
+    with _warning_filters, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", PANDAS_NOTICE, FutureWarning)
+        yield
+
+
+def check_local_workers(master: str) -> None:
+    """Refuse to send functions to workers on this machine that cannot run them; no job has run."""
+    if master.startswith("local"):
+        python = os.environ.get("PYSPARK_PYTHON", "python3")
+        lacking = _what_python_lacks(python, shutil.which(python))
+        if lacking:
+            source = "PYSPARK_PYTHON" if "PYSPARK_PYTHON" in os.environ else "the first python3 on the PATH"
+            msg = (
+                f"Spark's Python workers {lacking}. They run {source}, and this is {sys.executable}: stop the session, set "
+                "os.environ['PYSPARK_PYTHON'] = sys.executable, and start the session again"
+            )
+            raise WorkerError(msg)
+
+
+@cache
+def _what_python_lacks(python: str, place: str | None) -> str:
+    """What a Python on this machine lacks, in the words of `what_workers_lack`; empty if that is nothing, or is not known."""
+    if place is None:
+        return f"do not start: there is no {python}"
+    if os.path.abspath(place) == sys.executable:
+        return ""
+    try:
+        done = subprocess.run(
+            [place, "-c", _PROBE, *_PACKAGES], capture_output=True, text=True, timeout=_PATIENCE_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    # A script that starts a Python may say more before.
+    answer = _ANSWER.search(done.stdout)
+    if answer is None:
+        return ""
+    there, lacking = answer.groups()
+    here = ".".join(map(str, sys.version_info[:2]))
+    if there != here:
+        return f"are Python {there}, and this is Python {here}"
+    return f"lack {lacking}" if lacking else ""
+
+
+@contextmanager
+def workers_explained(own_module: str = "") -> Iterator[None]:
+    """Turn an error of an action into ours: a MetricError of an own metric, a WorkerError or EngineError that names what is lacking.
+
+    A module of the caller's own is named, too, if workers cannot import it.
+    """
+    try:
+        yield
+    except SparkRankEvalError:
+        raise
+    except Exception as error:
+        if failed := _METRIC_FAILED.search(str(error)):
+            raise MetricError(failed[1]) from None
+        if exhausted := _EXHAUSTED.search(str(error)):
+            msg = (
+                f"the engine's memory is too small for these tables ({exhausted[0]}). Start it with more, as local.session(memory=…) does, "
+                "or evaluate a part of the users at a time"
+            )
+            raise EngineError(msg) from error
+        if too_large := _TOO_LARGE.search(str(error)):
+            raise EngineError(too_large[0]) from error
+        if own_module and re.search(rf"No module named '{re.escape(own_module.partition('.')[0])}['.]", str(error)):
+            msg = f"Spark's Python workers lack {own_module}; install it where they run, or send it with --py-files"
+            raise WorkerError(msg) from None
+        problem = what_workers_lack(str(error))
+        if not problem:
+            raise
+        msg = (
+            f"Spark's Python workers {problem}; on one machine, set os.environ['PYSPARK_PYTHON'] = sys.executable (here "
+            f"{sys.executable}) before the first session. On a cluster, install the driver's version of Python "
+            "with numpy, pandas and pyarrow, and send this package: --py-files spark_rankeval.zip, or "
+            "spark.addArtifacts(package_zip(folder), pyfile=True)"
+        )
+        # Spark's own error is a hundred lines of Java that say no more.
+        raise WorkerError(msg) from None
+
+
+def what_workers_lack(said: str) -> str:
+    """What an error of Spark says that its workers lack; empty: nothing.
+
+    Args:
+        said: the error, with the traceback of the worker in it.
+
+    >>> what_workers_lack("ModuleNotFoundError: No module named 'pandas'")
+    'lack pandas'
+    >>> what_workers_lack("[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.11, …")
+    'are Python 3.9, and this is Python 3.11'
+    """
+    if another := _ANOTHER.search(said):
+        return f"are Python {another['there']}, and this is Python {another['here']}"
+    lacking = _LACKING.search(said)
+    return f"lack {lacking['module'] or lacking['package']}" if lacking else ""

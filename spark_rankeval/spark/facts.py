@@ -1,0 +1,854 @@
+"""The tables of features: facts of items, intents, vectors, and users without an answer, checked, packed and grouped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_rankeval.errors import InputError
+from spark_rankeval.ranking.batch import ATTRIBUTES, FACT_TABLES, NUMBERS, Attribute, Fact
+from spark_rankeval.request.call import ColumnNames, Facts, Overlap, Table, Vectors
+from spark_rankeval.request.task import Feature, ScoringTask
+from spark_rankeval.spark.engine import engine_of
+from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusual_reasons
+from spark_rankeval.spark.source import (
+    REPEATED_USER,
+    GroupedFeature,
+    MarkedUsers,
+    Role,
+    SourceFeature,
+    SourceTable,
+    Typed,
+    ValueColumn,
+    VectorColumns,
+    array_value,
+    check_comparable,
+    read_source,
+    require_column,
+    total_of_hashes,
+    training_hash,
+)
+from spark_rankeval.spark.sql import (
+    Sql,
+    aggregate,
+    aggregate_lists,
+    all_of,
+    any_of,
+    as_text,
+    call,
+    descending,
+    find_column,
+    first_true,
+    function_of,
+    id_reasons,
+    name_in_sql,
+    named,
+    null_of,
+    number,
+    over,
+    problem_of_type,
+    readable,
+    rows_of_all,
+    select,
+    set_in,
+    text,
+    text_in_sql,
+    usable,
+    when,
+    where,
+    with_columns,
+)
+from spark_rankeval.spark.tables import Model, Sources
+from spark_rankeval.spark.tasks import broadcast_row, broadcast_tables, packed, packed_together, run_on_workers
+from spark_rankeval.worker import item_facts
+from spark_rankeval.worker.features import INTENT, INTENTS, NO_ANSWER, NoAnswer
+from spark_rankeval.worker.item_facts import ITEM, add_counts, count_items
+from spark_rankeval.worker.process import tables_in
+from spark_rankeval.worker.reading import BIAS, CANDIDATES, CATALOGUE, column_of_model, grades_column
+from spark_rankeval.worker.vectors import (
+    CATALOGUE_ITEM,
+    CATALOGUE_VECTOR,
+    IS_CATALOGUE_ROW,
+    ITEM_BIAS,
+    LARGEST,
+    N_ROWS,
+    USUAL_LENGTH,
+    ListsFromVectors,
+    count_lengths,
+    pack_catalogue,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+# Columns of ours on the way: whether a row can be used; the place of an entry of an array, and its scores.
+_VALID, _PLACE, _SCORES = "valid_", "place_", "scores_"
+
+
+class SideTables(NamedTuple):
+    """The tables that metrics ask for, as the caller gave them."""
+
+    options: Facts = Facts()
+    facts: frozenset[Fact] = frozenset()  # those that metrics ask for
+    roles: Collection[str] = ()  # the tables that hold these
+
+    def frames(self) -> dict[str, DataFrame | None]:
+        """The tables by their roles."""
+        return {role: frame if role in self.roles else None for role, frame in self.options.tables().items()}
+
+
+@dataclass(frozen=True)
+class SideSources(SourceFeature):
+    """The tables that hold facts; None if no metric asks for one."""
+
+    training: SourceTable | None = None  # interactions of users with items
+    items: SourceTable | None = None  # attributes of items
+    baseline: SourceTable | None = None  # the recommendations of a baseline
+    columns: Mapping[str, str] = field(default_factory=dict)  # the columns of `items`, by the options that name them
+
+    def tables(self) -> list[SourceTable]:
+        """Those that there are."""
+        return [source for source in (self.training, self.items, self.baseline) if source is not None]
+
+    def columns_of_items(self) -> dict[str, bool]:
+        """The columns that metrics read; vectors are neither ids nor texts."""
+        return {name: option not in NUMBERS for option, name in self.columns.items()}
+
+    def overlaps(self, task: ScoringTask) -> Iterator[Overlap]:
+        """Recommended items should be in the tables, and the users of the training data and of the baseline among those with lists."""
+        # The intents of labels are of items that need not be predicted.
+        tables = {table for fact in task.facts - {"intents"} for table in FACT_TABLES[fact]}
+        yield from (Overlap(table, "items") for table in ("training", "items", "baseline") if table in tables)
+        if any(fact.startswith("history") for fact in task.facts):
+            yield Overlap("training", "users")
+        if "baseline" in tables:
+            yield Overlap("baseline", "users")
+
+    def grouped(self, task: ScoringTask, typed: Typed) -> GroupedFeature:
+        """The tables as rows of predictions and users get them."""
+        return GroupedTables(self, task.facts, typed)
+
+
+def read_side_tables(tables: SideTables, names: ColumnNames, problems: list[str]) -> SideSources:
+    """Find and check the columns of the tables; what is wrong with them is added to the problems."""
+    options, facts, frames = tables.options, tables.facts, tables.frames()
+    # A baseline may have its items in order even if the predictions have scores.
+    sources = {
+        role: None if frame is None else read_source(role, frame, names, problems)  # type: ignore[arg-type] # a role
+        for role, frame in frames.items()
+    }
+    columns: dict[str, str] = {}
+    if (items := frames["items"]) is not None:
+        fields = item_facts.fields_of(facts) | item_facts.fields_of(facts, history=True)
+        for option, attribute in ((each.option, each) for name, each in ATTRIBUTES.items() if name in fields):
+            # If fields share a column, the first of them asks the most of it.
+            columns[option] = columns.get(option) or column_of(items, attribute, getattr(options, option), problems)
+    return SideSources(sources["training"], sources["items"], sources["baseline"], columns)
+
+
+@dataclass(frozen=True)
+class GroupedTables(GroupedFeature):
+    """The tables of an evaluation, and the columns of grouped users that are made of them."""
+
+    sources: SideSources
+    facts: frozenset[Fact]  # those that metrics ask for
+    typed: Typed
+
+    def prediction_tables(self) -> list[DataFrame]:
+        """What each user has in the training data, and what the baseline recommends: one row per user each."""
+        lists = [self.history()] if any(fact.startswith("history") for fact in self.facts) else []
+        return [*lists, self._baseline()] if "baseline" in self.facts else lists
+
+    @property
+    def hashed(self) -> tuple[str, ...]:  # type: ignore[override] # it depends on the tables
+        """The tables whose hashes come with their totals, as they are grouped anyway."""
+        return () if self.sources.training is None else ("training",)
+
+    def with_broadcasts(self, users: DataFrame) -> DataFrame:
+        """Attach sizes and fault counts of tables to every row, and packed tables, which have their own, to the first of each task."""
+        if rows := self.totals():
+            totals = reduce(lambda left, right: left.crossJoin(right), rows)
+            totals = select(totals, *(named(name).cast("bigint").alias(name) for name in totals.columns))
+            users = broadcast_row(users, totals)
+        tables = self.packed_tables()
+        return broadcast_tables(users, tables) if tables else users
+
+    @property
+    def _fields(self) -> set[str]:
+        """The fields that hold the facts of predicted items, and of those of a history."""
+        return item_facts.fields_of(self.facts) | item_facts.fields_of(self.facts, history=True)
+
+    @property
+    def reads_popularity(self) -> bool:
+        """Whether metrics need the popularity of items."""
+        return bool(self._fields & item_facts.POPULARITY_FIELDS)
+
+    @property
+    def reads_attributes(self) -> bool:
+        """Whether metrics need attributes of items."""
+        return bool(self._fields & item_facts.ATTRIBUTE_FIELDS)
+
+    @cached_property
+    def by_user(self) -> DataFrame:
+        """The training data, one row per user: the items as often as they are there, and how many rows cannot be used."""
+        source, typed = _required(self.sources.training), self.typed
+        hashed = training_hash(source).alias(item_facts.TRAINING_HASH)
+        rows = select(source.frame, *typed.named_users(source), typed.item(source.ids_sql()), hashed)
+        # A column of its own: inside the aggregate Spark computes it slowly.
+        rows = with_columns(rows, {item_facts.ITEM: when(typed.is_valid(), named(item_facts.ITEM))})
+        grouped = aggregate_lists(
+            rows,
+            typed.user_columns,
+            call("collect_list", named(item_facts.ITEM)).alias(item_facts.CONSUMED),
+            count_of(named(item_facts.ITEM).is_null(), item_facts.ROWS),
+            call("sum", named(item_facts.TRAINING_HASH)).alias(item_facts.TRAINING_HASH),
+        )
+        has_list, has_hash = (
+            call("size", named(item_facts.CONSUMED)) >= 0,
+            named(item_facts.TRAINING_HASH).is_not_null(),
+        )
+        return _one_table(grouped, has_list, named(item_facts.ROWS) >= 0, has_hash)
+
+    @property
+    def _consumed(self) -> DataFrame:
+        return select(self.by_user, *map(named, (item_facts.CONSUMED, item_facts.ROWS, item_facts.TRAINING_HASH)))
+
+    @cached_property
+    def attributes(self) -> DataFrame:
+        """The table of items, one row per item: sets of categories add up, and another attribute in which its rows do not agree is null."""
+        source = _required(self.sources.items)
+        columns, aggregates = [self.typed.item(source.ids_sql())], [call("count", 1).alias(item_facts.ROWS)]
+        for name in (name for name in ATTRIBUTES if name in self._fields & item_facts.ATTRIBUTE_FIELDS):
+            option, kind, plural = ATTRIBUTES[name]
+            columns.append(_VALUES[kind](source.frame, self.sources.columns[option]).alias(name))
+            if plural:
+                least = call("min", named(name))
+                agree = least == call("max", named(name))
+                aggregates += [when(agree, least).alias(name), (~agree).alias(item_facts.CONFLICT + name)]
+            else:
+                together = call("flatten", call("collect_list", named(name)))
+                sorted_sets = call("to_json", call("array_sort", call("array_distinct", together)))
+                aggregates.append(when(call("count", named(name)) > 0, sorted_sets).alias(name))
+        return aggregate(select(source.frame, *columns), [item_facts.ITEM], *aggregates)
+
+    def history(self) -> DataFrame:
+        """The different items of each user in the training data, one row per user."""
+        items = call("array_distinct", named(item_facts.CONSUMED)).alias(item_facts.HISTORY)
+        return select(self.by_user, *self.typed.users, items)
+
+    def packed_tables(self) -> dict[str, DataFrame]:
+        """All tables of items as one row each."""
+        sources, tables = self.sources, {}
+        if group := sources.columns.get("group"):
+            tables[item_facts.GROUPS_TABLE] = packed_groups(_required(sources.items), group, self.typed.item_type)
+        if self.reads_popularity or "levels" in self.facts:
+            # The table of popularity has the levels, too.
+            name = item_facts.POPULARITY_TABLE if self.reads_popularity else item_facts.LEVELS_TABLE
+            tables[name] = self.packed_popularity()
+        if self.reads_attributes:
+            tables[item_facts.ATTRIBUTES_TABLE] = packed_together(self.attributes.repartition(1))
+        return tables
+
+    def packed_popularity(self) -> DataFrame:
+        """How many users have each item of the training data, in one row."""
+        parts = packed_together(self._consumed, count_items, add_counts)
+        return packed_together(parts.repartition(1), tables_in, add_counts)
+
+    def _baseline(self) -> DataFrame:
+        """The baseline's items and scores, one row per user."""
+        valid = where(self._baseline_rows(), named(_VALID))
+        # Two lists of numbers, which are built and carried much faster than a list of structs.
+        items, scores = (call("collect_list", named(name)) for name in (item_facts.ITEM, item_facts.SCORE))
+        lists = (items.alias(item_facts.BASELINE), scores.alias(item_facts.BASELINE_SCORES))
+        return aggregate_lists(valid, self.typed.user_columns, *lists)
+
+    def totals(self) -> list[DataFrame]:
+        """One row each: how many rows cannot be used of tables that are not grouped by item."""
+        rows = []
+        if self.sources.training is not None and not self.reads_popularity:
+            n_users = count_of(call("size", named(item_facts.CONSUMED)) > 0, item_facts.N_TRAINING_USERS)
+            n_invalid = sum_of(named(item_facts.ROWS), "n_invalid_training")
+            rows.append(aggregate(self.by_user, (), n_users, n_invalid, total_of(item_facts.TRAINING_HASH)))
+        if self.sources.items is not None and not self.reads_attributes:
+            n_invalid = count_of(self.sources.items.ids_sql().is_null(), "n_invalid_items")
+            rows.append(aggregate(self.sources.items.frame, (), n_invalid))
+        if self.sources.baseline is not None:
+            # As a filter, which Spark moves to where the table is read: there may be no other row to look at.
+            invalid = where(self._baseline_rows(), ~named(_VALID))
+            rows.append(aggregate(invalid, (), call("count", 1).alias("n_invalid_baseline")))
+        return rows
+
+    def _baseline_rows(self) -> DataFrame:
+        """The baseline's rows, or the entries of its arrays; those of arrays in order have their place for a score."""
+        source, typed = _required(self.sources.baseline), self.typed
+        if source.arrays:
+            values = [one.alias(_SCORES) for one in source.values_sql()]
+            entry = call("posexplode_outer", source.ids_sql()).aliases(_PLACE, item_facts.ITEM)
+            entries = select(source.frame, *typed.named_users(source), entry, *values)
+            score = call("get", named(_SCORES), named(_PLACE)) if values else -named(_PLACE)
+            users, item = typed.users, usable(named(item_facts.ITEM), source.item_type)
+        else:
+            entries, users, item = source.frame, typed.named_users(source), source.ids_sql()
+            score = source.values_sql()[0].cast("double")
+            score = -score if source.value_kind == "rank" else score
+        rows = select(entries, *users, typed.item(item), score.cast("double").alias(item_facts.SCORE))
+        return with_columns(rows, {_VALID: typed.is_valid(item_facts.SCORE)})
+
+
+def packed_groups(items: SourceTable, name: str, item_type: T.DataType) -> DataFrame:
+    """One row: each item with each of its groups, and how many rows of the table have the pair; null stands for no group."""
+    item, group = items.ids_sql().cast(item_type).alias(item_facts.ITEM), named(name)
+    if isinstance(items.frame.schema[name].dataType, T.ArrayType):
+        rows = select(items.frame, item, call("posexplode_outer", group).aliases(_PLACE, item_facts.GROUP))
+    else:
+        rows = select(items.frame, item, number(0).alias(_PLACE), group.alias(item_facts.GROUP))
+    rows = select(
+        rows, named(item_facts.ITEM), named(_PLACE), name_in_sql(rows, item_facts.GROUP).alias(item_facts.GROUP)
+    )
+    # A row of an array counts once, by its first entry.
+    n_rows = count_of(call("coalesce", named(_PLACE), 0) == 0, item_facts.ROWS)
+    grouped = aggregate(rows, [item_facts.ITEM, item_facts.GROUP], n_rows)
+    return packed_together(grouped.repartition(1))
+
+
+def column_of(items: DataFrame, attribute: Attribute, name: str, problems: list[str]) -> str:
+    """The column of an attribute as the table of items spells it; what is wrong with it is added to the problems."""
+    if attribute.kind == "vector":
+        return array_of_numbers("items", items, name, problems)
+    if (spelled := require_column("items", items, name, attribute.option, problems)) is None:
+        return name
+    kind, words = items.schema[spelled].dataType, f"items: the column {spelled!r} ({attribute.option}=)"
+    if isinstance(kind, T.ArrayType) and attribute.kind == "text":
+        problems.append(
+            f"{words} is {kind.simpleString()}, several {attribute.plural} for each item. diversity(by='categories') compares such "
+            f"sets; metrics of one {attribute.option} need one value for each item"
+        )
+    else:
+        problems += problem_of_type(words, kind.elementType if isinstance(kind, T.ArrayType) else kind, "category")
+    return spelled
+
+
+def array_of_numbers(role: Role, frame: DataFrame, name: str, problems: list[str]) -> str:
+    """The name of a column of vectors as the table spells it; what is wrong with it is added to the problems."""
+    spelled = require_column(role, frame, name, "vector", problems)
+    kind = T.NullType() if spelled is None else frame.schema[spelled].dataType
+    if spelled is not None and not (isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.NumericType)):
+        problems.append(
+            f"{role}: the column {spelled!r} (vector=) must be an array of numbers; it is {kind.simpleString()}. Convert a vector of "
+            "pyspark.ml with pyspark.ml.functions.vector_to_array"
+        )
+    return spelled or name
+
+
+def vector_type(frame: DataFrame, name: str) -> T.ArrayType:
+    """The type that workers get vectors in: arrays of floats stay as they are, which takes half the memory of doubles."""
+    kind = frame.schema[name].dataType
+    is_single = isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.FloatType)
+    return T.ArrayType(T.FloatType() if is_single else T.DoubleType())
+
+
+def _usable_vectors(frame: DataFrame, name: str) -> Sql:
+    """Vectors as arrays of numbers; one with a hole or without a number is none, and is counted by its length."""
+    array = vector_type(frame, name)
+    vector, one = named(name).cast(array), named("one")
+    is_no_number = one.is_null() | call("isnan", one) | (call("abs", one) == math.inf)
+    broken = call("exists", vector, function_of(["one"], is_no_number))
+    return when(broken, call("array").cast(array), vector)
+
+
+# The values of attributes in the table of items, by kind.
+_VALUES = {"text": text_in_sql, "texts": set_in, "vector": _usable_vectors}
+
+
+def count_of(condition: Sql, name: str) -> Sql:
+    """How many rows meet a condition, under a name."""
+    return call("count", when(condition, 1)).alias(name)
+
+
+def sum_of(values: Sql, name: str) -> Sql:
+    """The sum of values, 0 of none, under a name."""
+    return call("coalesce", call("sum", values), 0).alias(name)
+
+
+def total_of(name: str) -> Sql:
+    """The sum of hashes, modulo 2^64, under their own name."""
+    return call("coalesce", total_of_hashes(named(name)), 0).alias(name)
+
+
+def _required(table: SourceTable | None) -> SourceTable:
+    """A table that the call was checked for."""
+    assert table is not None, "a fact of the table is asked for"
+    return table
+
+
+def _one_table(table: DataFrame, *always_true: Sql) -> DataFrame:
+    """The rows of a table that is used more than once, so that Spark computes it once: the conditions name its columns.
+
+    Elsewhere Spark leaves out unused columns and null keys of joins, and then sees two tables. Conditions that always hold
+    keep all columns, and Spark moves no filter below one that numbers rows.
+    """
+    if not engine_of(table.sparkSession).is_spark:
+        return table
+    return where(table, all_of([call("monotonically_increasing_id") >= 0, *always_true]))
+
+
+# The place of an entry of an array.
+_PLACE_IN_LIST = "place_"
+# The column of the subtopic of a label as text, or of the hash of an array of them.
+_SUBTOPIC, _HASH = "subtopic_", "subtopics_hash_"
+
+
+class IntentColumns(NamedTuple):
+    """Where the intents of labels come from."""
+
+    labels: SourceTable  # as they were given: an item may have a row for each of its subtopics
+    subtopic: ValueColumn | None  # their column of subtopics; None: the intents are the categories of items
+
+    def subtopics(self) -> Sql | None:
+        """The column of subtopics, or the arrays of them; None if the intents are the categories of items."""
+        if self.subtopic is None:
+            return None
+        is_field, name = self.subtopic.is_field, self.subtopic.name
+        return self.labels.field(name) if is_field else named(name)
+
+    def read(self) -> SourceTable:
+        """The labels with what their hash and examples need of subtopics."""
+        labels, subtopics = self.labels, self.subtopics()
+        if self.subtopic is None or subtopics is None:
+            return labels
+        if labels.arrays or isinstance(self.subtopic.kind, T.ArrayType):
+            frame = with_columns(labels.frame, {_HASH: call("xxhash64", subtopics)})
+            return replace(labels, frame=frame, hashed=_HASH)
+        frame = with_columns(labels.frame, {_SUBTOPIC: readable(as_text(subtopics, self.subtopic.kind))})
+        return replace(labels, frame=frame, hashed=_SUBTOPIC, subtopic=_SUBTOPIC)
+
+
+def _intents_in_labels(labels: SourceTable, name: str | None, problems: list[str]) -> IntentColumns:
+    """The labels with their column of subtopics of this name; what is wrong with it is added to the problems."""
+    if name is None:
+        return IntentColumns(labels, None)
+    if labels.arrays:
+        element = labels.frame.schema[labels.item].dataType.elementType  # type: ignore[attr-defined] # an array
+        column = array_value("labels", labels.frame, labels.item, element, name, "subtopic", problems=problems)
+    else:
+        spelled = require_column("labels", labels.frame, name, "subtopic", problems)
+        column = None if spelled is None else ValueColumn(spelled, labels.frame.schema[spelled].dataType)
+    if column is not None:
+        problems += _problem_of_intents(f"labels: the column {column.name!r} (subtopic=)", column.kind)
+    return IntentColumns(labels, column)
+
+
+def _categories_as_intents(items: DataFrame, name: str, problems: list[str]) -> str | None:
+    """The column of the table of items that has their categories, one or an array of them."""
+    category = require_column("items", items, name, "category", problems)
+    if category is not None:
+        kind = items.schema[category].dataType
+        problems += _problem_of_intents(f"items: the column {category!r} (category=)", kind)
+    return category
+
+
+def _problem_of_intents(what: str, kind: T.DataType) -> list[str]:
+    return problem_of_type(what, kind.elementType if isinstance(kind, T.ArrayType) else kind, "intent")
+
+
+@dataclass(frozen=True)
+class IntentSources(SourceFeature):
+    """Where the intents of labels come from, and the table of items if they are its categories."""
+
+    columns: IntentColumns
+    items: SourceTable | None = None
+    category: str | None = None  # the column of items that has them
+
+    def columns_of_items(self) -> dict[str, bool]:
+        """The categories."""
+        return {} if self.category is None else {self.category: True}
+
+    def overlaps(self, task: ScoringTask) -> Iterator[Overlap]:
+        """Labelled items should be in the table of items."""
+        if self.category is not None:
+            yield Overlap("intents", "items")
+
+    def grouped(self, task: ScoringTask, typed: Typed) -> GroupedFeature:
+        """The intents of each user's labels."""
+        return GroupedIntents(self, task, typed)
+
+
+@dataclass(frozen=True)
+class GroupedIntents(GroupedFeature):
+    """The intents of labels, grouped by user."""
+
+    sources: IntentSources
+    task: ScoringTask
+    typed: Typed
+
+    @property
+    def joins(self) -> bool:
+        """If a metric asks for intents, or to tell judgements of one subtopic from others."""
+        return "intents" in self.task.facts or self.task.has_subtopic_rows
+
+    def label_tables(self) -> list[DataFrame]:
+        """What the labels of each user are about: structs of item, intent and grades."""
+        if not self.joins:
+            return []
+        columns, typed = self._usable_columns, self.typed
+        rows, grades = _judged_items(columns.labels, columns.subtopics(), typed)
+        subtopic = columns.subtopic
+        rows = self._with_categories(rows) if subtopic is None else _with_intents(rows, subtopic.kind)
+        rows = where(rows, typed.is_valid(*grades) & named(INTENT).is_not_null())
+        pair = call("struct", *map(named, (ITEM, INTENT, *grades)))
+        return [aggregate_lists(rows, typed.user_columns, call("collect_list", pair).alias(INTENTS))]
+
+    @property
+    def _usable_columns(self) -> IntentColumns:
+        """Where intents come from: of labels with a row for each, those that can be used."""
+        task, columns = self.task, self.sources.columns
+        if not task.has_subtopic_rows:
+            return columns
+        labels = columns.labels
+        unusual = unusual_reasons(labels, labels.values_sql(), task)
+        usable = where(labels.frame, says_something(labels, task) & none_holds(unusual))
+        return columns._replace(labels=replace(labels, frame=usable))
+
+    def _with_categories(self, rows: DataFrame) -> DataFrame:
+        """A row for each category of each row's item."""
+        items, category = self.sources.items, self.sources.category
+        assert items is not None, "without a subtopic, the table of items was asked for"
+        assert category is not None, "the same"
+        item = self.typed.item(items.ids_sql())
+        categories = _with_intents(
+            select(items.frame, item, named(category).alias(INTENT)), items.frame.schema[category].dataType
+        )
+        return rows.join(categories.dropna().distinct(), ITEM)
+
+
+def read_intents(
+    facts: Facts, metric_facts: frozenset[Fact], items: SourceTable | None, labels: SourceTable, problems: list[str]
+) -> IntentSources | None:
+    """Where the intents of labels come from; None if no metric asks for any, or if there are problems already."""
+    if problems or not ("intents" in metric_facts or facts.subtopic is not None):
+        return None
+    category = None
+    if facts.subtopic is None and items is not None:
+        category = _categories_as_intents(items.frame, facts.category, problems)
+    return IntentSources(_intents_in_labels(labels, facts.subtopic, problems), items, category)
+
+
+def _judged_items(labels: SourceTable, subtopics: Sql | None, typed: Typed) -> tuple[DataFrame, list[str]]:
+    """A row for each label with its item and grades, whose names are returned as well, and its subtopic or subtopics."""
+    users = typed.named_users(labels)
+    grades = [grades_column(index) for index in range(len(labels.grades))]
+    values = dict(zip(grades, labels.values_sql(), strict=False))
+    if subtopics is not None:
+        values[INTENT] = subtopics
+    columns = [value.alias(name) for name, value in values.items()]
+    if labels.arrays:
+        entry = call("posexplode", labels.ids_sql()).aliases(_PLACE_IN_LIST, ITEM)
+        entries = select(labels.frame, *users, entry, *columns)
+        values = {name: call("get", named(name), named(_PLACE_IN_LIST)) for name in values}
+    else:
+        entries = select(labels.frame, *users, labels.ids_sql().alias(ITEM), *columns)
+        values = {name: named(name) for name in values}
+    read = [(value.cast("double") if name in grades else value).alias(name) for name, value in values.items()]
+    return select(entries, *typed.users, typed.item(named(ITEM)), *read), grades
+
+
+def _with_intents(rows: DataFrame, kind: T.DataType) -> DataFrame:
+    """The rows with intents of this type as text; a row whose intent is an array becomes one for each entry."""
+    others, intent = [named(name) for name in rows.columns if name != INTENT], named(INTENT)
+    if isinstance(kind, T.ArrayType):
+        entry = call("explode", call("array_distinct", intent)).alias(INTENT)
+        rows, kind = select(rows, *others, entry), kind.elementType
+    return select(rows, *others, readable(as_text(intent, kind)).alias(INTENT))
+
+
+@dataclass(frozen=True)
+class VectorSources(SourceFeature):
+    """The vectors of the models, in their order; None: the model has lists."""
+
+    models: tuple[VectorColumns | None, ...]
+
+    takes_one_table = True
+
+    def tables(self) -> list[SourceTable]:
+        """The candidates of models."""
+        vectors = (columns for columns in self.models if columns is not None)
+        return [columns.candidates for columns in vectors if columns.candidates is not None]
+
+    def for_workers(self) -> tuple[Feature]:
+        """The lists of the models."""
+        return (ListsFromVectors(tuple(columns and columns.similarity for columns in self.models)),)
+
+    def grouped(self, task: ScoringTask, typed: Typed) -> GroupedFeature:
+        """The candidates of users, and the packed catalogues."""
+        vectors = {model: columns for model, columns in enumerate(self.models) if columns is not None}
+        return GroupedVectors(vectors, typed)
+
+
+@dataclass(frozen=True)
+class GroupedVectors(GroupedFeature):
+    """What users and tasks get to rank the whole catalogue."""
+
+    models: Mapping[int, VectorColumns]
+    typed: Typed
+
+    def prediction_tables(self) -> list[DataFrame]:
+        """The candidates of users, if they have any of their own."""
+        candidates = {model: columns.candidates for model, columns in self.models.items()}
+        return [
+            self.typed.lists(source, column_of_model(CANDIDATES, model))
+            for model, source in candidates.items()
+            if source is not None and source.role == "candidates"
+        ]
+
+    def with_broadcasts(self, users: DataFrame) -> DataFrame:
+        """The first row of each partition gets the catalogues."""
+        item_type = self.typed.item_type
+        catalogues = {
+            column_of_model(CATALOGUE, model): packed_catalogue(columns, item_type)
+            for model, columns in self.models.items()
+        }
+        return broadcast_tables(users, catalogues)
+
+
+def packed_catalogue(columns: VectorColumns, item_type: T.DataType) -> DataFrame:
+    """One row: the catalogue with its vectors, as `pack_catalogue` packs it."""
+    rows = with_columns(catalogue_rows(columns), {CATALOGUE_ITEM: named(CATALOGUE_ITEM).cast(item_type)})
+    # A row of nothing: an empty table would have no task, and no task would report that it is empty.
+    nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema.fields]
+    rows = rows.unionByName(rows.sparkSession.range(0, 1, 1, 1).select(*nothing)).repartition(1)
+    return packed(rows, pack_catalogue)
+
+
+def usual_length(rows: DataFrame) -> DataFrame:
+    """One row: how long most vectors of a catalogue's rows are, of several lengths the shortest; null if there is none."""
+    schema = T.StructType([T.StructField(name, T.LongType()) for name in (USUAL_LENGTH, N_ROWS)])
+    counted = aggregate(
+        run_on_workers(rows, count_lengths, schema), [USUAL_LENGTH], call("sum", named(N_ROWS)).alias(N_ROWS)
+    )
+    order = call("struct", named(N_ROWS), -named(USUAL_LENGTH))
+    return aggregate(counted, [], call("max_by", named(USUAL_LENGTH), order).alias(USUAL_LENGTH))
+
+
+def catalogue_rows(columns: VectorColumns) -> DataFrame:
+    """The rows of the catalogue under our names; only those of candidates, if these are items."""
+    source, candidates = columns.items, columns.candidates
+    frame = source.frame
+    vector = named(columns.item_vector).cast(vector_type(frame, columns.item_vector))
+    bias = number(0.0) if columns.item_bias is None else named(columns.item_bias).cast("double")
+    rows = select(
+        frame,
+        source.ids_sql().alias(CATALOGUE_ITEM),
+        vector.alias(CATALOGUE_VECTOR),
+        bias.alias(BIAS),
+        number(True).alias(IS_CATALOGUE_ROW),
+    )
+    if candidates is not None and candidates.role != "candidates":
+        allowed = select(candidates.frame, candidates.ids_sql().alias(CATALOGUE_ITEM)).distinct()
+        # A row without an item stays, to be counted.
+        rows = rows.join(allowed, CATALOGUE_ITEM, "left_semi").unionByName(where(rows, named(CATALOGUE_ITEM).is_null()))
+    return rows
+
+
+_REPEATED_ITEM = "item in several rows"
+
+
+class CatalogueColumns(VectorColumns):
+    """The same with the reasons why rows cannot be used."""
+
+    def users_with_reasons(self, source: SourceTable, item: str, reason: str) -> DataFrame:
+        """The rows of users' vectors under our names, without an item, each with why it cannot be used, or null."""
+        rows = select(source.frame, *source.raw_users(), *self.user_columns())
+        users = [named(name) for name in source.user_names]
+        rows = _with_reasons(rows, self, users, source.user_reasons(), REPEATED_USER, reason)
+        return with_columns(rows, {item: null_of(source.item_type)})
+
+    def items_with_reasons(self, item: str, reason: str) -> DataFrame:
+        """The rows of the catalogue under our names, each with why it cannot be used, or null."""
+        reasons = id_reasons("item", named(CATALOGUE_ITEM), self.items.item_type)
+        rows = _with_reasons(catalogue_rows(self), self, [named(CATALOGUE_ITEM)], reasons, _REPEATED_ITEM, reason)
+        return rows.withColumnRenamed(CATALOGUE_ITEM, item)
+
+
+def read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> SourceTable:
+    """Find the columns of a model's vectors, as `read_source` finds those of its lists."""
+    table_problems: list[str] = []
+    source = _read_vectors(vectors, names, table_problems)
+    # A problem begins with the role of its table. The caller knows the table by another name.
+    for role, name in {"predictions": "users", "catalogue": "items", "candidates": "candidates"}.items():
+        problems += [f"{name} of Vectors{text.removeprefix(role)}" for text in table_problems if text.startswith(role)]
+    return source
+
+
+def _read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> SourceTable:
+    users = [
+        spelled
+        for name in names.user
+        if (spelled := require_column("predictions", vectors.users, name, "user", problems))
+    ]
+    for name in users:
+        kind = vectors.users.schema[name].dataType
+        problems += problem_of_type(f"predictions: the user column {name!r}", kind, "user")
+    items = read_source("catalogue", vectors.items, names, problems)
+    vector = array_of_numbers("predictions", vectors.users, vectors.vector, problems)
+    item_vector = array_of_numbers("catalogue", vectors.items, vectors.vector, problems)
+    user_bias = _bias("predictions", vectors.users, vectors.user_bias, "user_bias", problems)
+    item_bias = _bias("catalogue", vectors.items, vectors.item_bias, "item_bias", problems)
+    candidates = None
+    if vectors.candidates is not None:
+        has_users = all(find_column(vectors.candidates, name) for name in names.user)
+        role: Role = "candidates" if has_users else "catalogue"
+        wrong: list[str] = []
+        candidates = read_source(role, vectors.candidates, names, wrong)
+        problems += [f"candidates{problem.removeprefix(role)}" for problem in wrong]
+    columns = CatalogueColumns(items, vector, item_vector, user_bias, item_bias, vectors.similarity, candidates)
+    return SourceTable(
+        "predictions", vectors.users, tuple(users), items.item, items.item_type, arrays=True, vectors=columns
+    )
+
+
+def _bias(role: Role, frame: DataFrame, name: str | None, option: str, problems: list[str]) -> str | None:
+    spelled = None if name is None else require_column(role, frame, name, option, problems)
+    if spelled is not None and not isinstance(frame.schema[spelled].dataType, T.NumericType):
+        kind = frame.schema[spelled].dataType.simpleString()
+        problems.append(f"{role}: {option}={spelled!r} must be a number; it is {kind}. Cast it")
+    return spelled
+
+
+def read_catalogue(vectors: Vectors, exclude: DataFrame | None, names: ColumnNames) -> Sources:
+    """The tables of vectors alone, without labels; checked as by `read_sources`."""
+    problems: list[str] = []
+    model = Model("", read_vectors(vectors, names, problems))
+    left_out = None if exclude is None else read_source("exclude", exclude, names, problems)
+    columns = model.source.vectors
+    if not problems:
+        check_comparable(model.source, (left_out, None if columns is None else columns.candidates), problems)
+    if problems:
+        raise InputError("; ".join(dict.fromkeys(problems)))
+    assert columns is not None, "they were found"
+    # There are no labels; the users' side stands for them where types are compared.
+    return Sources((model,), model.source, exclude=left_out, features=(VectorSources((columns,)),))
+
+
+def _with_reasons(
+    rows: DataFrame, columns: VectorColumns, keys: list[Sql], reasons: dict[str, Sql], repeated: str, reason: str
+) -> DataFrame:
+    """Rows of vectors with a reason each. Of several rows of a key one is used, that of the greatest vector.
+
+    Of an item's rows that is one of those that can be used. Of a user's rows it is one of all, as they are grouped.
+    """
+    vector, bias, entry = named(CATALOGUE_VECTOR), named(ITEM_BIAS), named("entry")
+    reasons = {
+        **reasons,
+        "null vector": vector.is_null(),
+        "empty vector": call("size", vector) == 0,
+        "null, NaN or infinite number in the vector": call(
+            "exists", vector, function_of(["entry"], _is_no_number(entry))
+        ),
+        f"number beyond ±{LARGEST:g} in the vector": call(
+            "exists", vector, function_of(["entry"], _is_too_large(entry))
+        ),
+        "null, NaN or infinite bias": _is_no_number(bias),
+        f"bias beyond ±{LARGEST:g}": _is_too_large(bias),
+        "vector of another length than most items have": call("size", vector) != named(USUAL_LENGTH),
+    }
+    rows = rows.crossJoin(usual_length(catalogue_rows(columns)).hint("broadcast"))
+    rows = with_columns(rows, {reason: first_true(reasons)})
+    usable_first = [named(reason).is_not_null()] if repeated == _REPEATED_ITEM else []
+    nth = over(call("row_number"), keys, [*usable_first, descending(vector), descending(bias)])
+    again = when(nth > 1, text(repeated))
+    return with_columns(rows, {reason: call("coalesce", named(reason), again)}).drop(
+        CATALOGUE_VECTOR, ITEM_BIAS, USUAL_LENGTH
+    )
+
+
+def _is_no_number(value: Sql) -> Sql:
+    return value.is_null() | call("isnan", value) | (call("abs", value) == math.inf)
+
+
+def _is_too_large(value: Sql) -> Sql:
+    return call("abs", value) > LARGEST
+
+
+@dataclass(frozen=True)
+class NoAnswerSources(SourceFeature):
+    """The tables that declare who has no answer."""
+
+    marked: tuple[MarkedUsers, ...]
+    takes_one_table: bool  # whether a column declares it, which one table of arrays can have
+
+    def tables(self) -> list[SourceTable]:
+        """Those whose users are to compare with those of predictions."""
+        return [marked.source for marked in self.marked]
+
+    def marked_users(self) -> tuple[MarkedUsers, ...]:
+        """The users."""
+        return self.marked
+
+    def for_workers(self) -> tuple[Feature]:
+        """What makes metrics know of them."""
+        return (NoAnswer(),)
+
+
+@dataclass(frozen=True)
+class NoAnswerOption:
+    """What a caller says of users without an answer, with the tables where a column is looked for, in this order."""
+
+    option: str | Table | None = None
+    holders: Sequence[Sequence[DataFrame]] = ()  # a holder may be several tables, one for each model
+
+    def frames(self) -> dict[str, DataFrame | None]:
+        """The table, if the caller passes one."""
+        return {} if isinstance(self.option, str) else {"no_answer": self.option}
+
+    def read(self, names: ColumnNames, problems: list[str]) -> NoAnswerSources | None:
+        """The tables with their columns; what is wrong is added to the problems. None: nothing is said."""
+        if self.option is None:
+            return None
+        if not isinstance(self.option, str):
+            source = read_source("no_answer", self.option, names, problems)
+            return NoAnswerSources((MarkedUsers(NO_ANSWER, source, self.option, number(True)),), takes_one_table=False)
+        holders = [[frame for frame in frames if find_column(frame, self.option)] for frames in self.holders]
+        frames = next(filter(None, holders), [])
+        if not frames:
+            there = "; ".join(", ".join(frame.columns) for frames in self.holders for frame in frames)
+            problems.append(
+                f"no table has the column {self.option!r} (no_answer=); available: {there}. Pass a column of booleans, or a table of the "
+                "users who have no answer"
+            )
+        marked = [each for frame in frames if (each := _marked_by(self.option, frame, names, problems)) is not None]
+        return NoAnswerSources(tuple(marked), takes_one_table=True)
+
+
+def users_with_answer(marked: Iterable[MarkedUsers], labels: SourceTable, threshold: float | None) -> DataFrame:
+    """The users who are declared to have no answer and have a relevant label; labels are rows."""
+    grades = [value.cast("double") for value in labels.values_sql()[: len(labels.grades)]]
+    is_relevant = (
+        any_of(grade > 0 if threshold is None else grade >= threshold for grade in grades) if grades else number(True)
+    )
+    answered = select(where(labels.frame, is_relevant), *labels.named_users_sql())
+    declared = rows_of_all(select(each.source.frame, *each.source.named_users_sql()) for each in marked)
+    return answered.join(declared, answered.columns, "left_semi")
+
+
+def _marked_by(name: str, frame: DataFrame, names: ColumnNames, problems: list[str]) -> MarkedUsers | None:
+    """The users for whom a column is true. Rows without a user are counted where the table itself is read."""
+    column = str(find_column(frame, name))
+    kind = frame.schema[column].dataType
+    if not isinstance(kind, T.BooleanType):
+        problems.append(
+            f"no_answer={name!r} must be a column of booleans; it is {kind.simpleString()}. Write a condition, such as "
+            "F.col('n_answers') == 0"
+        )
+        return None
+    is_marked: Sql = call("coalesce", named(column), number(False))
+    source = read_source("no_answer", frame, names, problems)
+    has_user = all_of(user.is_not_null() for user in source.users_sql()) if source.user else number(True)
+    rows = where(frame, is_marked & has_user)
+    return MarkedUsers(NO_ANSWER, replace(source, frame=rows), frame, is_marked)

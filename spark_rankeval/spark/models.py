@@ -1,0 +1,579 @@
+"""Tables of users to compare: their columns, by their marks or the caller's names, and the users of several models."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_rankeval.checks import check_table
+from spark_rankeval.errors import InputError, listed
+from spark_rankeval.records.notes import note_of_labels, notes_of_tables
+from spark_rankeval.records.stored import SHARED
+from spark_rankeval.request.call import COUNTS, GRADING_WEIGHT, OnInvalid
+from spark_rankeval.spark.grouping import agreed
+from spark_rankeval.spark.per_user import (
+    MetricColumn,
+    PerUserSchema,
+    Settings,
+    columns_of_models,
+    hashes_by_name,
+    how_marks_are_read,
+)
+from spark_rankeval.spark.source import user_column
+from spark_rankeval.spark.sql import (
+    aggregate_lists,
+    any_null,
+    call,
+    check_types,
+    check_unambiguous,
+    column,
+    common_id_type,
+    find_column,
+    for_example,
+    model_in,
+    name_in,
+    name_in_sql,
+    named,
+    rows_of_all,
+    user_hash,
+)
+from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, run_on_workers
+from spark_rankeval.wire import Message
+from spark_rankeval.worker.comparing import (
+    CLUSTER,
+    COMPARISON,
+    CONFLICTS,
+    INVALID,
+    IS_NULL_USER,
+    MODEL,
+    N_PREDICTIONS,
+    ROWS,
+    USER,
+    ComparisonStates,
+    Run,
+    hash_field,
+    merging_comparisons,
+    slice_field,
+    value_field,
+)
+from spark_rankeval.worker.group_states import ClusterMerger, ClusterStates, merged_clusters
+from spark_rankeval.worker.reading import STRATUM
+from spark_rankeval.worker.states import ClustersOfJudges, JudgedSums, sums_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+class Judges(NamedTuple):
+    """The two judges of a table, by their columns of grades, and how users were drawn for people to grade."""
+
+    human: str
+    judge: str
+    draw: str
+    stratum: str | None  # the column of strata
+
+
+@dataclass(frozen=True)
+class ModelTable:
+    """One table of users, of one model or of several."""
+
+    frame: DataFrame
+    users: tuple[str, ...]  # the user's columns
+    metrics: dict[str, MetricColumn]  # its metrics by label
+    errors: dict[str, int]  # by how much a column that counts rows adds to the number of those that were to be an error
+    model: str | None = None  # the model's name; None: `model_column` says whose a row is
+    model_column: str | None = None  # the column of models' names
+    weights: tuple[str, ...] = ()  # columns of users' weights
+    extra_columns: tuple[str, ...] = ()  # columns whose values follow those of the metrics
+    clusters: tuple[str, ...] = ()  # columns that make users a cluster; none: users are independent
+    keeps_without_cluster: bool = False  # whether users without a cluster were chosen to count as clusters alone
+    dialect: str = ""  # whose conventions filled what metrics leave open
+    hashes: Mapping[str, str] = field(default_factory=dict)  # the columns of hashes of users' rows, by table
+    unit: str = Settings.unit  # what lists are for, in words
+    judges: Judges | None = None  # the two judges of the grades, if there are two
+    notes: tuple[str, ...] = ()  # what its figures could be mistaken for, because of the tables that it was made of
+
+    def definition(self, label: str) -> str:
+        """What a metric means here; empty if the table does not say."""
+        definition = self.metrics[label].definition
+        return f"{definition} in the dialect {self.dialect!r}" if definition else ""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return "the table" if self.model is None else f"{self.model!r}"
+
+    def users_like(self, names: Sequence[str]) -> list[str]:
+        """The user's columns of these names, in any case if none has the same; fewer if some are lacking."""
+        lower_case = {name.lower(): name for name in self.users}
+        same = [name if name in self.users else lower_case.get(name.lower()) for name in names]
+        return [name for name in same if name is not None]
+
+
+def read_table(
+    frame: DataFrame,
+    model: str | None,
+    users: Sequence[str] | None,
+    model_column: str | None,
+    clusters: Sequence[str] | None = None,
+) -> ModelTable:
+    """Find the columns of a per-user table, by the caller's names or else by their metadata.
+
+    With a model's name all rows are that model's, whatever a column holds. A table without user, model or metric is an InputError.
+    """
+    name = "the table" if model is None else f"the table of {model!r}"
+    check_table(name, frame, instead="a Result")
+    schema = PerUserSchema.read(frame)
+    if not schema.is_marked:
+        _refuse_predictions(frame, users, name)
+    user = _named(frame, users or (), name) or schema.users
+    if not user:
+        how = how_marks_are_read(frame)
+        msg = f"{name} has lost the metadata that marks its user columns; pass user={how}. It has: {columns_in_words(frame)}"
+        raise InputError(msg)
+    marked = columns_of_models(frame)
+    models: tuple[str, ...] = ()
+    if model is None:
+        models = _column_of_models(frame, model_column, marked, name, is_scored=schema.is_marked)
+    metrics = _metrics_of(frame, schema, {*user, *(models or marked)})
+    if not metrics:
+        msg = f"{name} has no metric column; it has: {columns_in_words(frame)}. Pass a table of score_users"
+        raise InputError(msg)
+    check_types(frame, user, "user", name)
+    check_types(frame, models, "model", name)
+    errors = _errors_of(frame, schema)
+    check_unambiguous(frame, (*user, *models, *(metric.column for metric in metrics.values()), *errors))
+    weights = () if schema.weight is None else (schema.weight,)
+    cluster_columns = schema.clusters if clusters is None else _named(frame, clusters, name)
+    check_types(frame, cluster_columns, "cluster", name)
+    check_unambiguous(frame, cluster_columns)
+    keeps = bool(schema.metrics) and OnInvalid.read(schema.settings.on_invalid).missing_clusters == "drop"
+    return ModelTable(
+        frame, user, metrics, errors, model, next(iter(models), None), weights, clusters=cluster_columns,
+        keeps_without_cluster=keeps, dialect=schema.settings.dialect, hashes=schema.hashes or hashes_by_name(frame),
+        unit=schema.settings.unit, judges=_judges_of(frame, schema),
+        notes=notes_of_tables(schema.settings.labels, schema.settings.k_counts, schema.settings.chunk_ids),
+    )  # fmt: skip
+
+
+def _judges_of(frame: DataFrame, schema: PerUserSchema) -> Judges | None:
+    settings = schema.settings
+    has_weights = find_column(frame, GRADING_WEIGHT) is not None
+    if not (settings.human and has_weights):
+        return None
+    return Judges(settings.human, settings.judge, settings.draw, schema.stratum)
+
+
+def refuse_one_model(table: str, model: str = "") -> NoReturn:
+    """Refuse a result or a per-user table of one model, which has nothing to compare."""
+    msg = (
+        f"{table} has one model{f', {model!r}' if model else ''}, and a comparison needs two. Evaluate a dict of models, such as "
+        "{'old': predictions, 'new': others}, or pass a dict of results or per-user tables by model name"
+    )
+    raise InputError(msg)
+
+
+def _column_of_models(
+    frame: DataFrame, model_column: str | None, marked: tuple[str, ...], name: str, *, is_scored: bool
+) -> tuple[str, ...]:
+    """The only column of models' names, by the caller's name or by the metadata."""
+    columns = _named(frame, () if model_column is None else [model_column], name) or marked
+    if not columns and is_scored:
+        refuse_one_model(name)
+    if len(columns) != 1:
+        msg = (
+            "one table must hold several models and name them in a column; pass model=, or a dict of tables by model name. It "
+            f"has: {columns_in_words(frame)}"
+        )
+        raise InputError(msg)
+    return columns
+
+
+def _errors_of(frame: DataFrame, schema: PerUserSchema) -> dict[str, int]:
+    # A table without metadata is taken at its word.
+    scored = OnInvalid.read(schema.settings.on_invalid if schema.metrics else "drop")
+    errors = {name: weight for name, weight in scored.weights(scored).items() if weight and name in frame.columns}
+    if schema.settings.conflicting_labels == "last":
+        errors.pop("n_conflicting_labels", None)
+    return errors
+
+
+# What tables of predictions call the item.
+_ITEMS = ("item", "items", "item_id", "itemid", "predictions", "recommendations")
+
+
+def _refuse_predictions(frame: DataFrame, users: Sequence[str] | None, name: str) -> None:
+    """Refuse a table with one row per prediction: its scores would pass for users' values of a metric."""
+    names = {column.lower() for column in frame.columns} - {user.lower() for user in users or ()}
+    if names.intersection(_ITEMS) and not names.intersection(COUNTS):
+        msg = (
+            f"{name} holds predictions, not values of users; evaluate first, and compare the result of evaluate({{model: "
+            f"predictions, …}}, labels, metrics). It has: {columns_in_words(frame)}"
+        )
+        raise InputError(msg)
+
+
+def columns_in_words(frame: DataFrame) -> str:
+    """The columns of a table and their types, for a message."""
+    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in frame.schema.fields)
+
+
+def _named(frame: DataFrame, names: Sequence[str], table: str) -> tuple[str, ...]:
+    columns = []
+    for name in names:
+        existing = find_column(frame, name)
+        if existing is None:
+            msg = f"{table} has no column {name!r}; it has: {columns_in_words(frame)}"
+            raise InputError(msg)
+        columns.append(existing)
+    return tuple(columns)
+
+
+def _metrics_of(frame: DataFrame, schema: PerUserSchema, taken: set[str]) -> dict[str, MetricColumn]:
+    """The metrics of a table by their keys; of a table whose storage lost the metadata, every column of floats."""
+    if schema.metrics:
+        return {metric.key: metric for metric in schema.metrics}
+    floats = [field.name for field in frame.schema.fields if isinstance(field.dataType, T.DoubleType | T.FloatType)]
+    return {name: MetricColumn(name, name) for name in floats if name not in taken}
+
+
+_ROW, _BASELINE = "row", "baseline"
+
+
+class Collected(NamedTuple):
+    """The merged states of all users, of their clusters by the names of groups, and the sums of two judges."""
+
+    users: ComparisonStates
+    clusters: ClusterStates
+    judged: JudgedSums
+    judged_clusters: ClustersOfJudges
+
+    @classmethod
+    def from_messages(cls, messages: Sequence[Message], *, is_clustered: bool = False) -> Collected:
+        """What the messages of all partitions have."""
+        states = ComparisonStates.merged(message.state for message in messages if message.kind == COMPARISON)
+        judged_clusters = ClustersOfJudges(messages, is_clustered=is_clustered)
+        return cls(states, merged_clusters(messages), sums_in(messages), judged_clusters)
+
+
+@dataclass(frozen=True)
+class ModelTables:
+    """Tables whose users compare."""
+
+    tables: tuple[ModelTable, ...]  # one a model, or one of all
+    user_types: tuple[T.DataType, ...]  # the types of the user's columns, wide enough for all tables
+
+    @classmethod
+    def checked(cls, tables: Sequence[ModelTable]) -> ModelTables:
+        """The tables; user columns of the same name are the same."""
+        first = tables[0]
+        types = [first.frame.schema[name].dataType for name in first.users]
+        for other in tables[1:]:
+            names = other.users_like(first.users)
+            if sorted(names) != sorted(other.users):
+                msg = (
+                    f"the tables have different user columns: {', '.join(first.users)} in {first.name}, "
+                    f"{', '.join(other.users)} in {other.name}; rename them"
+                )
+                raise InputError(msg)
+            for index, name in enumerate(names):
+                wanted, kind = types[index], other.frame.schema[name].dataType
+                common = common_id_type(wanted, kind)
+                if common is None:
+                    msg = (
+                        f"users have different types: {name!r} is {wanted.simpleString()} in {first.name} and "
+                        f"{kind.simpleString()} in {other.name}. Cast one of them, or read it with a schema"
+                    )
+                    raise InputError(msg)
+                types[index] = common
+            if sorted(map(str.lower, other.clusters)) != sorted(map(str.lower, first.clusters)):
+                here, there = (", ".join(table.clusters) or "none" for table in (first, other))
+                msg = f"the tables have different clusters: {here} in {first.name}, {there} in {other.name}; pass cluster="
+                raise InputError(msg)
+        return cls(tuple(tables), tuple(types))
+
+    @property
+    def names(self) -> list[str]:
+        """The models' names, if the tables are known by them."""
+        return [table.model for table in self.tables if table.model is not None]
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """The columns that make users a cluster; none: users are independent."""
+        return self.tables[0].clusters
+
+    @property
+    def unit(self) -> str:
+        """What lists are for, in words."""
+        return self.tables[0].unit
+
+    @property
+    def judges(self) -> Judges | None:
+        """The two judges of the grades, if all tables have the same two."""
+        judges = {table.judges for table in self.tables}
+        return self.tables[0].judges if len(judges) == 1 else None
+
+    def by_both_judges(self) -> ModelTables:
+        """The same with the metrics that two judges estimate, whose values are those by people."""
+        assert self.judges is not None, "they have two judges"
+        human = self.judges.human
+        tables = [
+            replace(
+                table,
+                metrics={
+                    metric.label: replace(metric, relevance="", standard="", standard_column="")
+                    for metric in table.metrics.values()
+                    if metric.relevance == human
+                },
+            )
+            for table in self.tables
+        ]
+        return replace(self, tables=tuple(tables))
+
+    def with_values_of_judge(self, labels: Sequence[str]) -> ModelTables:
+        """The same with columns behind those of the metrics: their values by the model, and the users' grading weights."""
+        assert self.judges is not None, "they have two judges"
+        judge = self.judges.judge
+        tables = []
+        for table in self.tables:
+            columns = {m.label: m.column for m in PerUserSchema.read(table.frame).metrics if m.relevance == judge}
+            weight = find_column(table.frame, GRADING_WEIGHT) or GRADING_WEIGHT
+            tables.append(replace(table, extra_columns=(*(columns[label] for label in labels), weight)))
+        return replace(self, tables=tuple(tables))
+
+    @property
+    def keeps_without_cluster(self) -> bool:
+        """Whether users without a cluster count as clusters alone: all tables were scored so, with ``on_invalid="drop"``."""
+        return all(table.keeps_without_cluster for table in self.tables)
+
+    def notes_without_cluster(self, n_users: int) -> tuple[str, ...]:
+        """The note on users without a cluster, if there are any."""
+        if not n_users:
+            return ()
+        return (f"users without a cluster by {', '.join(self.clusters)}: {n_users:,}; each counts as a cluster alone",)
+
+    @property
+    def labels(self) -> list[str]:
+        """The metrics that all tables have, in the order of the first."""
+        return [label for label in self.tables[0].metrics if all(label in table.metrics for table in self.tables)]
+
+    @property
+    def without_hashes(self) -> list[str]:
+        """The tables that do not say which labels they were made from."""
+        return [table.name for table in self.tables if not table.hashes]
+
+    @property
+    def shared_tables(self) -> tuple[str, ...]:
+        """The tables that models should share, as far as their users tell whether they do."""
+        if self.without_hashes:
+            return ()
+        return tuple(name for name in SHARED if any(name in table.hashes for table in self.tables))
+
+    def notes(self, labels: Sequence[str]) -> tuple[str, ...]:
+        """What figures of these metrics could be taken for."""
+        noted = [label for label in labels if any(table.metrics[label].standard for table in self.tables)]
+        notes = filter(None, [note_of_labels(self.metric_names(noted))])
+        return (*notes, *self._notes_of_tables())
+
+    def _notes_of_tables(self) -> Iterator[str]:
+        """The notes on what the tables were made of, with the models' names if not all have the same."""
+        for note in dict.fromkeys(note for table in self.tables for note in table.notes):
+            names = [table.name for table in self.tables if note in table.notes]
+            yield note if len(names) == len(self.tables) else f"{listed(names)}: {note}"
+
+    def caller_key(self, label: str) -> str:
+        """What the caller called a metric, in the first table; empty: by its label."""
+        return self.tables[0].metrics[label].caller_key
+
+    def metric_names(self, labels: Iterable[str]) -> list[str]:
+        """The metrics as the caller called them."""
+        return [self.caller_key(label) or label for label in labels]
+
+    def check_definitions(self, labels: Sequence[str]) -> None:
+        """Refuse labels that do not mean the same in all tables."""
+        for label in labels:
+            definitions = [(table, definition) for table in self.tables if (definition := table.definition(label))]
+            for table, definition in definitions[1:]:
+                first, expected = definitions[0]
+                if definition != expected:
+                    msg = (
+                        f"{label!r} is not the same metric in all tables: {expected} in {first.name}, "
+                        f"{definition} in {table.name}. Evaluate both alike, or leave it out with metrics="
+                    )
+                    raise InputError(msg)
+
+    def check_attributes(self, by: Sequence[str]) -> None:
+        """Refuse attributes that a table does not have."""
+        for table in self.tables:
+            lacking = [name for name in by if find_column(table.frame, name) is None]
+            if lacking:
+                msg = (
+                    f"by={list(by)}: {table.name} has no column {lacking[0]!r}; it has: {columns_in_words(table.frame)}. Keep it with "
+                    "score_users(by=…), or join it"
+                )
+                raise InputError(msg)
+            check_types(table.frame, (str(find_column(table.frame, name)) for name in by), "slice", table.name)
+
+    def grouped(self, labels: Sequence[str], by: Sequence[str] = (), shared: Sequence[str] = ()) -> DataFrame:
+        """One row per user: the user's columns, and an array with one struct per row of the tables with the metrics' values in their order.
+
+        Attributes of the user become columns of text, null if rows do not agree, beside the number of those. The structs also have the
+        hashes of the user's rows of shared tables.
+        """
+        tables = [self._rows(table, labels, by, shared) for table in self.tables]
+        together = rows_of_all(tables)
+        named_so = [slice_field(index) for index in range(len(by))]
+        attributes = agreed([*named_so, *self._columns_of_draws], CONFLICTS)
+        users = [user_column(index) for index in range(len(self.user_types))]
+        return aggregate_lists(together, users, call("collect_list", named(_ROW)).alias(ROWS), *attributes)
+
+    @property
+    def stratum(self) -> str | None:
+        """The column of the strata from which users were drawn for people to grade; None: there is one, or one judge."""
+        return self.judges.stratum if self.judges is not None and self.tables[0].extra_columns else None
+
+    @property
+    def _columns_of_draws(self) -> list[str]:
+        """The columns of a user's cluster and stratum on the way, as far as there are any."""
+        return [*([CLUSTER] if self.clusters else []), *([] if self.stratum is None else [STRATUM])]
+
+    def _users(self) -> list[Column]:
+        return [F.col(user_column(index)) for index in range(len(self.user_types))]
+
+    def _users_of(self, table: ModelTable) -> list[Column]:
+        """The user's columns in the order of the first table."""
+        return [column(name) for name in table.users_like(self.tables[0].users)]
+
+    def _rows(self, table: ModelTable, labels: Sequence[str], by: Sequence[str], shared: Sequence[str]) -> DataFrame:
+        typed = zip(self._users_of(table), self.user_types, strict=True)
+        users = [id_.cast(type_).alias(user_column(index)) for index, (id_, type_) in enumerate(typed)]
+        errors = [F.coalesce(column(name).cast("bigint"), F.lit(0)) * weight for name, weight in table.errors.items()]
+        named_values = [*(table.metrics[label].column for label in labels), *table.extra_columns]
+        doubles = [column(name).cast("double") for name in named_values]
+        # A column's metadata, which the greatest of two loses, would stay behind in a struct of Sail's plans.
+        values = [F.greatest(value, value).alias(value_field(index)) for index, value in enumerate(doubles)]
+        n_invalid = reduce(operator.add, errors, F.lit(0).cast("bigint")).alias(INVALID)
+        hashes = [_hash_of(table, name).alias(hash_field(name)) for name in shared]
+        row = F.struct(
+            _model_of(table).alias(MODEL), n_invalid, _n_predictions(table).alias(N_PREDICTIONS), *values, *hashes
+        )
+        attributes = [
+            name_in(table.frame, find_column(table.frame, name) or name).alias(slice_field(index))
+            for index, name in enumerate(by)
+        ]
+        stratum = self.stratum
+        strata = [] if stratum is None else [name_in(table.frame, stratum).alias(STRATUM)]
+        return table.frame.select(*users, row.alias(_ROW), *attributes, *self._cluster(table), *strata)
+
+    def _cluster(self, table: ModelTable) -> list[Column]:
+        """The hash of the cluster of each row's user, null if one of its columns is; none if users are independent."""
+        if not self.clusters:
+            return []
+        types_by_user = dict(zip(table.users_like(self.tables[0].users), self.user_types, strict=True))
+        same = [next(name for name in table.clusters if name.lower() == first.lower()) for first in self.clusters]
+        text = T.StringType()
+        typed = [
+            (named(name).cast(types_by_user[name]), types_by_user[name])
+            if name in types_by_user
+            else (name_in_sql(table.frame, name), text)
+            for name in same
+        ]
+        values, types = zip(*typed, strict=True)
+        has_cluster = ~any_null([column(name) for name in same])
+        return [F.when(has_cluster, user_hash(values, types).column).alias(CLUSTER)]
+
+    def collected(
+        self,
+        labels: Sequence[str],
+        run: Run,
+        bytes_each: int,
+        by: Sequence[str] = (),
+        shared: Sequence[str] = (),
+        clusters: Callable[[], ClusterMerger] | None = None,
+    ) -> Collected:
+        """Run the worker on all users, and merge the states of its partitions, in one action.
+
+        `clusters` makes what users of a cluster meet in, if the worker sends them on.
+        """
+        attributes = [*map(slice_field, range(len(by))), *self._columns_of_draws]
+        attributes += [CONFLICTS] if attributes else []
+        users = [named(user_column(index)) for index in range(len(self.user_types))]
+        hashed = user_hash(users, self.user_types).column.alias(USER)
+        is_null_user = any_null(self._users()).alias(IS_NULL_USER)
+        grouped = self.grouped(labels, by, shared).select(hashed, is_null_user, ROWS, *attributes)
+        messages = collected_messages(
+            run_on_workers(grouped, run, MESSAGE_SCHEMA), merging_comparisons(clusters), bytes_each,
+            have_buckets=bool(by) or clusters is not None,
+        )  # fmt: skip
+        return Collected.from_messages(messages, is_clustered=clusters is not None)
+
+    def n_rows_without_model(self) -> int:
+        """How many rows have a null in the column of models, which reads as the name ``null``: an action."""
+        columns = [(table.frame, table.model_column) for table in self.tables if table.model_column is not None]
+        return sum(frame.where(column(name).isNull()).count() for frame, name in columns)
+
+    def repeated_user(self, model: str) -> str:
+        """A user who stands in several rows of a model, for a message; empty if there is none."""
+        for table in self.tables:
+            if table.model not in (None, model):
+                continue
+            users = [id_.alias(user_column(index)) for index, id_ in enumerate(self._users_of(table))]
+            rows = table.frame.where(_model_of(table) == F.lit(model)).select(*users).where(~any_null(self._users()))
+            repeated = rows.groupBy(*rows.columns).count().where("count > 1").limit(1)
+            shown = [for_example(named(field.name), field.dataType).column for field in rows.schema.fields]
+            examples = repeated.select(*shown, "count").collect()
+            if examples:
+                pairs = zip(self.tables[0].users, examples[0], strict=False)
+                return ", ".join(f"{name}={value!r}" for name, value in pairs) + f" in {examples[0]['count']} rows"
+        return ""
+
+    def differences(self, labels: Sequence[str], baseline: str) -> DataFrame:
+        """One row per user and model other than the baseline: each metric less the baseline's."""
+        first = self.tables[0]
+        model = first.model_column or "model"
+        columns = {label: first.metrics[label].caller_column for label in labels}
+        if len(set(columns.values())) < len(columns):
+            columns = {label: first.metrics[label].column for label in labels}
+        taken = [name for name in (*first.users, *columns.values()) if name.lower() == model.lower()]
+        if taken:
+            msg = f"the column {taken[0]!r} has the name that the model column gets; rename it"
+            raise InputError(msg)
+        grouped = self.grouped(labels).where(~any_null(self._users()))
+        baseline_row = F.get(F.filter(ROWS, lambda row: row[MODEL] == F.lit(baseline)), F.lit(0))
+        others = F.filter(ROWS, lambda row: row[MODEL] != F.lit(baseline))
+        rows = grouped.select(*self._users(), baseline_row.alias(_BASELINE), F.explode(others).alias(_ROW))
+        values = [
+            F.col(_ROW).getField(value_field(index)) - F.col(_BASELINE).getField(value_field(index))
+            for index in range(len(columns))
+        ]
+        schema = PerUserSchema(users=first.users, model=model, models=(), differences=columns)
+        differences = [F.coalesce(value, F.lit(math.nan)) for value in values]
+        return rows.select(*schema.marked([*self._users(), F.col(_ROW).getField(MODEL), *differences]))
+
+
+def _n_predictions(table: ModelTable) -> Column:
+    """How many predictions a row's user has; 1 if that is not known."""
+    name = find_column(table.frame, N_PREDICTIONS)
+    count = F.lit(1) if name is None else column(name)
+    # All tables need the same type, nulls included.
+    return F.coalesce(count.cast("bigint"), F.lit(1)) * F.lit(1)
+
+
+def _hash_of(table: ModelTable, name: str) -> Column:
+    """The hash of the user's rows of a table that models share: 0 if there are none, null if that is not known."""
+    if name not in table.hashes:
+        return F.lit(0).cast("bigint")
+    hashes = column(table.hashes[name]).cast("bigint")
+    # Whom nothing was recommended to, nothing could be excluded for.
+    return hashes if name == "exclude" else F.coalesce(hashes, F.lit(0))
+
+
+def _model_of(table: ModelTable) -> Column:
+    return F.lit(table.model) if table.model_column is None else model_in(table.frame, table.model_column)

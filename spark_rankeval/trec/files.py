@@ -1,0 +1,590 @@
+"""TREC's files: their lines, runs and qrels as tables, and runs written."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_rankeval.checks import check_table, is_number, one_of
+from spark_rankeval.dialects import Dialect, find_dialect
+from spark_rankeval.errors import DataError, InputError, OptionError, listed, warn
+from spark_rankeval.evaluation.evaluate import Metrics, evaluate
+from spark_rankeval.evaluation.result import Result
+from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics
+from spark_rankeval.metrics.set_based import BPref
+from spark_rankeval.request.call import Facts, Table
+from spark_rankeval.spark.engine import cast_or_null, condition_of, engine_of, input_files, save_mode
+from spark_rankeval.spark.local_tables import takes_local_tables
+from spark_rankeval.spark.sql import column, find_column, why_unusable
+from spark_rankeval.spark.storage import exists
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+#: Numbers by the column's type: Python, C and Java read these alike. Every one of nine digits fits into 32 bits.
+NUMBERS = {
+    "double": r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf|infinity|nan))",
+    "int": "[+-]?[0-9]{1,9}",
+}
+#: White space of C.
+SPACES = " \t\v\f\r"
+#: The same in a pattern.
+SPACE = r"[ \t\n\x0B\f\r]"
+# What fields hold, and what the first one begins with, because trec_eval 10 knows comments.
+_FIELD, _BEGINNING = SPACE.replace("[", "[^"), SPACE.replace("[", "[^#")
+#: The beginning of a line that is not empty and no comment.
+SAYS_SOMETHING = f"^{SPACE}*{_BEGINNING}"
+_CALLED = {"double": "number", "int": "whole number of at most nine digits"}
+_SHOWN = 80
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """A kind of file.
+
+    Attributes:
+        name: what it is called.
+        fields: what a line holds, in order.
+        columns: the fields that are kept, with the types of Spark.
+        number: the field that must be a number.
+        ordinal: the field that must be a whole number if a line has more fields. trec_eval ignores these; without this check an
+            item with a space would shift the fields unseen.
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    columns: Mapping[str, str]
+    number: str
+    ordinal: str = ""
+
+    @cached_property
+    def pattern(self) -> str:
+        """A pattern of the whole lines that read."""
+        fields = [NUMBERS[self.columns[name]] if name == self.number else f"{_FIELD}+" for name in self.fields]
+        fields[0] = f"{_BEGINNING}{_FIELD}*"
+        lines = [f"{SPACE}+".join(fields) + f"{SPACE}*"]
+        if self.ordinal:
+            fields[self.fields.index(self.ordinal)] = NUMBERS["int"]
+            lines.append(f"{SPACE}+".join(fields) + f"{SPACE}(?s:.*)")
+        return f"{SPACE}*(?:{'|'.join(lines)})"
+
+
+def whole(pattern: str) -> str:
+    r"""A pattern of a whole text, for Spark; ``$`` fits before a line separator as well, which may be part of a field.
+
+    >>> whole("a|b")
+    '^(?:a|b)\\z'
+    """
+    return rf"^(?:{pattern})\z"
+
+
+#: What a system retrieved: ``301 Q0 FR940202-2-00150 104 2.129133 STANDARD``.
+RUN = Form(
+    name="run",
+    fields=("query", "Q0", "item", "rank", "score", "model"),
+    columns={"query": "string", "item": "string", "rank": "int", "score": "double", "model": "string"},
+    number="score",
+    ordinal="rank",
+)
+#: What assessors judged: ``301 0 CR93E-10279 0``.
+QRELS = Form(
+    name="qrels",
+    fields=("query", "iteration", "item", "grade"),
+    columns={"query": "string", "iteration": "string", "item": "string", "grade": "int"},
+    number="grade",
+)
+
+#: What assessors of diversity judged for each subtopic: ``301 2 CR93E-10279 0``.
+DIVERSITY_QRELS = Form(
+    name="qrels",
+    fields=("query", "subtopic", "item", "grade"),
+    columns={"query": "string", "subtopic": "string", "item": "string", "grade": "int"},
+    number="grade",
+)
+
+
+def problem_of(line: str, form: Form) -> str:
+    """What is wrong with a line that does not read."""
+    text = line.strip(SPACES)
+    shown = repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+    fields = re.findall(r"\S+", text, re.ASCII)
+    # What Spark puts in the place of bytes that are no text.
+    if "\ufffd" in text:
+        return f"not UTF-8: {shown}"
+    if len(fields) != len(form.fields):
+        return f"{len(fields)} fields; a {form.name} has {len(form.fields)} ({' '.join(form.fields)}): {shown}"
+    number = fields[form.fields.index(form.number)]
+    return f"the {form.number} {number!r} is not a {_CALLED[form.columns[form.number]]}: {shown}"
+
+
+_MOST_EXAMPLES = 3
+_COMPRESSED = r"\.(gz|gzip|bz2|lz4|zst|zstd)$"
+# What Sail says of text that is not UTF-8.
+_NO_UTF8 = "invalid UTF-8"
+
+
+def read_run(
+    spark: SparkSession,
+    paths: str | os.PathLike[str] | Sequence[str],
+    *,
+    model: str = "tag",
+    on_invalid: str = "error",
+) -> DataFrame:
+    """What systems retrieved, from files of lines ``301 Q0 FR940202-2-00150 104 2.129133 STANDARD``.
+
+    A job checks every line first. With several files, another one checks that they are not different runs of one name. The table is
+    lazy and reads the files again. Empty lines and lines that begin with ``#`` are ignored. It works on every Spark, classic and
+    Connect, without Python workers.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path(folder, "run.txt").write_text("301 Q0 d1 1 2.1 bm25")
+        >>> read_run(spark, f"{folder}/run.txt").toPandas()
+          query item  rank  score model
+        0   301   d1     1    2.1  bm25
+
+    Args:
+        spark: the session.
+        paths: a file, folder or pattern, or several, as Spark reads them, compressed or not.
+        model: the model of a row: ``tag``, the last field of a line, or ``file``, the file's name, if runs share a tag.
+        on_invalid: ``error``, or ``drop`` to leave out lines that do not read, with a warning.
+
+    Returns:
+        query, item, rank, score, model. The rank is null if it is no whole number: trec_eval ignores it, and orders by score.
+
+    Raises:
+        InputError: there is no such file.
+        DataError: lines do not read; the message has their number, files, and some of them. Or two files have lists of the same
+            queries under one tag, or under one file name.
+    """
+    one_of("model", model, ("tag", "file"))
+    return _read(spark, paths, RUN, on_invalid, model_is_file=model == "file")
+
+
+def read_qrels(
+    spark: SparkSession,
+    paths: str | os.PathLike[str] | Sequence[str],
+    *,
+    subtopics: bool = False,
+    on_invalid: str = "error",
+) -> DataFrame:
+    """What assessors judged, from files of lines ``301 0 CR93E-10279 0``; all else is as in `read_run`.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path(folder, "qrels.txt").write_text("301 0 d1 1")
+        >>> read_qrels(spark, f"{folder}/qrels.txt").toPandas()
+          query iteration item  grade
+        0   301         0   d1      1
+
+    Args:
+        spark: the session.
+        paths: the files.
+        subtopics: whether the second field is a subtopic, as in the diversity tasks, whose lines are ``301 2 CR93E-10279 0``: an item
+            then has a line for each subtopic.
+        on_invalid: ``error``, or ``drop`` to leave out lines that do not read.
+
+    Returns:
+        query, iteration, item, grade; with `subtopics` query, subtopic, item, grade.
+
+    Raises:
+        InputError: there is no such file.
+        DataError: lines do not read.
+    """
+    one_of("subtopics", subtopics, (True, False))
+    return _read(spark, paths, DIVERSITY_QRELS if subtopics else QRELS, on_invalid)
+
+
+def _read(
+    spark: SparkSession,
+    paths: str | os.PathLike[str] | Sequence[str],
+    form: Form,
+    on_invalid: str,
+    *,
+    model_is_file: bool = False,
+) -> DataFrame:
+    one_of("on_invalid", on_invalid, ("error", "drop"))
+    text = _text(spark, _as_paths(paths)).where(F.col("value").rlike(SAYS_SOMETHING))
+    _refuse_wrong_lines(text, form, on_invalid)
+    if on_invalid == "drop":
+        text = text.where(_reads(form))
+    # A file that has changed since gives rows of nulls, which an evaluation refuses.
+    fields = F.when(_reads(form), F.split(F.btrim("value", F.lit(SPACES)), f"{SPACE}+", len(form.fields) + 1))
+    columns = {name: _column(form, name) for name in form.columns}
+    columns_read = [fields.alias("fields")]
+    if model_is_file:
+        columns_read.append(_file_name().alias("file"))
+        columns["model"] = F.when(F.col("fields").isNotNull(), F.col("file"))
+    values = [value.alias(name) for name, value in columns.items()]
+    if form is RUN and len(input_files(text)) != 1:
+        _refuse_mixed_runs(text.select(*columns_read, "path").select(*values, "path"), model_is_file=model_is_file)
+    return text.select(*columns_read).select(*values)
+
+
+def _refuse_mixed_runs(rows: DataFrame, *, model_is_file: bool) -> None:
+    """Refuse files that are different runs of one name; a job looks at the first line of each query in each file.
+
+    A run may come in several files, but only one of them has the first place of a query.
+    """
+    first_places = rows.where(F.col("rank").isin(0, 1)).groupBy("model", "query", "rank")
+    shared = first_places.agg(F.count(F.lit(1)).alias("n"), F.collect_set("path").alias("paths"))
+    # A file that gives all its lines one rank says nothing of places.
+    mixed = shared.where((F.size("paths") > 1) & (F.col("n") == F.size("paths")))
+    row = mixed.agg(
+        F.count_distinct("model", "query").alias("n"), F.first(F.struct("model", "paths")).alias("run")
+    ).collect()[0]
+    if row["n"]:
+        paths = listed([_readable(path) for path in sorted(row["run"]["paths"])], most=_MOST_EXAMPLES)
+        name = f"{'file name' if model_is_file else 'tag'} {row['run']['model']!r}"
+        advice = "rename the files" if model_is_file else "pass model='file' to name runs by their files"
+        msg = f"{RUN.name}: {row['n']:,} queries have several lists under the {name}, in {paths}. They would count as one run; {advice}"
+        raise DataError(msg, {"n_mixed_queries": row["n"]})
+
+
+def _file_name() -> Column:
+    name = F.substring_index("path", "/", -1)
+    # Spark gives paths as URIs, in which a plus is a plus.
+    decoded = F.url_decode(F.regexp_replace(name, r"\+", "%2B"))
+    # Without the cast Sail gives clients a kind of string that they cannot read.
+    return F.regexp_replace(decoded, _COMPRESSED, "").cast("string")
+
+
+def _reads(form: Form) -> Column:
+    line = F.col("value")
+    # Spark decodes a line to replace in it: bytes that are not UTF-8 become this character.
+    is_utf8 = F.regexp_replace(line, "\ufffd", "\ufffd") == line
+    return line.rlike(whole(form.pattern)) & is_utf8
+
+
+def _column(form: Form, name: str) -> Column:
+    place, kind = form.fields.index(name), form.columns[name]
+    field = F.get("fields", F.lit(place))
+    if name == form.number:
+        number = cast_or_null(field, kind, whole(NUMBERS[kind]))
+        # The one number that reads and that Spark does not cast is a NaN with a sign.
+        return number if kind == "int" else F.when(field.isNotNull(), F.coalesce(number, F.lit(float("nan"))))
+    return F.when(field.rlike(whole(NUMBERS[kind])), field.cast(kind)) if kind == "int" else field
+
+
+def _refuse_wrong_lines(text: DataFrame, form: Form, on_invalid: str) -> None:
+    """Refuse lines that do not read, or warn of them; a job looks at every line."""
+    wrong = text.where(~_reads(form))
+    try:
+        (row,) = wrong.agg(
+            F.count(F.lit(1)).alias("n"),
+            F.count_distinct("path").alias("n_files"),
+            F.min(F.struct("path", "value")).alias("example"),
+        ).collect()
+    except PySparkException as error:
+        if _NO_UTF8 not in str(error):
+            raise
+        msg = f"{form.name}: a line is not UTF-8, and Sail reads no other text; convert the files to UTF-8"
+        raise DataError(msg) from error
+    if not row["n"]:
+        return
+    path, line = row["example"]
+    example = f"for example in {_readable(path)}: {problem_of(line, form)}"
+    msg = f"{form.name}: {row['n']:,} line(s) in {row['n_files']:,} file(s) cannot be read, {example}"
+    if on_invalid == "error":
+        raise DataError(
+            f"{msg}. Fix the files, or pass on_invalid='drop' to leave these lines out", {"n_malformed": row["n"]}
+        )
+    warn(f"{msg}. They are left out")
+
+
+def _readable(path: str) -> str:
+    return re.sub("^file:/+", "/", unquote(path))
+
+
+def _text(spark: SparkSession, paths: list[str]) -> DataFrame:
+    """The lines of files as `value`, with the path of the file."""
+    if not engine_of(spark).is_spark:
+        return _text_of_files(spark, paths)
+    try:
+        text = spark.read.text(paths)
+        # Spark Connect looks at files only when the schema is asked for.
+        _ = text.schema
+    except AnalysisException as error:
+        if condition_of(error) != "PATH_NOT_FOUND":
+            raise
+        raise _no_file(paths, f": {str(error).strip().partition(chr(10))[0]}") from error
+    return text.select("value", F.col("_metadata.file_path").alias("path"))
+
+
+def _text_of_files(spark: SparkSession, paths: list[str]) -> DataFrame:
+    """The same, each file read by itself."""
+    files: dict[str, None] = {}
+    for path in paths:
+        matches = input_files(spark.read.format("binaryFile").load(path))
+        if not matches:
+            raise _no_file([path])
+        files |= dict.fromkeys(matches)
+    # Spark takes a byte order mark for no text.
+    value = F.regexp_replace("value", "^\ufeff", "").alias("value")
+    tables = [
+        # Sail takes some characters of its own list of files for a pattern.
+        spark.read.text(re.sub(r"[*\[\]]", lambda one: quote(one[0]), file)).select(value, F.lit(file).alias("path"))
+        for file in files
+    ]
+    while len(tables) > 1:
+        # Of few levels, because clients refuse deep plans.
+        pairs = (tables[place : place + 2] for place in range(0, len(tables), 2))
+        tables = [reduce(lambda rows, more: rows.unionAll(more), pair) for pair in pairs]
+    return tables[0]
+
+
+def _no_file(paths: list[str], details: str = "") -> InputError:
+    return InputError(f"there is no file at {', '.join(map(repr, paths))}{details}")
+
+
+def _as_paths(paths: str | os.PathLike[str] | Sequence[str]) -> list[str]:
+    several: list[Any] = list(paths) if isinstance(paths, list | tuple) else [paths]
+    named = [os.fspath(path) if isinstance(path, os.PathLike) else path for path in several]
+    if not named or not all(isinstance(path, str) and path.strip() for path in named):
+        msg = f"paths must be a non-empty string or a list of them; got {paths!r}"
+        raise InputError(msg)
+    return named
+
+
+#: What trec_eval prints when it is asked for nothing, but for ``gm_map``.
+OFFICIAL = (
+    "ap",
+    "r_precision",
+    "bpref",
+    "rr",
+    *(f"iprec(recall={tenth / 10})" for tenth in range(11)),
+    *(f"precision@{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)),
+)
+
+
+@takes_local_tables
+def evaluate_runs(
+    runs: Table | Mapping[str, Table], qrels: Table, metrics: Metrics = OFFICIAL, **options: Any
+) -> Result:
+    """Evaluate runs as trec_eval does; ``print(evaluate_runs(runs, qrels).to_trec())`` prints what it prints.
+
+    This is `evaluate` with the columns of `read_run` and `read_qrels`, ``dialect="trec_eval"``, and a model for each value of the
+    column ``model``, if there is one. Items are ordered by score, equal ones by item downwards; ranks in files are ignored. Every
+    judged query counts, with 0 if the run lacks it (``trec_eval -c``); others do not. If all metrics are of intents, the dialect is
+    ``ndeval``.
+
+    Examples:
+        >>> runs = spark.createDataFrame([("q1", "d1", 2.0), ("q1", "d2", 1.0)], "query string, item string, score double")
+        >>> qrels = spark.createDataFrame([("q1", "d2", 1)], "query string, item string, grade int")
+        >>> print(evaluate_runs(runs, qrels, ["map", "rr"]).to_trec())
+        num_q                   all     1
+        num_ret                 all     2
+        num_rel                 all     1
+        map                     all     0.5000
+        recip_rank              all     0.5000
+
+    Args:
+        runs: query, item, score, and model; or such a table for each model, by its name.
+        qrels: query, item, grade; and subtopic, for metrics of intents such as ``alpha_ndcg@10``: an item then has a row for each
+            subtopic, and the highest of their grades for other metrics.
+        metrics: as in `evaluate`; default: those that trec_eval prints by itself.
+        options: any other of `evaluate`, such as ``relevance_threshold=2`` (``-l2``), which holds for `bpref`, too.
+
+    Raises:
+        MetricError, DialectError, OptionError, InputError, DataError: as in `evaluate`.
+    """
+    usual = {"user": "query", "item": "item", "score": "score", "relevance": "grade", "dialect": "trec_eval"}
+    if not isinstance(runs, Mapping):
+        check_table("runs", runs)
+        if "model" in runs.columns:
+            usual["model"] = "model"
+    check_table("qrels", qrels)
+    facts = options.get("facts", Facts())
+    if "subtopic" in qrels.columns and isinstance(facts, Facts) and facts.subtopic is None:
+        options["facts"] = replace(facts, subtopic="subtopic")
+    chosen = parse_metrics(metrics)
+    if all("intents" in metric.reads.facts for metric in chosen.values()):
+        usual["dialect"] = "ndeval"
+    level = options.get("relevance_threshold")
+    if level is not None:
+        judged = dict(chosen)
+        for label, metric in chosen.items():
+            # The level of -l also says which items are judged as not relevant.
+            if isinstance(metric, BPref) and not metric.chosen():
+                judged[label] = replace(metric, judged_threshold=level)
+        chosen = NamedMetrics(judged, chosen.spelled)
+    return evaluate(runs, qrels, chosen, **{**usual, **options})
+
+
+_FIELDS = ("query", "item", "model")
+_TWICE = "an item twice for a query"
+
+
+@takes_local_tables
+def write_run(
+    predictions: Table,
+    path: str | os.PathLike[str],
+    *,
+    query: str = "query",
+    item: str = "item",
+    score: str = "score",
+    model: str | None = None,
+    tag: str | None = None,
+    k: int | None = None,
+    dialect: str | Dialect = "trec_eval",
+    single_file: bool = False,
+    compression: str = "none",
+    mode: str = "errorifexists",
+) -> None:
+    """Write predictions as TREC runs: lines ``query Q0 item rank score tag``, those of a query together and in rank order.
+
+    Ranks count from 1 and go by score. The dialect orders equal scores by the item's string, so a reader of ranks and one that sorts
+    as trec_eval does see the same order. Scores read back to the same bits. All rows are checked before any is written.
+
+    Examples:
+        >>> from spark_rankeval.trec import read_run
+        >>> write_run(predictions, f"{folder}/run", query="user", tag="popular", k=2, single_file=True)
+        >>> read_run(spark, f"{folder}/run").orderBy("query", "rank").limit(2).toPandas()
+          query item  rank  score    model
+        0     0    a     1    1.0  popular
+        1     0    b     2    0.5  popular
+
+    Args:
+        predictions: a row for each query and item.
+        path: the folder to write, with a folder ``model=<tag>`` for each of several models. `read_run` reads both. On Sail a run always
+            has such a folder, with one file.
+        query: the column of queries.
+        item: the column of items.
+        score: the column of scores; the highest is best.
+        model: the column of the runs' tags. Pass this or `tag`.
+        tag: the tag of a single run.
+        k: how many items to write for each query. None: all.
+        dialect: the dialect whose order of equal scores and precision of scores are used.
+        single_file: whether one task writes each run as one file. By default there is one file for each partition.
+        compression: ``none``, ``gzip``, or another compression that Spark can write text with.
+        mode: what to do if the path exists: ``errorifexists`` or ``overwrite``.
+
+    Raises:
+        OptionError, InputError, DialectError: something is wrong with the call, or the path exists; nothing was written.
+        DataError: a run cannot hold some rows: nulls, NaN scores, strings that are empty or hold a space, queries that begin with
+            ``#``, an item twice for a query. Nothing was written.
+    """
+    convention = find_dialect(dialect)
+    path = _check(predictions, path, tag, k, mode, compression, single_file)
+    names = {"query": query, "item": item, "score": score} | ({} if model is None else {"model": model})
+    columns = _columns(predictions, names, tag)
+    rows = predictions.select(
+        *[columns[name].cast("string").alias(name) for name in _FIELDS], columns["score"].cast("double").alias("score")
+    )
+    _refuse(rows)
+    if mode == "errorifexists" and exists(predictions.sparkSession, path):
+        msg = f"{path} already exists; choose another path, or pass mode='overwrite'"
+        raise OptionError(msg)
+    ordered = F.col("score").cast("float" if convention.ranking.score_precision == "float32" else "double")
+    items = F.col("item").desc() if convention.ranking.ties == "item_desc" else F.col("item").asc()
+    best_first = Window.partitionBy("model", "query").orderBy(ordered.desc(), items)
+    ranked = rows.withColumn("rank", F.row_number().over(best_first))
+    if k is not None:
+        ranked = ranked.where(F.col("rank") <= k)
+    rank, value = F.col("rank").cast("string"), F.col("score").cast("string")
+    line = F.concat_ws(" ", "query", F.lit("Q0"), "item", rank, value, "model").alias("value")
+    lines, order = ranked.select("model", "query", "rank", line), ("model", "query", "rank")
+    keeps_order = engine_of(predictions.sparkSession).is_spark
+    if keeps_order:
+        # The number of partitions is left to Spark, because it suits the cluster.
+        lines = lines.repartition(*order[: 1 if single_file else 2]).sortWithinPartitions(*order)
+    else:
+        # All lines of a query as one row, because Sail mixes sorted rows on their way to a file.
+        query_lines = F.array_sort(F.collect_list(F.struct("rank", "value")))
+        text = F.concat_ws("\n", F.transform(query_lines, lambda row: row["value"])).alias("value")
+        lines = lines.groupBy("model", "query").agg(text).orderBy("model", "query")
+    # Sail writes rows to several files, but to one in a folder of a column's value.
+    has_folders = model is not None or not keeps_order
+    writer = lines.select("value", *["model"] * has_folders).write
+    writer = writer.partitionBy("model") if has_folders else writer
+    writer.mode(save_mode(mode)).option("compression", compression).text(path)
+
+
+def _check(
+    predictions: DataFrame,
+    path: str | os.PathLike[str],
+    tag: str | None,
+    k: int | None,
+    mode: str,
+    compression: str,
+    single_file: bool,
+) -> str:
+    check_table("predictions", predictions)
+    one_of("mode", mode, ("errorifexists", "overwrite"))
+    one_of("single_file", single_file, (True, False))
+    one_of("compression", compression, ("none", "gzip", "bzip2", "lz4", "snappy", "deflate", "zstd"))
+    if k is not None and not (is_number(k, int) and k >= 1):
+        msg = f"k must be a whole number from 1 on, or None; got {k!r}"
+        raise OptionError(msg)
+    if tag is not None and (not isinstance(tag, str) or not tag or len(tag.split()) != 1 or tag != tag.strip()):
+        msg = f"tag must be a non-empty string without spaces; got {tag!r}"
+        raise OptionError(msg)
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(text, str) or not text.strip():
+        msg = f"path must be a non-empty string; got {path!r}"
+        raise OptionError(msg)
+    return text
+
+
+def _columns(predictions: DataFrame, names: dict[str, str], tag: str | None) -> dict[str, Column]:
+    if ("model" in names) == (tag is not None):
+        msg = "the run needs a name; pass either tag='bm25', or model= for a column of tags"
+        raise OptionError(msg)
+    columns, problems = {}, []
+    for meaning, name in names.items():
+        actual = find_column(predictions, name) if isinstance(name, str) else None
+        if actual is None:
+            problems.append(f"no column {name!r} ({meaning}=)")
+            continue
+        kind = predictions.schema[actual].dataType
+        expected, allowed = (
+            ("a number", (T.NumericType,)) if meaning == "score" else ("a string", (T.StringType, T.IntegralType))
+        )
+        if not isinstance(kind, allowed):
+            problems.append(f"{meaning}={actual!r} is {kind.simpleString()}, not {expected}: cast it")
+        elif meaning != "score" and (wrong := why_unusable(kind, "item")):
+            problems.append(f"{meaning}={actual!r} is {kind.simpleString()}; {wrong}")
+        columns[meaning] = column(actual)
+    if problems:
+        available = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in predictions.schema.fields)
+        msg = f"predictions: {'; '.join(problems)}; the table has: {available}"
+        raise InputError(msg)
+    return columns if tag is None else {**columns, "model": F.lit(tag)}
+
+
+def _refuse(rows: DataFrame) -> None:
+    reasons = {f"null {name}": F.col(name).isNull() for name in (*_FIELDS, "score")}
+    reasons["NaN score"] = F.isnan("score")
+    reasons |= {
+        f"{name} that is empty or holds a space": F.col(name).rlike(r"\s") | (F.col(name) == "") for name in _FIELDS
+    }
+    reasons["query that begins with #, as a comment does"] = F.col("query").startswith("#")
+    wrong = reduce(or_, [F.coalesce(condition, F.lit(False)) for condition in reasons.values()])
+    reason = F.coalesce(*[F.when(condition, F.lit(name)) for name, condition in reasons.items()]).alias("reason")
+    example = F.struct("query", "item", "model").alias("example")
+    refused = rows.where(wrong).select(reason, F.lit(1).cast("bigint").alias("n"), example)
+    usable = rows.where(~wrong).groupBy("model", "query", "item").agg(F.count(F.lit(1)).alias("n")).where("n > 1")
+    twice = usable.select(F.lit(_TWICE).alias("reason"), (F.col("n") - 1).alias("n"), example)
+    totals = refused.unionAll(twice).groupBy("reason").agg(F.sum("n").alias("n"), F.min("example").alias("example"))
+    records = totals.collect()
+    if records:
+        counts = {row["reason"]: row["n"] for row in sorted(records, key=lambda row: str(row["reason"]))}
+        parts = [f"{row['reason']}: {row['n']:,}, for example {_shown(row['example'])}" for row in records]
+        msg = f"a run cannot hold these rows: {'; '.join(sorted(parts))}. Fix the data, or leave these rows out"
+        raise DataError(msg, counts)
+
+
+def _shown(example: T.Row) -> str:
+    return ", ".join(f"{name}={example[name]!r}" for name in _FIELDS)

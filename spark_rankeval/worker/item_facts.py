@@ -1,0 +1,626 @@
+"""Facts of items: packed tables of them, counts of the training data, and lookups in tables that tasks receive."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_rankeval.ranking.batch import (
+    ATTRIBUTES,
+    FACT_FIELDS,
+    FACT_TABLES,
+    GROUP_SET,
+    ITEM_FACTS,
+    LEVEL,
+    UNKNOWN,
+    CategoryShares,
+    Fact,
+    GroupSets,
+    PopularityLevels,
+    RankingBatch,
+    Recommended,
+    Totals,
+    unit_vectors,
+)
+from spark_rankeval.ranking.lists import RawLists, contained, match
+from spark_rankeval.ranking.ragged import Array, FloatArray, IntArray, Ragged, starts_of_runs
+from spark_rankeval.ranking.ranks import rank_lists
+from spark_rankeval.request.task import ScoringTask, View
+from spark_rankeval.worker.process import BatchFeature, PartitionFeature, RankedView, ScoringFeature, unpacked
+from spark_rankeval.worker.reading import (
+    ITEMS,
+    Side,
+    columns_of,
+    filled,
+    flat,
+    hash_column,
+    indices_among,
+    numbers,
+    side_of,
+    whole_numbers,
+)
+
+HISTORY = "history"  # the user's items in the training data
+BASELINE = "baseline"  # the items that a baseline recommends
+BASELINE_SCORES = "baseline_scores"  # the scores of these
+#: Fields of the structs.
+ITEM, SCORE, TRAINING_USERS, TRAINING_INTERACTIONS = "item", "score", "training_users", "training_interactions"
+CATEGORY, CATEGORY_SET, VECTOR, IS_IN_ITEMS = "category", "category_set", "vector", "is_in_items"
+SHARE_ABOVE, ITEMS_ABOVE = "share_above", "items_above"
+#: The fields that are looked up: those of the training data, and those of the table of items.
+POPULARITY_FIELDS, ATTRIBUTE_FIELDS = (
+    frozenset(field for fact in ITEM_FACTS if FACT_TABLES[fact] == (table,) for field in FACT_FIELDS[fact])
+    for table in ("training", "items")
+)
+#: Columns of tables that are grouped by user or by item: the items that a user has in the training data, as often as they are there; how
+#: many rows were grouped into one, or left out of it; the sum of the hashes of training rows; and an item's group.
+CONSUMED, ROWS, TRAINING_HASH, GROUP = "consumed", "rows", hash_column("training"), "group"
+#: Packed tables of items, in which workers look facts up.
+POPULARITY_TABLE, ATTRIBUTES_TABLE, GROUPS_TABLE, LEVELS_TABLE = ITEM_TABLES = tuple(
+    f"{name}_table" for name in ("popularity", "attributes", "groups", "levels")
+)
+#: Columns of attributes in which the rows of an item disagree begin so.
+CONFLICT = "conflict_"
+#: The counts of items whose rows disagree, by the attribute.
+CONFLICTS = {name: f"n_conflicting_{each.plural}" for name, each in ATTRIBUTES.items() if each.plural}
+#: The sizes of the tables, in columns that every row repeats.
+N_TRAINING_USERS, N_TRAINING_ITEMS, N_TRAINING_INTERACTIONS, N_ITEMS = SIZES = (
+    "n_training_users",
+    "n_training_items",
+    "n_training_interactions",
+    "n_catalogue_items",
+)
+#: The length of vectors.
+DIMENSION = "vector_dimension"
+#: How many rows or items of the tables cannot be used.
+FAULTS = ("n_invalid_training", "n_invalid_items", "n_invalid_baseline", *CONFLICTS.values(), "n_ragged_vectors")
+#: All that every row of a grouped table repeats if a metric asks for facts.
+TOTALS = (*SIZES, DIMENSION, *FAULTS)
+
+
+def fields_of(facts: Iterable[Fact], *, history: bool = False) -> set[str]:
+    """The fields that hold facts of predicted items, or of the items of a history."""
+    return {field for fact in facts if fact.startswith("history") == history for field in FACT_FIELDS.get(fact, ())}
+
+
+def sizes_of(totals: Mapping[str, int]) -> Totals:
+    """The sizes of the tables, from `TOTALS` by name."""
+    return Totals(*(totals.get(name, 0) for name in SIZES))
+
+
+Batches = Iterator[pa.RecordBatch]
+
+
+def levels_of(n_users: IntArray) -> tuple[IntArray, PopularityLevels]:
+    """The level of each item by how many users have it, and behind these that of an unknown item; and the levels."""
+    different, index, n_items = np.unique(n_users, return_inverse=True, return_counts=True)
+    pairs, items = (np.append(1.0, shares) for shares in shares_above(different, n_items))
+    return np.append(1 + index, 0).astype(np.int64), PopularityLevels(pairs, items, np.append(0, n_items))
+
+
+def shares_above(n_users: IntArray, n_items: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Which share of all pairs of a user and an item, and which share of the items, is of items that more users have.
+
+    Items that no user has are no items of the training data, and have 1.
+
+    Args:
+        n_users: int64, different numbers of users, ascending.
+        n_items: int64, how many items have so many users.
+    """
+    n_items = np.where(n_users > 0, n_items, 0)
+    pairs, items = (
+        # The sum of those before a number and of its own, taken from the whole, leaves those above it.
+        np.where(n_users > 0, (amount.sum() - np.cumsum(amount)) / max(1, int(amount.sum())), 1.0)
+        for amount in (n_users * n_items, n_items)
+    )
+    return pairs, items
+
+
+def count_items(batch: pa.RecordBatch) -> pa.Table:
+    """How many users have each item, and how often it is there: from the lists of users, each in a row.
+
+    A null item has the number of users with any item, the number of invalid rows, and the sum of all rows' hashes.
+    """
+    items, offsets = flat(batch.column(CONSUMED))
+    (code, coded), lengths = _coded(items), np.diff(offsets)
+    # In one number, narrow if it fits: sorting is quicker than a table of all pairs. Users stay where they are.
+    kind = np.int32 if len(lengths) * len(coded) < np.iinfo(np.int32).max else np.int64
+    user = np.repeat((np.arange(len(lengths)) * len(coded)).astype(kind), lengths)
+    pairs = np.sort(user + code.astype(kind))
+    first = starts_of_runs(pairs)
+    users = np.bincount(pairs[first] - user[first], minlength=len(coded))
+    occurs = np.flatnonzero(users)
+    columns = {
+        ITEM: pa.concat_arrays([coded.take(pa.array(occurs)), pa.nulls(1, items.type)]),
+        TRAINING_USERS: np.append(users[occurs], np.count_nonzero(lengths)),
+        TRAINING_INTERACTIONS: np.append(np.bincount(code)[occurs], whole_numbers(batch.column(ROWS)).sum()),
+        TRAINING_HASH: np.append(np.zeros(len(occurs), np.int64), whole_numbers(batch.column(TRAINING_HASH)).sum()),
+    }
+    return pa.table({name: pa.array(values) for name, values in columns.items()})
+
+
+def _coded(items: pa.Array) -> tuple[IntArray, pa.Array]:
+    """Items as indices among different ones. Some of these may not occur.
+
+    If whole numbers lie close together, an index is the number minus the least, which takes a tenth of the time.
+    """
+    if pa.types.is_integer(items.type) and len(items):
+        numbers = whole_numbers(items)
+        least, most = int(numbers.min()), int(numbers.max())
+        if most - least < len(items):
+            return numbers - least, pa.array(np.arange(most - least + 1) + least).cast(items.type)
+    encoded = items.dictionary_encode()
+    return filled(encoded.indices, 0).astype(np.int64), encoded.dictionary
+
+
+def add_counts(counts: pa.Table) -> pa.Table:
+    """The counts of each item, from those of several parts of the users."""
+    counted = [TRAINING_USERS, TRAINING_INTERACTIONS, TRAINING_HASH]
+    grouped = counts.group_by(ITEM, use_threads=False).aggregate([(name, "sum") for name in counted])
+    return pa.table({ITEM: grouped[ITEM], **{name: grouped[f"{name}_sum"] for name in counted}})
+
+
+# A table of all whole numbers from the least to the greatest has at most so many entries per item; else items are searched for.
+_SPARSE = 8
+# The types of tables without a row, in which columns of other types were never seen.
+_COUNTS = dict.fromkeys(
+    (TRAINING_USERS, TRAINING_INTERACTIONS, TRAINING_HASH, ROWS),
+    pa.int64(),
+)
+_KINDS = {"text": pa.string(), "texts": pa.string(), "vector": pa.list_(pa.float64())}
+_TYPES = {GROUP: pa.string(), **{name: _KINDS[each.kind] for name, each in ATTRIBUTES.items()}}
+_NO_ROWS = pa.schema({ITEM: pa.null(), **_COUNTS, **_TYPES}).empty_table()
+
+
+class ItemIndex:
+    """Different items, and where each stands; any other item stands behind all. Prepared once, it serves batch after batch."""
+
+    def __init__(self, ids: pa.Array) -> None:
+        self.ids = ids
+        self._least = np.int64(0)
+        self._indices: IntArray | None = None
+        if pa.types.is_integer(ids.type) and len(ids):
+            # Spark's whole numbers have a sign, and 64 bits at the most.
+            values = filled(ids, 0).astype(np.int64)
+            n_numbers = int(values.max()) - int(values.min()) + 1
+            if n_numbers <= _SPARSE * len(ids):
+                self._least = values.min()
+                self._indices = np.full(n_numbers + 1, len(ids), np.int64)
+                self._indices[values - self._least] = np.arange(len(ids))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def indices(self, items: pa.Array) -> IntArray:
+        """Where items of the same type stand; int64."""
+        if not len(self.ids):
+            return np.zeros(len(items), np.int64)
+        if self._indices is None:
+            return indices_among(items, self.ids, unknown=len(self.ids))
+        # Without a sign, numbers below the least are large: the subtraction may overflow, but no two numbers meet.
+        above = (filled(items, 0).astype(np.int64) - self._least).view(np.uint64)
+        indices: IntArray = self._indices[np.minimum(above, len(self._indices) - 1).astype(np.int64)]
+        return np.where(filled(items.is_valid(), 0), indices, len(self.ids)) if items.null_count else indices
+
+
+class ItemTable(NamedTuple):
+    """A table of one row per item."""
+
+    items: ItemIndex
+    facts: dict[str, Array]  # one entry per item, and behind these that of an unknown item
+    totals: dict[str, int]  # those of `TOTALS` that the table has, and `TRAINING_HASH`
+    sets: dict[str, Any]  # what makes sets of the codes among the facts, under the names of `Recommended`
+
+
+class ItemFacts(NamedTuple):
+    """The facts of items in the tables that a task received."""
+
+    tables: tuple[ItemTable, ...]
+    totals: dict[str, int]
+    sets: dict[str, Any]
+
+    @classmethod
+    def read(cls, facts: Iterable[Fact], packed: Mapping[str, pa.Scalar]) -> ItemFacts:
+        """From the first row of a task."""
+        facts = list(facts)
+        fields = fields_of(facts) | fields_of(facts, history=True)
+        tables = [_READ[name](table_in(cell), fields) for name, cell in packed.items()]
+        totals = {name: total for table in tables for name, total in table.totals.items()}
+        return cls(tuple(tables), totals, {name: sets for table in tables for name, sets in table.sets.items()})
+
+    def look_up(self, ids: pa.Array, fields: Collection[str]) -> dict[str, Array]:
+        """These facts of items, one entry each."""
+        facts: dict[str, Array] = {}
+        for table in self.tables:
+            if names := table.facts.keys() & fields:
+                indices = table.items.indices(ids)
+                facts |= {name: table.facts[name][indices] for name in names}
+        if VECTOR in facts:
+            facts[VECTOR] = facts[VECTOR].astype(np.float64, copy=False)
+        return facts
+
+
+def table_in(cell: pa.Scalar) -> pa.Table:
+    """A packed table from the first row of a task; null becomes one without a row."""
+    return unpacked(cell) if cell.is_valid else _NO_ROWS
+
+
+def split_rows(table: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows of a table that have an item, and the others."""
+    is_item = table[ITEM].is_valid()
+    # A filter copies all rows, and mostly there is no other.
+    items = table.filter(is_item) if table[ITEM].null_count else table
+    return items, table.filter(pc.invert(is_item))
+
+
+def _sum(table: pa.Table, name: str) -> int:
+    return pc.sum(table[name]).as_py() or 0
+
+
+def _read_levels(table: pa.Table, _: Collection[str]) -> ItemTable:
+    items, _others = split_rows(table)
+    level, levels = levels_of(whole_numbers(_column(items, TRAINING_USERS)))
+    return ItemTable(ItemIndex(_column(items, ITEM)), {LEVEL: level}, {}, {"levels": levels})
+
+
+def _read_popularity(table: pa.Table, fields: Collection[str]) -> ItemTable:
+    items, others = split_rows(table)
+    totals = {
+        N_TRAINING_USERS: _sum(others, TRAINING_USERS),
+        N_TRAINING_ITEMS: items.num_rows,
+        N_TRAINING_INTERACTIONS: _sum(items, TRAINING_INTERACTIONS),
+        "n_invalid_training": _sum(others, TRAINING_INTERACTIONS),
+        TRAINING_HASH: _sum(others, TRAINING_HASH),
+    }
+    read = _read_facts(items, POPULARITY_FIELDS, totals)
+    if not {LEVEL, SHARE_ABOVE, ITEMS_ABOVE} & {*fields}:
+        return read
+    # All counts are sorted for it.
+    level, levels = levels_of(read.facts[TRAINING_USERS][:-1])
+    shares = {SHARE_ABOVE: levels.share_above[level], ITEMS_ABOVE: levels.items_above[level]}
+    return read._replace(facts={**read.facts, **shares, LEVEL: level}, sets={"levels": levels})
+
+
+def _read_attributes(table: pa.Table, _: Collection[str]) -> ItemTable:
+    items, others = split_rows(table)
+    totals = {N_ITEMS: items.num_rows, "n_invalid_items": _sum(others, ROWS)}
+    totals |= {
+        total: _sum(items, CONFLICT + name)
+        for name, total in CONFLICTS.items()
+        if CONFLICT + name in items.column_names
+    }
+    if VECTOR in items.column_names:
+        lengths = pc.drop_null(pc.list_value_length(items[VECTOR])).to_numpy()
+        lengths, counts = np.unique(lengths, return_counts=True)
+        # Vectors are as long as most of them are; of two lengths that as many have, the greater one.
+        usual = np.lexsort((lengths, counts))[-1:]
+        totals[DIMENSION] = int(lengths[usual].sum())
+        totals["n_ragged_vectors"] = int(counts.sum() - counts[usual].sum())
+    read = _read_facts(items, ATTRIBUTE_FIELDS, totals)
+    is_known = np.arange(items.num_rows + 1) < items.num_rows
+    return read._replace(facts={**read.facts, IS_IN_ITEMS: is_known})
+
+
+def _read_facts(items: pa.Table, names: frozenset[str], totals: dict[str, int]) -> ItemTable:
+    facts: dict[str, Array] = {}
+    sets: dict[str, Any] = {}
+    for name in names & {*items.column_names}:
+        column, kind = _column(items, name), ATTRIBUTES[name].kind if name in ATTRIBUTES else "number"
+        if kind == "vector":
+            facts[name] = _vectors(column, totals[DIMENSION])
+        elif kind == "texts":
+            indices, sets["category_sets"] = read_sets(column)
+            facts[name] = np.append(indices, UNKNOWN)
+        elif kind == "text":
+            codes = filled(column.dictionary_encode().indices, UNKNOWN)
+            facts[name] = np.append(codes, UNKNOWN).astype(np.int64)
+        else:
+            facts[name] = np.append(whole_numbers(column), 0)
+    return ItemTable(ItemIndex(_column(items, ITEM)), facts, totals, sets)
+
+
+def _read_groups(table: pa.Table, _: Collection[str]) -> ItemTable:
+    items, _others = split_rows(table)
+    ids, named = (_column(items, name).dictionary_encode() for name in (ITEM, GROUP))
+    dictionary_names, index = named.dictionary.to_pylist(), ItemIndex(ids.dictionary)
+    # By their bytes: sums over groups then have one order.
+    names = tuple(sorted(dictionary_names, key=str.encode))
+    code = {name: number for number, name in enumerate(names)}
+    codes = np.array([code[name] for name in dictionary_names] + [-1], np.int64)
+    group = codes[filled(named.indices, len(dictionary_names)).astype(np.int64)]
+    pairs = filled(ids.indices, 0).astype(np.int64) * (len(names) + 1) + group
+    pairs = np.sort(pairs[group >= 0])
+    item, group = np.divmod(pairs[starts_of_runs(pairs)], len(names) + 1)
+    size = np.bincount(item, minlength=len(index))
+    # The empty set comes first, then each group alone, then sets of two, and so on.
+    members: list[list[int]] = [[], *([each] for each in range(len(names)))]
+    sets = np.zeros(len(index) + 1, np.int64)
+    alone = size[item] == 1
+    sets[item[alone]] = 1 + group[alone]
+    first = np.cumsum(size) - size
+    for n_groups in np.unique(size[size > 1]).tolist():
+        which = np.flatnonzero(size == n_groups)
+        different, row_sets = _different_rows(group[first[which][:, None] + np.arange(n_groups)])
+        sets[which] = len(members) + row_sets
+        members += different.tolist()
+    counts = np.bincount(sets[:-1], minlength=len(members))
+    groups = GroupSets(names, Ragged.from_lists(members, np.int64), counts)
+    return ItemTable(index, {GROUP_SET: sets}, {}, {"groups": groups})
+
+
+def _different_rows(rows: Array) -> tuple[Array, IntArray]:
+    """The different rows of a table of numbers from 0 in their order, and which of them each row is."""
+    which = np.zeros(len(rows), np.int64)
+    for digits in rows.T:
+        # Few rows differ, so that the numbers stay small.
+        first, which = np.unique(which * (int(rows.max()) + 1) + digits, return_index=True, return_inverse=True)[1:]
+    return rows[first], which
+
+
+def _column(table: pa.Table, name: str) -> pa.Array:
+    column = table[name]
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()  # which copies
+
+
+def read_sets(texts: pa.Array) -> tuple[IntArray, Ragged]:
+    """The index of each item's set of categories, `UNKNOWN` for an empty one and for null; and the codes of each set's categories.
+
+    Sets come as JSON, each in one order. Items are far more than their sets.
+    """
+    encoded = texts.dictionary_encode()
+    codes: dict[str, int] = {}
+    sets: list[list[int]] = []
+    indices = []
+    for text in encoded.dictionary.to_pylist():
+        members = [codes.setdefault(category, len(codes)) for category in json.loads(text)]
+        indices.append(len(sets) if members else UNKNOWN)
+        sets += [members] if members else []
+    # Null is the last of the indices.
+    of_text = np.array([*indices, UNKNOWN], np.int64)
+    return of_text[filled(encoded.indices, len(indices)).astype(np.int64)], Ragged.from_lists(sets, np.int64)
+
+
+def _vectors(values: pa.Array, dimension: int) -> Array:
+    """Vectors as rows, and behind these that of an unknown item: NaN without one of the right length. They stay float32 if they are."""
+    lengths = pc.fill_null(pc.list_value_length(values), -1).to_numpy(zero_copy_only=False)
+    right, entries = lengths == dimension, filled(values.flatten(), np.nan)
+    rows: Array = np.full((len(values) + 1, dimension), np.nan, entries.dtype)
+    # Those of another length have entries, too, if they are not empty.
+    if (np.maximum(lengths, 0) * ~right).any():
+        entries = entries[np.repeat(right[lengths > 0], lengths[lengths > 0])]
+    rows[:-1][right] = entries.reshape(-1, dimension) if dimension else 0.0
+    return rows
+
+
+_READ: dict[str, Callable[[pa.Table, Collection[str]], ItemTable]] = {
+    POPULARITY_TABLE: _read_popularity,
+    LEVELS_TABLE: _read_levels,
+    ATTRIBUTES_TABLE: _read_attributes,
+    GROUPS_TABLE: _read_groups,
+}
+
+
+# So many numbers of vectors are worked at a time.
+_CELLS = 1 << 21
+
+
+@dataclass(frozen=True, eq=False)
+class SideLists:
+    """What came with a batch of users from tables beside predictions and labels, and the facts of items."""
+
+    facts: frozenset[Fact]  # those that metrics ask for
+    items: ItemFacts  # those of the tables that the task received
+    #: The lists of users, by column: the different items of the training data, and the baseline's with scores.
+    sides: dict[str, Side]
+    totals: Mapping[str, int]  # `TOTALS` by name, 0 if the batch has no user
+    #: The items of these lists so that they compare with those of the predictions, and their order as of `RawLists`.
+    lists: Mapping[str, Ragged] = field(default_factory=dict)
+    order: Callable[[Array], Array] | None = None
+
+    @classmethod
+    def read(cls, facts: frozenset[Fact], columns: Mapping[str, pa.Array], items: ItemFacts | None) -> SideLists:
+        """From the columns of a batch, and from the tables that its task received."""
+        items = items or ItemFacts.read(facts, {})
+        sides = {name: side_of(columns[name]) for name in (HISTORY, BASELINE) if name in columns}
+        if BASELINE in sides:
+            sides[BASELINE].values.append(numbers(columns[BASELINE_SCORES].flatten()))
+        totals = {name: int(whole_numbers(columns[name]).max(initial=0)) for name in TOTALS if name in columns}
+        return cls(facts, items, sides, {**totals, **items.totals})
+
+    def with_facts(self, view: View, recommended: Recommended, predictions: Ragged, ids: pa.Array) -> Recommended:
+        """Recommended items with the facts that metrics ask for; `predictions` with their `ids`."""
+        user_facts = self._user_facts
+        prediction_facts, baseline_sizes = self._list_facts(view, predictions)
+        # Looked up for the items that are left: most were cut off.
+        kept = pa.array(recommended.entry)
+        facts_by_item = self.items.look_up(ids.take(kept), fields_of(self.facts))
+        return recommended.with_facts(
+            facts_by_item,
+            prediction_facts,
+            {**self.items.sets, **user_facts, **baseline_sizes},
+            sizes_of(self.totals),
+        )
+
+    def label_facts(self, ids: pa.Array) -> dict[str, Array]:
+        """The facts of labelled items, which travel with labels as float64."""
+        facts = self.items.look_up(ids, {GROUP_SET, LEVEL} & fields_of(self.facts))
+        return {name: values.astype(np.float64) for name, values in facts.items()}
+
+    @cached_property
+    def _user_facts(self) -> dict[str, Any]:
+        """The facts of users' histories, whatever is recommended to them."""
+        if HISTORY not in self.lists:
+            return {}
+        history = self.lists[HISTORY]
+        user, n_users = history.user, history.n_users
+        facts = self.items.look_up(self.sides[HISTORY].ids, fields_of(self.facts, history=True))
+        user_facts: dict[str, Any] = {"history_size": history.lengths}
+        if TRAINING_USERS in facts:
+            # Whole numbers below 2^53, whose sum is exact in any order.
+            user_facts["history_popularity"] = np.bincount(user, facts[TRAINING_USERS], n_users).astype(np.int64)
+        if CATEGORY_SET in facts:
+            user_facts["history_categories"] = shares_of_categories(
+                user, facts[CATEGORY_SET], self.items.sets["category_sets"]
+            )
+        if VECTOR in facts:
+            user_facts["history_vector"] = self._mean_directions(history, facts[VECTOR])
+        sets = {GROUP_SET: "history_groups", LEVEL: "history_levels"}
+        return user_facts | {
+            name: history.like(facts[field_name]) for field_name, name in sets.items() if field_name in facts
+        }
+
+    def _mean_directions(self, history: Ragged, vectors: Array) -> Array:
+        items, user = history.values, history.user
+        # Rows come in any order; sums of floats have one.
+        order = np.lexsort((items if self.order is None else self.order(items), user))
+        unit, user = unit_vectors(vectors)[order], user[order]
+        size = np.maximum(history.lengths, 1)
+        sums = [np.bincount(user, along, history.n_users) / size for along in unit.T]
+        return np.stack(sums, axis=1) if sums else np.zeros((history.n_users, 0))
+
+    def _list_facts(self, view: View, predictions: Ragged) -> tuple[dict[str, Array], dict[str, Array]]:
+        """The facts of predictions, and of users, by users' other lists."""
+        prediction_facts: dict[str, Array] = {}
+        if HISTORY in self.lists:
+            prediction_facts["consumed"] = contained(predictions, self.lists[HISTORY])
+        if BASELINE not in self.lists:
+            return prediction_facts, {}
+        kept, rank = self._ranked_baseline(view)
+        matched = match(predictions, kept)
+        prediction_facts["baseline_rank"] = np.zeros(len(predictions.values), np.int64)
+        prediction_facts["baseline_rank"][matched.prediction] = rank[matched.label]
+        return prediction_facts, {"baseline_size": self.lists[BASELINE].lengths}
+
+    def _ranked_baseline(self, view: View) -> tuple[Ragged, IntArray]:
+        """The baseline's items down to a view's largest cutoff, each once, and their ranks."""
+        items = self.lists[BASELINE]
+        scores = items.like(self.sides[BASELINE].values[0])
+        none = Ragged(np.empty(0, items.values.dtype), np.zeros(items.n_users + 1, np.int64))
+        lists = RawLists(items, scores, labels=none, order=self.order, entry=np.arange(len(items.values)))
+        policy = replace(
+            view.ranking, duplicates="keep_best", unpredicted_labels="left_out", min_score=None, budget=None
+        )
+        ranked = rank_lists(lists, policy, largest_cutoff=view.largest_cutoff)[0].recommended
+        assert ranked is not None, "entries were given"
+        rank = np.zeros(len(items.values), np.int64)
+        rank[ranked.entry] = ranked.rank
+        return items.where(rank > 0), rank[rank > 0]
+
+
+def shares_of_categories(user: IntArray, indices: IntArray, sets: Ragged) -> CategoryShares:
+    """Which share of each user's items is of each category; an item is of all of its categories in equal parts.
+
+    Items without a category are left out, and users who have no other.
+
+    Args:
+        user: int64, of each item.
+        indices: int64, the index of each item's categories among the sets.
+        sets: as of `read_sets`.
+    """
+    has_category = indices != UNKNOWN
+    user, indices = user[has_category], indices[has_category]
+    if not len(user):
+        none = np.empty(0, np.int64)
+        return CategoryShares(none, none, np.empty(0))
+    n_categories, n_sizes = int(sets.values.max()) + 1, int(sets.lengths.max()) + 1
+    item_categories = sets.take(indices)
+    # Items come in any order, and sums of floats have one: items that share alike are counted, then added by how they share.
+    cell = (user[item_categories.user] * n_categories + item_categories.values) * n_sizes + item_categories.lengths[
+        item_categories.user
+    ]
+    cells, counts = np.unique(cell, return_counts=True)
+    pairs, pair = np.unique(cells // n_sizes, return_inverse=True)
+    n_items = np.bincount(user)
+    share = np.bincount(pair, counts / (cells % n_sizes)) / n_items[pairs // n_categories]
+    return CategoryShares(pairs // n_categories, pairs % n_categories, share)
+
+
+def split_batch(batch: pa.RecordBatch, items: ItemFacts | None = None) -> Iterator[pa.RecordBatch]:
+    """The batch in parts whose vectors, one per prediction, fit into little memory; no value depends on how it is cut.
+
+    The parts have the hash of the training data: the table of popularity has it, or without one the users.
+    """
+    totals = {} if items is None else items.totals
+    if TRAINING_HASH in totals:
+        hashes = pa.array(np.full(batch.num_rows, totals[TRAINING_HASH]))
+        batch = pa.RecordBatch.from_pydict({**columns_of(batch), TRAINING_HASH: hashes})
+    size = batch.num_rows
+    if dimension := totals.get(DIMENSION, 0):
+        names = [name for name in batch.schema.names if name.startswith((ITEMS, HISTORY))]
+        n_cells = dimension * sum(len(batch.column(name).flatten()) for name in names)
+        size //= -(-n_cells // _CELLS) or 1
+    size = max(1, size)
+    yield from (batch.slice(start, size) for start in range(0, max(1, batch.num_rows), size))
+
+
+def fields_in(structs: pa.StructArray) -> dict[str, pa.Array]:
+    """The fields of structs by name."""
+    names = [structs.type.field(index).name for index in range(structs.type.num_fields)]
+    # Flattened: the nulls and the slice of the structs are those of the fields, too.
+    return dict(zip(names, structs.flatten(), strict=True))
+
+
+# The tables of users' lists, by role.
+_ROLES = {"training": HISTORY, "baseline": BASELINE}
+
+
+@dataclass(frozen=True)
+class FactsOfItems(ScoringFeature):
+    """The facts of items, looked up in tables that every task receives."""
+
+    totals = TOTALS
+    faults = FAULTS
+
+    def tables(self) -> tuple[str, ...]:
+        """Those of items."""
+        return ITEM_TABLES
+
+    def begin(self, task: ScoringTask) -> PartitionFeature:
+        """The facts that the metrics of a task ask for."""
+        return _FactsOfPartition(task.facts)
+
+
+class _FactsOfPartition(PartitionFeature):
+    def __init__(self, facts: frozenset[Fact]) -> None:
+        self._facts = facts
+        self._items: ItemFacts | None = None
+
+    def receive(self, tables: Mapping[str, pa.Scalar]) -> None:
+        if self._items is None and (cells := {name: tables[name] for name in ITEM_TABLES if name in tables}):
+            self._items = ItemFacts.read(self._facts, cells)
+
+    def parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        return split_batch(batch, self._items)
+
+    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> BatchFeature:
+        return _FactsOfBatch(SideLists.read(self._facts, columns, self._items))
+
+
+class _FactsOfBatch(BatchFeature):
+    def __init__(self, lists: SideLists) -> None:
+        self._lists, self.totals = lists, lists.totals
+
+    def sides(self) -> Mapping[str, Side]:
+        sides = self._lists.sides
+        return {role: sides[name] for role, name in _ROLES.items() if name in sides}
+
+    def compare(self, items: Mapping[str, Ragged], order: Callable[[Array], Array] | None) -> None:
+        lists = {name: items[role] for role, name in _ROLES.items() if role in items}
+        self._lists = replace(self._lists, lists=lists, order=order)
+
+    def label_numbers(self, labels: Side) -> Mapping[str, Array]:
+        return self._lists.label_facts(labels.ids)
+
+    def add(self, ranked: RankedView) -> RankingBatch:
+        batch = ranked.batch
+        if batch.recommended is None:
+            return batch
+        ids = ranked.predictions.ids
+        return replace(batch, recommended=self._lists.with_facts(ranked.view, batch.recommended, ranked.items, ids))

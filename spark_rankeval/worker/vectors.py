@@ -1,0 +1,1056 @@
+"""A catalogue of vectors: packed once, read once by each task, scored exactly, and the ranks of labels in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_rankeval.ranking.batch import RankingBatch, depends_on_tie
+from spark_rankeval.ranking.lists import RawLists, Ties, contained, distinct, distinct_intents, distinct_labels
+from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, Ragged, offsets_of, position_within
+from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
+from spark_rankeval.request.call import CATALOGUE_TOO_LARGE, Similarity
+from spark_rankeval.request.task import ScoringTask, View
+from spark_rankeval.worker.process import (
+    PACKED,
+    BatchFeature,
+    PartitionFeature,
+    ScoringFeature,
+    received,
+    runs_in_worker,
+    stream_of,
+)
+from spark_rankeval.worker.reading import (
+    BIAS,
+    CANDIDATES,
+    CATALOGUE,
+    NO_USER,
+    PREDICTION_ROWS,
+    VECTOR,
+    Side,
+    column_of_model,
+    columns_of,
+    flags,
+    flat,
+    indices_among,
+    is_text,
+    numbers,
+    read_excluded,
+    side_of,
+    whole_numbers,
+)
+
+# Half the distance from 1 to the next float32, and the smallest float32 and float64 that lose no digits, or any.
+_EPSILON, _SMALL_32, _SMALLEST_64 = 2.0**-24, 2.0**-126, 5e-324
+# Numbers of vectors that are worked at a time.
+_CELLS = 1 << 17
+# At most so many items, and at most one of so many, are scored exactly by themselves. These have numbers that are so many times larger than
+# all others.
+_MOST_APART, _ITEMS_PER_APART, _TIMES = 64, 256, 4.0
+# Two to this power is still a number of float64.
+_LOWEST_EXPONENT = -1000
+#: No number of a vector and no bias may be further from 0. Then no score exceeds float64, whatever the number of dimensions.
+LARGEST = 1e140
+
+
+def is_usable(numbers: Array) -> BoolArray:
+    """Which numbers can be of vectors, or biases: those that are finite and not too large."""
+    usable: BoolArray = np.abs(numbers) <= LARGEST
+    return usable
+
+
+def added_products(left: Array, right: Array) -> FloatArray:
+    """The sum of products of each row of two matrices; float64 (n_rows,). The first matrix may be a single row.
+
+    In float64, one dimension after the other, each product and each sum rounded. Numpy makes no step of two of these, and adds in no
+    other order: the digits are the same on every machine.
+    """
+    n_rows = max(len(left), len(right))
+    total = np.zeros(n_rows)
+    step = max(1, _CELLS // max(1, left.shape[1]))
+    for start in range(0, n_rows, step):
+        rows = slice(start, start + step)
+        products = right[rows].astype(np.float64)
+        products *= left if len(left) == 1 else left[rows]
+        part = total[rows]
+        for dimension in range(left.shape[1]):
+            part += products[:, dimension]
+    return total
+
+
+def _unit_rows(vectors: Array) -> Array:
+    """Vectors divided by their lengths, in float64; a vector of zeros stays as it is."""
+    largest = np.abs(vectors).max(axis=1, initial=0.0).astype(np.float64)
+    # By a power of two first, which changes no digit: squares of large or small numbers would be no numbers.
+    vectors = np.ldexp(vectors.astype(np.float64), -np.frexp(largest)[1][:, None])
+    length = np.sqrt(added_products(vectors, vectors))
+    unit: Array = vectors / np.where(length > 0, length, 1.0)[:, None]
+    return unit
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """The vectors of all items that can be ranked.
+
+    Attributes:
+        numbers: float32 or float64 (n_items, length), one row per item, in the order of the items' ids.
+        bias: float64 (n_items,), what is added to all scores of an item.
+        similarity: how a score is made of two vectors.
+        apart: the indices of a few items whose vectors are much longer than all others. With them, the products' bound would be too wide.
+        approximate: float32 (length, n_items), one column per item, times 2^−exponent; 0 for items apart.
+        exponent: of the largest number, so that nothing in `approximate` is above 1.
+        longest: the length of its longest column.
+        largest_bias: of all items, without its sign.
+    """
+
+    numbers: Array
+    bias: FloatArray
+    similarity: Similarity
+    apart: IntArray
+    approximate: Array
+    exponent: int
+    longest: float
+    largest_bias: float
+
+    @classmethod
+    def prepare(cls, numbers: Array, bias: FloatArray, similarity: Similarity = "dot") -> Catalogue:
+        """A catalogue of numbers that can be used."""
+        if similarity == "cosine":
+            numbers = _unit_rows(numbers)
+        n_items, length = numbers.shape
+        largest = np.maximum(numbers.max(axis=1, initial=0.0), -numbers.min(axis=1, initial=0.0)).astype(np.float64)
+        apart = _much_larger(largest)
+        is_apart = np.zeros(n_items, np.bool_)
+        is_apart[apart] = True
+        exponent = int(np.frexp(largest[~is_apart].max(initial=0.0))[1])
+        # So, matrix products of few users are twice as fast as with one row per item.
+        approximate = np.empty((length, n_items), np.float32)
+        longest = 0.0
+        step = max(1, _CELLS // max(1, length))
+        for start in range(0, n_items, step):
+            part = slice(start, start + step)
+            whole = numbers[part].astype(np.float64)
+            whole[is_apart[part]] = 0.0
+            whole = np.ldexp(whole, -exponent)
+            approximate[:, part] = whole.T
+            longest = max(longest, float(np.sqrt((whole * whole).sum(axis=1)).max()))
+        return cls(
+            numbers, bias, similarity, apart, approximate, exponent, longest, float(np.abs(bias).max(initial=0.0))
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether matrix products are all there is to its scores, without biases and items apart."""
+        return not (self.largest_bias or len(self.apart))
+
+    @property
+    def n_items(self) -> int:
+        """How many items there are."""
+        return len(self.numbers)
+
+    @property
+    def length(self) -> int:
+        """How many numbers a vector has."""
+        return int(self.numbers.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredUserVectors:
+    """The vectors of some users, as the items of a catalogue are scored for them.
+
+    Attributes:
+        catalogue: of the items.
+        numbers: float64 (n_users, length).
+        bias: float64 (n_users,), what is added to all scores of a user.
+        approximate: float32 (n_users, length), as that of the catalogue, each row times a power of two.
+        exponent: int64 (n_users,): a product of approximate rows is about that of the vectors, times 2^−exponent.
+        scale: int64 (n_users,): `about` is about the scores without the user's bias, times 2^−scale.
+        error: float64 (n_users,): it is not further than this from that.
+    """
+
+    catalogue: Catalogue
+    numbers: Array
+    bias: FloatArray
+    approximate: Array
+    exponent: IntArray
+    scale: IntArray
+    error: FloatArray
+
+    @classmethod
+    def prepare(cls, catalogue: Catalogue, numbers: Array, bias: FloatArray) -> ScoredUserVectors:
+        """Users whose numbers can be used, with vectors as long as those of the catalogue."""
+        if catalogue.similarity == "cosine":
+            numbers = _unit_rows(numbers)
+        whole = numbers.astype(np.float64)
+        exponent = np.frexp(np.abs(whole).max(axis=1, initial=0.0))[1].astype(np.int64) + catalogue.exponent
+        exponent = np.maximum(exponent, _LOWEST_EXPONENT)
+        whole = np.ldexp(whole, (catalogue.exponent - exponent)[:, None])
+        scale = exponent if catalogue.is_plain else np.zeros_like(exponent)
+        # Let S = Σ |u v| over all dimensions; S ≤ |u| |v| (Cauchy and Schwarz). Rounding a number to float32 changes it by a share of ε
+        # at most, and so both of a product the product by 2 ε + ε². Let n products be added in any order, each product and sum rounded
+        # to float32. That is off by n ε / (1 − n ε) · S at most (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
+        # The exact score is off by n 2⁻⁵³ · S itself. All this is below (n + 4) ε · S, if n ε is small.
+        n_dimensions = whole.shape[1]
+        share = (n_dimensions + 4) * _EPSILON
+        error = share / (1 - share) * np.sqrt((whole * whole).sum(axis=1)) * catalogue.longest * (1 + share)
+        with np.errstate(over="ignore"):
+            # Numbers and products too small for float32, or products too small for float64, are off by more than a share.
+            error = np.ldexp(error + 4 * n_dimensions * _SMALL_32, exponent - scale)
+            error += np.ldexp(2 * n_dimensions * _SMALLEST_64, -scale)
+            # Biases are added in float64, which rounds. That of a user changes no order, but rounds all the same.
+            error += np.ldexp(np.abs(bias) + catalogue.largest_bias, -50 - scale)
+        return cls(catalogue, numbers, bias, whole.astype(np.float32), exponent, scale, error)
+
+    def exact(self, user: IntArray, item: IntArray) -> FloatArray:
+        """The scores of pairs of users and items, by their indices; float64."""
+        catalogue = self.catalogue
+        scores = np.empty(len(user))
+        step = max(1, _CELLS // max(1, catalogue.length))
+        for start in range(0, len(user), step):
+            part = slice(start, start + step)
+            products = added_products(self.numbers[user[part]], catalogue.numbers[item[part]])
+            scores[part] = products + catalogue.bias[item[part]] + self.bias[user[part]]
+        return scores
+
+    def exact_of_all(self, user: int, start: int, stop: int) -> FloatArray:
+        """The scores of one user and the items from one index to before another; float64, the same digits."""
+        catalogue, vector = self.catalogue, self.numbers[user : user + 1]
+        # Many users who are new have vectors of zeros, and so have all of their scores equal.
+        products = added_products(vector, catalogue.numbers[start:stop]) if vector.any() else np.zeros(stop - start)
+        scores: FloatArray = products + catalogue.bias[start:stop] + self.bias[user]
+        return scores
+
+    def about(self, user: int, start: int, products: Array) -> Array:
+        """What a user's scores of the items from an index on are about, from products of approximate rows; −∞ stays so."""
+        catalogue = self.catalogue
+        if catalogue.is_plain:
+            return products
+        stop = start + len(products)
+        about: FloatArray = np.multiply(products, np.ldexp(1.0, self.exponent[user]), dtype=np.float64)
+        about += catalogue.bias[start:stop]
+        apart = catalogue.apart[slice(*np.searchsorted(catalogue.apart, [start, stop]))]
+        apart = apart[about[apart - start] > -np.inf]
+        users = np.full(len(apart), user)
+        about[apart - start] = self.as_about(users, self.exact(users, apart))
+        return about
+
+    def as_about(self, user: IntArray, scores: FloatArray) -> FloatArray:
+        """Scores as `about` would have them without its error; float64."""
+        about: FloatArray = np.ldexp(scores - self.bias[user], -self.scale[user])
+        return about
+
+
+def _much_larger(largest: Array) -> IntArray:
+    """The indices of the few largest of some numbers, if all others are much smaller."""
+    n_others = len(largest) - min(_MOST_APART, len(largest) // _ITEMS_PER_APART)
+    if n_others == len(largest):
+        return np.empty(0, np.int64)
+    return np.flatnonzero(largest > _TIMES * np.partition(largest, n_others - 1)[n_others - 1])
+
+
+#: The columns of the rows that are packed: the item, its vector, what is added to its scores, and whether the row is of the catalogue.
+CATALOGUE_ITEM, CATALOGUE_VECTOR, ITEM_BIAS, IS_CATALOGUE_ROW = "item", "vector", "bias", "in_catalogue"
+#: A length of vectors, and how many rows of the catalogue have it.
+USUAL_LENGTH, N_ROWS = "usual_length", "n_rows"
+_MOST_BYTES = 2_000_000_000
+# The name of the vectors' length in what is packed.
+_LENGTH = "length"
+
+
+class Faults(NamedTuple):
+    """How many rows of a catalogue cannot be used.
+
+    Attributes:
+        n_invalid: without an item, or with a vector or bias that is null or holds a null, NaN, infinite or too large number.
+        n_ragged: with a vector of another length than most.
+        n_repeated: with an item that another row has, too.
+    """
+
+    n_invalid: int = 0
+    n_ragged: int = 0
+    n_repeated: int = 0
+
+
+#: The names of the same counts beside those of users.
+CATALOGUE_FAULTS = tuple(f"{name}_catalogue" for name in Faults._fields)
+
+
+class PackedCatalogue(NamedTuple):
+    """The items that can be ranked, in the order of their ids.
+
+    Attributes:
+        ids: of the items.
+        vectors: float32 or float64 (n_items, length), a row an item.
+        bias: float64 (n_items,), what is added to all scores of an item.
+        faults: what was left out.
+    """
+
+    ids: pa.Array
+    vectors: Array
+    bias: Array
+    faults: Faults
+
+    @classmethod
+    def from_rows(cls, rows: pa.Table) -> PackedCatalogue:
+        """Choose the rows that can be used, and bring them into order. Of an item's several rows the greatest vector stays."""
+        ids, vectors, bias = (_column(rows, name) for name in (CATALOGUE_ITEM, CATALOGUE_VECTOR, ITEM_BIAS))
+        if pa.types.is_floating(ids.type):
+            # The two zeros are one item.
+            ids = pc.add(ids, pa.scalar(0.0, ids.type))
+        added = numbers(bias)
+        lengths, is_valid = _usable_lengths(ids, vectors, added)
+        length = int(np.bincount(lengths[is_valid]).argmax()) if is_valid.any() else 0
+        kept = np.flatnonzero(is_valid & (lengths == length))
+        ids, matrix, added = ids.take(pa.array(kept)), _matrix(vectors.take(pa.array(kept)), length), added[kept]
+        chosen = _rows_to_keep(ids, matrix, added)
+        faults = Faults(
+            n_invalid=int((~is_valid).sum()),
+            n_ragged=int(is_valid.sum()) - len(kept),
+            n_repeated=len(kept) - len(chosen),
+        )
+        return cls(ids.take(pa.array(chosen)), matrix[chosen], added[chosen], faults)
+
+    def pack(self) -> bytes:
+        """As Arrow's stream of one batch."""
+        n_items, length = self.vectors.shape
+        offsets = pa.array(np.arange(n_items + 1, dtype=np.int32) * length, pa.int32())
+        vectors = pa.ListArray.from_arrays(offsets, pa.array(self.vectors.ravel()))
+        table = pa.table({CATALOGUE_ITEM: self.ids, CATALOGUE_VECTOR: vectors, ITEM_BIAS: pa.array(self.bias)})
+        counts = {name: str(count) for name, count in (self.faults._asdict() | {_LENGTH: length}).items()}
+        return bytes(stream_of(table.replace_schema_metadata(counts)))
+
+    @classmethod
+    def unpack(cls, packed: pa.Buffer) -> PackedCatalogue:
+        """What `pack` packed, without copying the vectors."""
+        with pa.ipc.open_stream(packed) as stream:
+            batch = stream.read_next_batch()
+        counts = {name.decode(): int(count) for name, count in batch.schema.metadata.items()}
+        length = counts.pop(_LENGTH)
+        vectors, bias = batch.column(CATALOGUE_VECTOR).flatten().to_numpy(), batch.column(ITEM_BIAS).to_numpy()
+        return cls(batch.column(CATALOGUE_ITEM), vectors.reshape(batch.num_rows, length), bias, Faults(**counts))
+
+
+@runs_in_worker
+def pack_catalogue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A function for ``mapInArrow``: the rows of a catalogue as a row of bytes; a row that is not of the catalogue is passed over."""
+    received_batches: list[pa.RecordBatch] = []
+    n_bytes = 0
+    for batch in batches:
+        received_batches.append(batch)
+        n_bytes += batch.nbytes
+        if n_bytes > _MOST_BYTES:
+            # Arrow would say so, too, but only once the memory of several copies is used up.
+            raise RuntimeError(CATALOGUE_TOO_LARGE)
+    if not received_batches:
+        # A partition without a row comes alone, if Spark finds the table empty.
+        return
+    rows = pa.Table.from_batches(received_batches)
+    catalogue = PackedCatalogue.from_rows(rows.filter(rows[IS_CATALOGUE_ROW]))
+    yield pa.RecordBatch.from_pydict({PACKED: pa.array([catalogue.pack()], pa.binary())})
+
+
+@runs_in_worker
+def count_lengths(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A function for ``mapInArrow``: how many rows of a catalogue that can be used have vectors of each length; a length may come again."""
+    for batch in batches:
+        ids, vectors, bias = (batch.column(name) for name in (CATALOGUE_ITEM, CATALOGUE_VECTOR, ITEM_BIAS))
+        lengths, is_valid = _usable_lengths(ids, vectors, numbers(bias))
+        counts = np.bincount(lengths[is_valid])
+        seen = np.flatnonzero(counts)
+        yield pa.RecordBatch.from_pydict({USUAL_LENGTH: pa.array(seen), N_ROWS: pa.array(counts[seen])})
+
+
+def _usable_lengths(ids: pa.Array, vectors: pa.Array, bias: Array) -> tuple[IntArray, BoolArray]:
+    """How long vectors are, and which rows can be used if they have the right length."""
+    lengths: IntArray = pc.fill_null(pc.list_value_length(vectors), 0).to_numpy(zero_copy_only=False)
+    return lengths, _has_item(ids) & (lengths > 0) & is_usable(bias) & all_usable(vectors)
+
+
+def _column(rows: pa.Table, name: str) -> pa.Array:
+    return rows[name].combine_chunks()
+
+
+def _has_item(ids: pa.Array) -> BoolArray:
+    is_valid: BoolArray = ids.is_valid().to_numpy(zero_copy_only=False)
+    return is_valid & ~np.isnan(numbers(ids)) if pa.types.is_floating(ids.type) else is_valid
+
+
+def all_usable(vectors: pa.Array) -> BoolArray:
+    """Whether every number of each vector can be used; of a null vector, true."""
+    entries, offsets = flat(vectors)
+    is_wrong = ~is_usable(numbers(entries))
+    n_wrong_before = np.concatenate([[0], np.cumsum(is_wrong)])[offsets]
+    all_right: BoolArray = np.diff(n_wrong_before) == 0
+    return all_right
+
+
+def _matrix(vectors: pa.Array, length: int) -> Array:
+    matrix: Array = vectors.flatten().to_numpy(zero_copy_only=False).reshape(len(vectors), length)
+    return matrix
+
+
+def _rows_to_keep(ids: pa.Array, vectors: Array, bias: Array) -> Array:
+    """The indices of the rows to keep, by item; of an item's several rows that of the greatest vector, then of the greatest bias."""
+    # As bytes: no collation may come between.
+    order = pc.array_sort_indices(ids.cast(pa.large_binary()) if is_text(ids.type) else ids).to_numpy().astype(np.int64)
+    ordered = ids.take(pa.array(order))
+    is_new = np.ones(len(order), np.bool_)
+    is_new[1:] = pc.not_equal(ordered[1:], ordered[:-1]).to_numpy(zero_copy_only=False)
+    item = np.cumsum(is_new) - 1
+    is_last = np.append(is_new[1:], True)[: len(order)]
+    repeated = np.flatnonzero(~(is_new & is_last))
+    rows = order[repeated]
+    order[repeated] = rows[np.lexsort((bias[rows], *vectors[rows].T[::-1], item[repeated]))]
+    chosen: Array = order[is_last]
+    return chosen
+
+
+# A block of products has at most so many cells, 16 MB, and so many users. It stays in a processor's cache while it is looked through, and
+# more users make a matrix product no faster.
+_RANKED_CELLS, _USERS = 1 << 22, 32
+# Items whose order the products leave open are decided when there are so many.
+_WAITING = 1 << 14
+# With more labels than this, a user's products are sorted once instead of being compared with each label.
+_COMPARED_LABELS = 24
+# A user with more items than this within the bound gets the exact scores of all items.
+_FEW_NEAR = 2048
+# So many products are looked at to guess above which the first items are.
+_SAMPLED = 1024
+_NOTHING = np.float32(-np.inf)
+
+
+class Limits(NamedTuple):
+    """Which items of the catalogue are in each user's list, by their indices.
+
+    Attributes:
+        has_list: bool (n_users,), who has a list at all.
+        excluded: the items that the list leaves out, each once; None: none.
+        candidates: the only items that it may have, each once; None: all.
+    """
+
+    has_list: BoolArray
+    excluded: Ragged | None = None
+    candidates: Ragged | None = None
+
+    def n_excluded(self) -> IntArray:
+        """How many items each list lost; int64 (n_users,)."""
+        if self.excluded is None:
+            return np.zeros(len(self.has_list), np.int64)
+        lost = self.has_list[self.excluded.user]
+        if self.candidates is not None:
+            lost &= contained(self.excluded, self.candidates)
+        return np.bincount(self.excluded.user[lost], minlength=len(self.has_list))
+
+    def lengths(self, n_items: int) -> IntArray:
+        """How many items each list has; int64 (n_users,)."""
+        whole = n_items if self.candidates is None else self.candidates.lengths
+        return np.where(self.has_list, whole - self.n_excluded(), 0)
+
+    def has(self, items: Ragged) -> BoolArray:
+        """Which items are in the lists of their users; −1 is none."""
+        inside = (items.values >= 0) & self.has_list[items.user]
+        if self.candidates is not None:
+            inside &= contained(items, self.candidates)
+        if self.excluded is not None:
+            inside &= ~contained(items, self.excluded)
+        return inside
+
+
+class Ranks(NamedTuple):
+    """Where the ranked items stand in the lists of their users; one entry per item.
+
+    Attributes:
+        is_ranked: whether the list has the item. What follows is 0 if not.
+        rank: int64, from 1.
+        above: int64, how many items of the list have a higher score.
+        tied: int64, how many have the same, the item included.
+        score: float64.
+        first: the first items of every list, by their indices; None if `first` was 0.
+        first_scores: float64, their scores.
+    """
+
+    is_ranked: BoolArray
+    rank: IntArray
+    above: IntArray
+    tied: IntArray
+    score: FloatArray
+    first: Ragged | None = None
+    first_scores: FloatArray | None = None
+
+
+def rank_items(
+    users: ScoredUserVectors, items: Ragged, limits: Limits, ties: Ties = "item_asc", first: int = 0
+) -> Ranks:
+    """The ranks of each user's `items`, given by their indices in the catalogue, and the `first` items of every list.
+
+    Equal scores are ordered by the items' indices: ``item_asc``, or ``item_desc``.
+    """
+    is_ranked = limits.has(items)
+    ranked = items.where(is_ranked)
+    score = users.exact(ranked.user, ranked.values)
+    counts = _Counts.start(users, ranked, score)
+    firsts = _count_blocks(users, counts, limits, ties, first)
+    # Of those that score the same, the item itself is neither before nor behind.
+    before = counts.tied - 1 - counts.before if ties == "item_desc" else counts.before
+
+    def spread(values: Array) -> Array:
+        whole = np.zeros(len(is_ranked), values.dtype)
+        whole[is_ranked] = values
+        return whole
+
+    ranks = Ranks(
+        is_ranked, spread(1 + counts.above + before), spread(counts.above), spread(counts.tied), spread(score)
+    )
+    if not first:
+        return ranks
+    lengths = np.bincount(firsts.user, minlength=len(limits.has_list))
+    return ranks._replace(first=Ragged(firsts.item, offsets_of(lengths)), first_scores=firsts.score)
+
+
+def _count_blocks(users: ScoredUserVectors, counts: _Counts, limits: Limits, ties: Ties, first: int) -> _Firsts:
+    """Count what stands around the ranked items, block by block, and choose the `first` items of every list."""
+    none = np.empty(0, np.int64)
+    chosen: list[tuple[IntArray, IntArray]] = []
+    settled = [_Firsts(none, none, np.empty(0))]
+    has_work = limits.has_list if first else counts.ranked.lengths > 0
+    for rows, start, products in _blocks(users, np.flatnonzero(has_work), limits):
+        for row, user in zip(products, rows.tolist(), strict=True):
+            about = users.about(user, start, row)
+            counts.add(user, start, about)
+            if first:
+                indices = _first_indices(about, first, users.error[user])
+                if len(indices) > first + _FEW_NEAR:
+                    scores = users.exact_of_all(user, start, start + len(row))[indices]
+                    indices = _best(indices, scores, first, ties)
+                chosen.append((np.full(len(indices), user), indices + start))
+        if counts.n_near > _WAITING:
+            counts.decide()
+        if first and start + products.shape[1] == users.catalogue.n_items:
+            # These users have no more items to come.
+            settled.append(_first(users, chosen, first, ties))
+            chosen.clear()
+    counts.decide()
+    return _Firsts(*map(np.concatenate, zip(*settled, strict=True)))
+
+
+def _blocks(users: ScoredUserVectors, rows: IntArray, limits: Limits) -> Iterator[tuple[IntArray, int, Array]]:
+    """Some users, the index of an item, and these users' products with it and the following ones; −∞ for what is in no list."""
+    catalogue = users.catalogue
+    n_users = min(_USERS, max(1, len(rows)))
+    width = max(1, min(_RANKED_CELLS // n_users, catalogue.n_items))
+    for low in range(0, len(rows), n_users):
+        some = rows[low : low + n_users]
+        for start in range(0, catalogue.n_items, width):
+            # Of finite numbers: a library for products may read beyond the end of a row, and warn of what it does not use.
+            with np.errstate(invalid="ignore"):
+                products = users.approximate[some] @ catalogue.approximate[:, start : start + width]
+            if limits.candidates is not None:
+                others = np.ones(products.shape, np.bool_)
+                others[_cells(limits.candidates, some, start, products.shape[1])] = False
+                products[others] = _NOTHING
+            if limits.excluded is not None:
+                products[_cells(limits.excluded, some, start, products.shape[1])] = _NOTHING
+            yield some, start, products
+
+
+def _cells(items: Ragged, users: IntArray, start: int, width: int) -> tuple[IntArray, IntArray]:
+    """Where the items of some users are in a block: rows and columns."""
+    lengths = items.lengths[users]
+    row = np.repeat(np.arange(len(users)), lengths)
+    column = items.values[items.offsets[users][row] + position_within(row, len(users))] - start
+    inside = (column >= 0) & (column < width)
+    return row[inside], column[inside]
+
+
+@dataclass(eq=False)
+class _Counts:
+    """How many items score higher than each ranked one, the same, and the same before it: counted block by block."""
+
+    users: ScoredUserVectors
+    ranked: Ragged  # the indices of items in the lists of their users
+    score: FloatArray  # theirs, as of `ScoredUserVectors.exact`
+    low: Array  # of the type of `ScoredUserVectors.about`, the lowest that may be of an item that scores the same; and the highest one
+    high: Array
+    above: IntArray
+    tied: IntArray
+    before: IntArray
+    # Entries and items whose order the products leave open.
+    near: list[tuple[IntArray, IntArray]] = field(default_factory=list)
+    n_near: int = 0
+
+    @classmethod
+    def start(cls, users: ScoredUserVectors, ranked: Ragged, score: FloatArray) -> _Counts:
+        user = ranked.user
+        about, error = users.as_about(user, score), users.error[user]
+        kind = np.float32 if users.catalogue.is_plain else np.float64
+        with np.errstate(over="ignore"):
+            # Rounded outwards.
+            low = np.nextafter((about - error).astype(kind), kind(-np.inf))
+            high = np.nextafter((about + error).astype(kind), kind(np.inf))
+        none = np.zeros(len(user), np.int64)
+        # What is in no list is −∞, and below every bound.
+        low = np.maximum(low, np.finfo(kind).min)
+        return cls(users, ranked, score, low, high, none, none.copy(), none.copy())
+
+    def add(self, user: int, start: int, products: Array) -> None:
+        """Count among what a user's scores of the items from an index on are about."""
+        entries = np.arange(*self.ranked.offsets[user : user + 2])
+        if not len(entries):
+            return
+        index = self.ranked.values[entries]
+        is_here = (index >= start) & (index < start + len(products))
+        look = _sorted if len(entries) > _COMPARED_LABELS else _compared
+        around = look(products, self.low[entries], self.high[entries], is_here)
+        if around is None:
+            self._count_exactly(user, entries, start, products)
+            return
+        self.above[entries] += around.n_above
+        self.tied[entries[around.is_alone]] += 1
+        for row, items in around.near:
+            self.near.append((np.full(len(items), entries[row]), items + start))
+            self.n_near += len(items)
+
+    def _count_exactly(self, user: int, entries: IntArray, start: int, products: Array) -> None:
+        listed = np.flatnonzero(products > _NOTHING)
+        scores = self.users.exact_of_all(user, start, start + len(products))[listed]
+        # Equal scores stay in the order of their indices.
+        order = np.argsort(scores, kind="stable")
+        ascending, indices = scores[order], listed[order] + start
+        lowest, end = (np.searchsorted(ascending, self.score[entries], side) for side in ("left", "right"))
+        self.above[entries] += len(listed) - end
+        self.tied[entries] += end - lowest
+        for entry, low, high in zip(entries, lowest, end, strict=True):
+            self.before[entry] += np.searchsorted(indices[low:high], self.ranked.values[entry])
+
+    def decide(self) -> None:
+        """Count what the products left open."""
+        if self.near:
+            entries, items = map(np.concatenate, zip(*self.near, strict=True))
+            self._count(entries, items, self.users.exact(self.ranked.user[entries], items))
+            self.near.clear()
+            self.n_near = 0
+
+    def _count(self, entries: IntArray, items: IntArray, scores: FloatArray) -> None:
+        own = self.score[entries]
+        same = scores == own
+        earlier = items < self.ranked.values[entries]
+        n_entries = len(self.above)
+        self.above += np.bincount(entries[scores > own], minlength=n_entries)
+        self.tied += np.bincount(entries[same], minlength=n_entries)
+        self.before += np.bincount(entries[same & earlier], minlength=n_entries)
+
+
+def _first_indices(products: Array, first: int, error: float) -> IntArray:
+    """Where the first items of a list are among its products, and a few more: all that the error may have brought down."""
+    kind, least_of_all = products.dtype.type, np.finfo(products.dtype).min
+    # A guess from a part of the products; if it is too high, all are looked at.
+    sample = products[:: max(1, len(products) // _SAMPLED)]
+    n_above = min(len(sample), 2 * first * len(sample) // max(1, len(products)) + 4)
+    guess = np.partition(sample, len(sample) - n_above)[len(sample) - n_above]
+    lowest = np.maximum(guess, least_of_all)
+    indices = np.flatnonzero(products >= lowest)
+    if len(indices) < first and lowest > least_of_all:
+        lowest = least_of_all
+        if len(products) > first:
+            lowest = np.maximum(np.partition(products, len(products) - first)[len(products) - first], least_of_all)
+        indices = np.flatnonzero(products >= lowest)
+    if len(indices) <= first:
+        least = least_of_all if len(indices) < first else float(products[indices].min())
+    else:
+        candidates = products[indices]
+        least = float(np.partition(candidates, len(candidates) - first)[len(candidates) - first])
+    # At least `first` items have exact scores of at least `least` − error. An item that belongs to the first has such a score, too.
+    # Then its product is at least `least` − 2 · error.
+    with np.errstate(over="ignore"):
+        enough = np.maximum(np.nextafter(kind(least - 2 * error), kind(-np.inf)), least_of_all)
+    return np.flatnonzero(products >= enough) if enough < lowest else indices[products[indices] >= enough]
+
+
+def _best(indices: IntArray, scores: FloatArray, first: int, ties: Ties) -> IntArray:
+    """The `first` items that score highest, of some items in the order of their indices."""
+    least = np.partition(scores, len(scores) - first)[len(scores) - first]
+    above, tied = indices[scores > least], indices[scores == least]
+    n_tied = first - len(above)
+    return np.concatenate([above, tied[-n_tied:] if ties == "item_desc" else tied[:n_tied]])
+
+
+class _Around(NamedTuple):
+    """What products say of the items around some ranked ones."""
+
+    n_above: IntArray  # how many are above each for certain
+    is_alone: BoolArray  # whether nothing but the ranked item itself is near it
+    near: list[tuple[int, IntArray]]  # the indices of the items near a ranked one, for those that are not alone
+
+
+def _compared(products: Array, low: Array, high: Array, is_here: BoolArray) -> _Around | None:
+    """What is around each ranked item, between two bounds, by comparing all products with them; None: too much is."""
+    around = _Around(np.zeros(len(low), np.int64), np.zeros(len(low), np.bool_), [])
+    # One ranked item after the other: the marks of all of them would not stay in a core's cache.
+    reached, above = np.empty(len(products), np.bool_), np.empty(len(products), np.bool_)
+    total = 0
+    for row in range(len(low)):
+        np.less_equal(low[row], products, out=reached)
+        np.less(high[row], products, out=above)
+        around.n_above[row] = np.count_nonzero(above)
+        n_near = int(np.count_nonzero(reached) - around.n_above[row])
+        total += n_near
+        if total > _FEW_NEAR:
+            return None
+        around.is_alone[row] = is_here[row] and n_near == 1
+        if n_near and not around.is_alone[row]:
+            # What is above is reached.
+            around.near.append((row, np.flatnonzero(reached ^ above)))
+    return around
+
+
+def _sorted(products: Array, low: Array, high: Array, is_here: BoolArray) -> _Around | None:
+    """The same by sorting the products, which is faster with many ranked items."""
+    ascending = np.sort(products)
+    n_above = len(products) - np.searchsorted(ascending, high, "right")
+    n_near = len(products) - np.searchsorted(ascending, low, "left") - n_above
+    if n_near.sum() > _FEW_NEAR:
+        return None
+    is_alone = is_here & (n_near == 1)
+    rows = np.flatnonzero((n_near > 0) & ~is_alone).tolist()
+    near = [(row, np.flatnonzero((products >= low[row]) & (products <= high[row]))) for row in rows]
+    return _Around(n_above, is_alone, near)
+
+
+class _Firsts(NamedTuple):
+    """The first items of some users' lists, user by user and best first."""
+
+    user: IntArray
+    item: IntArray
+    score: FloatArray
+
+
+def _first(users: ScoredUserVectors, chosen: list[tuple[IntArray, IntArray]], first: int, ties: Ties) -> _Firsts:
+    """The first of some items of each user, in the order of exact scores."""
+    user, item = map(np.concatenate, zip(*chosen, strict=True))
+    score = users.exact(user, item)
+    order = np.lexsort((-item if ties == "item_desc" else item, -score, user))
+    kept = order[position_within(user[order], len(users.bias)) < first]
+    return _Firsts(user[kept], item[kept], score[kept])
+
+
+Batches = Iterator[pa.RecordBatch]
+
+#: The columns of tables of first items, beside those of the user.
+RECOMMENDATIONS, N_INVALID, N_INVALID_CATALOGUE = "recommendations", "n_invalid", "n_invalid_catalogue"
+# So many first items of lists are worked at a time.
+_LISTED = 1 << 20
+
+
+class TaskCatalogue(NamedTuple):
+    """The catalogue of a model, as a task holds it."""
+
+    ids: pa.Array  # of the items, in their order
+    scored: Catalogue  # their vectors
+    faults: Faults  # what was left out
+
+    @classmethod
+    def prepare(cls, packed: PackedCatalogue, similarity: Similarity) -> TaskCatalogue:
+        """The same, ready to score."""
+        return cls(packed.ids, Catalogue.prepare(packed.vectors, packed.bias, similarity), packed.faults)
+
+    def indices(self, side: Side) -> Ragged:
+        """Each user's items by their index in the catalogue, each once; those that it lacks are left out."""
+        indices = side.lists.like(self.index_of(side.ids))
+        return distinct(indices.where(indices.values >= 0))
+
+    def index_of(self, ids: pa.Array) -> IntArray:
+        """The index of each item in the catalogue, −1 if it has none."""
+        return indices_among(ids.cast(self.ids.type), self.ids, unknown=-1)
+
+
+class FirstItems(NamedTuple):
+    """The items at the top of lists that are the whole catalogue."""
+
+    k: int  # how many
+    ties: Ties  # how equal scores are ordered
+
+
+class Catalogues:
+    """The catalogues of models that a task holds. They come in the task's first row."""
+
+    def __init__(self, similarities: Sequence[Similarity | None]) -> None:
+        self._similarities = similarities
+        self._models: dict[int, TaskCatalogue] = {}
+
+    def read(self, tables: Mapping[str, pa.Scalar]) -> None:
+        """Keep what the first row brings."""
+        if self._models:
+            return
+        for model, similarity in enumerate(self._similarities):
+            if similarity is not None and (name := column_of_model(CATALOGUE, model)) in tables:
+                packed = PackedCatalogue.unpack(tables[name].as_buffer())
+                self._models[model] = TaskCatalogue.prepare(packed, similarity)
+
+    def __getitem__(self, model: int) -> TaskCatalogue:
+        return self._models[model]
+
+
+class UserVectors(NamedTuple):
+    """The vectors of a batch of users.
+
+    Attributes:
+        users: as they are scored; all 0 for a user without a vector.
+        has_vector: which users have a vector that can be used.
+        invalid: int64 (n_users,), how many rows of the user cannot be used.
+    """
+
+    users: ScoredUserVectors
+    has_vector: BoolArray
+    invalid: IntArray
+
+    @classmethod
+    def read(cls, columns: Mapping[str, pa.Array], model: int, catalogue: Catalogue) -> UserVectors:
+        """From the columns of a batch; a vector of another length than those of the catalogue cannot be used.
+
+        If no length is known, none is wrong.
+        """
+        column, added = columns[column_of_model(VECTOR, model)], numbers(columns[column_of_model(BIAS, model)])
+        rows = whole_numbers(columns[column_of_model(PREDICTION_ROWS, model)])
+        is_null_user = flags(columns[NO_USER])
+        entries, _ = flat(column)
+        lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
+        has_length = lengths == catalogue.length if catalogue.length else lengths > 0
+        has_vector = has_length & all_usable(column) & is_usable(added) & (rows > 0) & ~is_null_user
+        vectors = np.zeros((len(rows), catalogue.length))
+        if catalogue.length:
+            # Rows of another length stand between those that are copied.
+            is_usable_entry = np.repeat(has_vector, np.maximum(lengths, 0))
+            vectors[has_vector] = numbers(entries)[is_usable_entry].reshape(int(has_vector.sum()), catalogue.length)
+        added = np.where(has_vector, added, 0.0)
+        # All rows of a user but one, and the last one if it has no vector; all rows of a null user.
+        invalid = np.where(is_null_user, rows, np.maximum(rows - 1, 0) + ((rows > 0) & ~has_vector))
+        return cls(ScoredUserVectors.prepare(catalogue, vectors, added), has_vector, invalid)
+
+
+@dataclass
+class VectorLists:
+    """The lists of a model and a batch of users: the catalogue in the order of each user's scores."""
+
+    catalogue: TaskCatalogue
+    vectors: UserVectors
+    limits: Limits  # which items are in the lists
+    indices: Ragged  # of the labels in the catalogue, −1 for those that it lacks
+    first: FirstItems | None = None  # the items that metrics look at; None: at none without a label
+    # The ranks of the labels under each rule for ties, which views share; and how many labels are unknown.
+    _ranks: dict[Ties, Ranks] = field(default_factory=dict, init=False)
+    _n_unknown: IntArray | None = field(default=None, init=False)
+
+    @classmethod
+    def read(
+        cls,
+        columns: Mapping[str, pa.Array],
+        model: int,
+        catalogue: TaskCatalogue,
+        excluded: Side | None,
+        labels: Side | None = None,
+        first: FirstItems | None = None,
+    ) -> VectorLists:
+        """From the columns of a batch."""
+        vectors = UserVectors.read(columns, model, catalogue.scored)
+        candidates = columns.get(column_of_model(CANDIDATES, model))
+        limits = Limits(
+            has_list=vectors.has_vector,
+            excluded=None if excluded is None else catalogue.indices(excluded),
+            candidates=None if candidates is None else catalogue.indices(side_of(candidates)),
+        )
+        indices = _nothing(len(vectors.invalid))
+        if labels is not None:
+            indices = labels.lists.like(catalogue.index_of(labels.ids))
+        return cls(catalogue, vectors, limits, indices, first)
+
+    @property
+    def is_rankable(self) -> BoolArray:
+        """Which labels are of items of the catalogue."""
+        return self.indices.values >= 0
+
+    @cached_property
+    def n_predictions(self) -> IntArray:
+        """How many items the lists have; int64 (n_users,)."""
+        return self.limits.lengths(self.catalogue.scored.n_items)
+
+    def predictions(self) -> Side:
+        """The first items of every list, best first, with their scores; the labels are ranked by the way."""
+        if self.first is None:
+            return self._predictions(_nothing(len(self.vectors.invalid)), np.empty(0))
+        k, ties = self.first
+        ranks = rank_items(self.vectors.users, self.indices, self.limits, ties, first=k)
+        self._ranks[ties] = ranks
+        assert ranks.first is not None, "`first` is above 0"
+        assert ranks.first_scores is not None, "the same"
+        return self._predictions(ranks.first, ranks.first_scores)
+
+    def _predictions(self, items: Ragged, scores: Array) -> Side:
+        ids = self.catalogue.ids.take(pa.array(items.values))
+        none = np.zeros(items.n_users, np.int64)
+        return Side(items, ids, [scores], self.vectors.invalid, none, none)
+
+    def rank(self, view: View, lists: RawLists) -> tuple[RankingBatch, RankingCounts]:
+        """The rankings of a view. `lists` has the labels and the first items; the labels' ranks are those in the whole catalogue."""
+        labels, ties = distinct_labels(lists, view.ranking.conflicting_labels), view.ranking.ties
+        if ties not in self._ranks:
+            self._ranks[ties] = rank_items(self.vectors.users, self.indices, self.limits, ties)
+        ranks, user = self._ranks[ties], labels.items.user
+        if self._n_unknown is None:
+            self._n_unknown = np.bincount(user[~self.is_rankable[labels.entry]], minlength=labels.items.n_users)
+        settled = np.flatnonzero(ranks.is_ranked[labels.entry])
+        settled = settled[np.lexsort((ranks.rank[labels.entry[settled]], user[settled]))]
+        label = labels.entry[settled]
+        intents = distinct_intents(lists, labels, settled, ranks.rank[label])
+        batch = RankingBatch(
+            n_users=labels.items.n_users,
+            n_predictions=self.n_predictions,
+            user=user[settled],
+            rank=ranks.rank[label],
+            grade=labels.grades.values[settled],
+            score=ranks.score[label],
+            tied_above=ranks.above[label],
+            tied=ranks.tied[label],
+            labels=labels.grades,
+            raw_labels=labels.raw_grades if view.needs_label_order else None,
+            extra_values={name: values.values[settled] for name, values in labels.extra_values.items()},
+            label_extra_values=labels.extra_values,
+            intents=intents.intents,
+        )
+        none = np.zeros(batch.n_users, np.int64)
+        tied = np.maximum.reduce([none, *(depends_on_tie(batch, look) for look in view.looks)])
+        if lists.entry is not None:
+            first_batch, findings = rank_lists(
+                lists, view.ranking, largest_cutoff=view.largest_cutoff, looks=view.looks
+            )
+            batch = replace(batch, recommended=first_batch.recommended)
+            tied = np.maximum(tied, findings.tied)
+        return batch, RankingCounts(
+            none,
+            labels.equal + intents.equal,
+            labels.conflicts + intents.conflicts,
+            tied,
+            none,
+            none,
+            self.n_predictions,
+        )
+
+    def counts(self) -> dict[str, IntArray]:
+        """Counts that other lists have otherwise, by name, once a view was ranked; int64 (n_users,) each."""
+        assert self._n_unknown is not None, "a view was ranked"
+        return {"n_excluded": self.limits.n_excluded(), "n_labels_without_vector": self._n_unknown}
+
+
+def _nothing(n_users: int) -> Ragged:
+    """No item of each user."""
+    return Ragged(np.empty(0, np.int64), np.zeros(n_users + 1, np.int64))
+
+
+def few_users(batches: Batches, k: int) -> Batches:
+    """The batches in parts of users whose first k items fit into little memory."""
+    most = max(1, _LISTED // max(1, k))
+    for batch in batches:
+        for start in range(0, batch.num_rows, most):
+            yield batch.slice(start, most)
+
+
+def first_items_of_batches(
+    similarity: Similarity, k: int, user_columns: tuple[str, ...], item: str
+) -> Callable[[Batches], Batches]:
+    """A function for ``mapInArrow``: the first k items of every user as structs of `item` and score, beside the columns passed on."""
+
+    @runs_in_worker
+    def run(batches: Batches) -> Batches:
+        catalogues, top = Catalogues([similarity]), FirstItems(k, "item_asc")
+        for batch, tables in received(few_users(batches, k), (CATALOGUE,)):
+            catalogues.read(tables)
+            columns = columns_of(batch)
+            lists = VectorLists.read(columns, 0, catalogues[0], read_excluded(columns), first=top)
+            first = lists.predictions()
+            entries: Array = pa.StructArray.from_arrays([first.ids, pa.array(first.values[0])], names=[item, "score"])
+            recommended = pa.ListArray.from_arrays(
+                pa.array(first.lists.offsets, pa.int32()), entries, mask=pa.array(~lists.vectors.has_vector)
+            )
+            n_invalid_items = np.full(batch.num_rows, sum(lists.catalogue.faults))
+            yield pa.RecordBatch.from_arrays(
+                [
+                    *(columns[name] for name in user_columns),
+                    recommended,
+                    pa.array(first.invalid),
+                    pa.array(n_invalid_items),
+                ],
+                names=[*user_columns, RECOMMENDATIONS, N_INVALID, N_INVALID_CATALOGUE],
+            )
+
+    return run
+
+
+@dataclass(frozen=True)
+class ListsFromVectors(ScoringFeature):
+    """Models that rank by vectors; `similarities` has how each makes scores of them, None for a model that has lists."""
+
+    similarities: tuple[Similarity | None, ...]
+
+    name = "vectors"
+    totals = faults = CATALOGUE_FAULTS
+
+    def tables(self) -> tuple[str, ...]:
+        """The catalogues of the models."""
+        return tuple(column_of_model(CATALOGUE, model) for model in self._models)
+
+    def begin(self, task: ScoringTask) -> PartitionFeature:
+        """The catalogues, and how much of the lists a task looks at."""
+        return _VectorsOfPartition(self.similarities, {model: first_items(task, model) for model in self._models})
+
+    @property
+    def _models(self) -> list[int]:
+        return [model for model, similarity in enumerate(self.similarities) if similarity is not None]
+
+
+def first_items(task: ScoringTask, model: int) -> FirstItems | None:
+    """What the metrics of a model look at of lists that are the whole catalogue; None: at no item without a label."""
+    views = [view for view in task.views if view.model == model and view.reads_items]
+    if not views:
+        return None
+    # The call was refused if a metric has no cutoff, or if views order ties in different ways. One item more shows whether the last
+    # of them is tied.
+    depth = max(view.largest_cutoff_of_items or 0 for view in views)
+    return FirstItems(1 + depth, views[0].ranking.ties)
+
+
+class _VectorsOfPartition(PartitionFeature):
+    def __init__(self, similarities: Sequence[Similarity | None], firsts: Mapping[int, FirstItems | None]) -> None:
+        self._catalogues, self._firsts = Catalogues(similarities), firsts
+
+    def receive(self, tables: Mapping[str, pa.Scalar]) -> None:
+        self._catalogues.read(tables)
+
+    def parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        k = max((first.k for first in self._firsts.values() if first is not None), default=0)
+        return few_users(iter([batch]), k) if k and batch.num_rows else iter([batch])
+
+    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> BatchFeature:
+        return _VectorsOfBatch(
+            {
+                model: VectorLists.read(columns, model, self._catalogues[model], excluded, labels, first)
+                for model, first in self._firsts.items()
+            }
+        )
+
+
+class _VectorsOfBatch(BatchFeature):
+    def __init__(self, models: Mapping[int, VectorLists]) -> None:
+        self.rankers = models
+        faults = [lists.catalogue.faults for lists in models.values()]
+        self.totals = {
+            name: sum(model_faults[index] for model_faults in faults) for index, name in enumerate(CATALOGUE_FAULTS)
+        }
+
+    def counts(self, labels: Ragged) -> Mapping[str, Array]:
+        """A model that has lists needs no vectors."""
+        return {"n_labels_without_vector": np.zeros(labels.n_users, np.int64)}
