@@ -1,4 +1,4 @@
-"""The ranked lists of a batch of users, as metrics read them, and what is known of recommended items."""
+"""The ranked lists of a batch of users, as metrics read them, with the facts of recommended items."""
 
 from __future__ import annotations
 
