@@ -31,11 +31,12 @@ PREDICTION_POWERED = "prediction_powered"
 UNKNOWN_MEAN = "the mean or its spread is unknown: values are too large, too small or too close together"
 # Rounding may move a value beyond a bound by this share of the bound, or by this much if the bound is smaller than 1.
 _ROUNDING = 2.0**-40
-# Fewer users than this may have a small spread by chance.
+# Fewer users than this may have a small spread, or nearly two values, by chance.
 _FEW_USERS = 30
 # The variance of a mean hangs on few users if fewer than so many at the farthest value would give it. That value is also √9 standard
-# deviations away.
-_FEW_CARRY, _CARRIED_FAR = 10, 9
+# deviations away, or √4 if values are nearly two: then they have at least four fifths of the variance that is possible between these.
+_FEW_CARRY, _CARRIED_FAR, _CARRIED_FAR_OF_TWO = 10, 9, 4
+_OF_TWO = 0.8
 # A user is far who lies more than the root of this many standard deviations from the mean. Such users are few if there would be fewer than
 # this many of them, were they all that varies.
 _FAR = 10
@@ -216,8 +217,12 @@ def _with_unseen(
         for bound, seen in zip(bounds, (moments.least, moments.greatest), strict=True)
     ]
     unseen = interval_without_spread(mean, n, interval.level, (ends[0], ends[1]))
-    farthest = max(mean - moments.least, moments.greatest - mean)
-    if farthest**2 <= max(_CARRIED_FAR * n, n * n / _FEW_CARRY) * error**2:
+    distances = mean - moments.least, moments.greatest - mean
+    # What Clopper and Pearson give knows of two values. Weights make n a bit less than it is.
+    may_be_two = n > _FEW_USERS - 1 and interval.method != CLOPPER_PEARSON
+    are_two = may_be_two and error**2 * n >= _OF_TWO * math.prod(distances)
+    least = max((_CARRIED_FAR_OF_TWO if are_two else _CARRIED_FAR) * n, n * n / _FEW_CARRY)
+    if max(distances) ** 2 <= least * error**2:
         return interval._replace(low=min(interval.low, unseen.low), high=max(interval.high, unseen.high))
     low, high = math.hypot(mean - interval.low, mean - unseen.low), math.hypot(interval.high - mean, unseen.high - mean)
     return interval._replace(low=mean - low, high=mean + high)

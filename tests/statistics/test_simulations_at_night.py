@@ -151,6 +151,7 @@ PROMISES = [
     ("statistics", 1000, 0.08, 0.4, nearly_alike, [(0.02, noise, 30) for noise in (0, 0.01, 0.03)]),
     ("statistics", 1000, 0.08, 0, nearly_alike,
      [(lost, noise, n) for noise in (0, 0.01, 0.03) for n in (60, 100, 300, 1000) for lost in (0.02, 2 / n, 8 / n)]),
+    ("statistics", 3000, 0.06, 0.07, nearly_alike, [(8 / n, noise, n) for noise in (0, 0.01) for n in (30, 40)]),
     ("statistics", 500, 0.05, 0.1, families_of, [(0.0,), (0.2,)]),
     ("statistics", 500, 0.05, 0.08,
      lambda t, runs: tuple(t.false_pairs(rng(), 50, runs, pairwise=each) for each in (True, False)), [()]),

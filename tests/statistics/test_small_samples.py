@@ -117,6 +117,31 @@ def test_a_spread_that_hangs_on_few_users_is_no_surer_than_if_they_were_missing(
     assert interval.high == pytest.approx(min(values.mean() + expected[1], bounds[1]))
 
 
+@pytest.mark.parametrize(("n", "n_lost", "values", "hangs_on_few"), [
+    (30, 4, 0.9, True), (30, 4, 0.9 + NOISE[:30], True), (40, 4, 0.9 + NOISE[:40], True), (30, 5, 0.9, True),
+    # More users, fewer of all, and values that are more than two.
+    (30, 7, 0.9, False), (29, 4, 0.9, False), (30, 4, np.linspace(0.2, 1, 30), False),
+])  # fmt: skip
+def test_two_values_of_which_few_users_have_one_are_no_surer_than_if_these_were_missing(
+    n, n_lost, values, hangs_on_few
+):
+    """If 8 of 30 fail on average, the mean is 0.66. If 4 do so, Student's t interval reaches from 0.664."""
+    values = np.where(np.arange(n) < n_lost, 0.0, values)
+    interval, far = shown(values), reaches(values, SHARE)
+    low, high = np.hypot(*far) if hangs_on_few else np.maximum(*far)
+    expected = values.mean() - low, min(values.mean() + high, 1)
+    assert interval[:2] == pytest.approx(expected)
+    assert interval.method == "t"
+    accumulator = MeanAccumulator(1, weighted=True)
+    accumulator.add(0, values, np.full(n, 0.1))
+    weighted = mean_of(column(accumulator.state()))
+    plain = t_interval(weighted.mean, weighted.standard_error, n)
+    assert adjusted_interval(plain, moments(values), SHARE, weighted)[:2] == pytest.approx(expected)
+    # What Clopper and Pearson give knows of two values.
+    few = Interval(*interval[:2], 0.95, "clopper_pearson")
+    assert adjusted_interval(few, moments(values), SHARE)[:2] == pytest.approx(expected)
+
+
 def test_a_bootstrap_of_users_who_are_nearly_alike_reaches_as_far():
     values = 0.9 + NOISE[:30]
     few = Interval(0.898, 0.902, 0.95, "bca")
