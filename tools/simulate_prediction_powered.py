@@ -500,6 +500,26 @@ def low_drawn_more(rng: np.random.Generator, n: int, runs: int, metric: str, jud
     return rates(estimates, kinds.mean)
 
 
+def broken_and_drawn(rng: np.random.Generator, n: int, runs: int, values: str, noise: float, design: str) -> Rates:
+    """A model that is 0 for 2% of the queries, which were not drawn with equal probabilities."""
+    kinds, size = seldom_broken(rng, values, noise, 0.02), 5 * n
+    numbers = (rng.integers(0, len(kinds.human), size) for _ in range(runs))
+    moments = [JudgedMoments.from_values(*drawn(rng, kinds, n, each, design)) for each in numbers]
+    return rates([judged_estimate(each, LEVEL, bounds=(0, 1)) for each in moments], kinds.mean)
+
+
+def easy_and_hard(rng: np.random.Generator, n: int, runs: int, rate: float, *, by_weights: bool = False) -> Rates:
+    """All of 27 easy queries are graded, whose value is 1, and n of 150 hard ones, of which this share is 1."""
+    estimates, is_easy = [], np.arange(177) < 27
+    for _ in range(runs):
+        y = np.where(is_easy | (rng.random(177) < rate), 1.0, 0.0)
+        f = np.where(rng.random(177) < 0.8, y, 1 - y)
+        graded = is_easy | np.isin(np.arange(177), 27 + rng.permutation(150)[:n])
+        draw = (np.where(is_easy, 1.0, 150 / n),) if by_weights else (None, np.where(is_easy, "easy", "hard"))
+        estimates.append(judged_estimate(JudgedMoments.from_values(y, f, graded, *draw), LEVEL, bounds=(0, 1)))
+    return rates(estimates, (27 + 150 * rate) / 177)
+
+
 #: Where graded queries hold little of what makes an estimate wrong: what simulates a cell, and its cells.
 UNSEEN: dict[str, tuple[Callable[..., Rates], list[tuple[Any, ...]]]] = {
     "values, noise, broken; graded": (
@@ -521,6 +541,18 @@ UNSEEN: dict[str, tuple[Callable[..., Rates], list[tuple[Any, ...]]]] = {
     "heavy weights, values; graded": (
         lambda rng, n, runs, values: heavy_stratum(rng, n, runs, values, by_weights=True),
         [*itertools.product((8, 20, 60), VALUES)],
+    ),
+    "broken and drawn, values, noise, design; graded": (
+        broken_and_drawn,
+        [*itertools.product((60, 300, 1000), ["RR"], (0, 0.01, 0.03), ("weights", "strata", "both"))],
+    ),
+    "easy and hard by strata, rate; hard ones": (
+        easy_and_hard,
+        [*itertools.product((5, 8, 20), (0.5, 0.7, 0.9))],
+    ),
+    "easy and hard by weights, rate; hard ones": (
+        lambda rng, n, runs, rate: easy_and_hard(rng, n, runs, rate, by_weights=True),
+        [*itertools.product((5, 8, 20), (0.5, 0.7, 0.9))],
     ),
     "low values drawn six times as often, metric, judge; graded": (
         low_drawn_more,

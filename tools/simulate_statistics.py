@@ -22,7 +22,7 @@ from spark_rankeval.statistics.bootstrap import BootstrapAccumulator, bca_interv
 from spark_rankeval.statistics.intervals import adjusted_interval, mean_interval, t_interval
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
 from spark_rankeval.statistics.multiple_comparisons import family_of
-from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
+from spark_rankeval.statistics.paired import PairedAccumulator, PairedComparison, comparison_of
 from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
 from spark_rankeval.statistics.verdicts import UNDECIDED, verdict_of
 
@@ -187,28 +187,46 @@ GAINS: dict[str, tuple[float, Any]] = {
 }
 
 
-def few_moved(
+def moving(
     rng: np.random.Generator, gains: str, n_moved: float, noise: float, n_users: int, runs: int
-) -> tuple[float, float, float, float]:
-    """Users who move with a small chance: how often t and the interval hold the true difference, and the lift; and how much longer it is.
+) -> tuple[float, list[PairedComparison]]:
+    """The true difference, and comparisons of users who move with a small chance.
 
     `n_moved` users move on average. `noise` is the standard deviation of the differences of all.
     """
     mean, draw = GAINS[gains]
-    shape, truth = (runs, n_users), mean * n_moved / n_users
+    shape = (runs, n_users)
     baseline = 0.2 + 0.1 * rng.random(shape)
     moves = np.where(rng.random(shape) < n_moved / n_users, draw(rng, shape), 0.0) + rng.normal(0, noise, shape)
     pairs = PairedAccumulator(runs, replicates=0)
     pairs.add(np.arange(n_users), baseline + moves, baseline)
-    state, figures = pairs.state(), np.zeros(4)
-    for run in range(runs):
-        each = comparison_of(column(state, run), LEVEL, (-1.0, 2.0))
-        shown, lift, t = each.interval, each.lift_at(LEVEL), t_interval(each.difference, each.standard_error, n_users)
+    state = pairs.state()
+    return mean * n_moved / n_users, [comparison_of(column(state, run), LEVEL, (-1.0, 2.0)) for run in range(runs)]
+
+
+def few_moved(rng: np.random.Generator, *of: Any) -> tuple[float, float, float, float]:
+    """If few users move: how often t and the interval hold the true difference, and the lift; and how much longer it is."""
+    truth, comparisons = moving(rng, *of)
+    figures = np.zeros(4)
+    for each in comparisons:
+        shown, lift, t = each.interval, each.lift_at(LEVEL), t_interval(each.difference, each.standard_error, each.n)
         held = [low - 1e-12 <= truth <= high + 1e-12 for low, high in (t[:2], shown[:2])]
         lift_held = bool(lift.reason) or lift.low - 1e-12 <= truth / 0.25 <= lift.high + 1e-12
         longer = (shown.high - shown.low) / (t.high - t.low) if t.high > t.low else 1.0
         figures += [*held, lift_held, longer]
-    return tuple((figures / runs).tolist())
+    return tuple((figures / len(comparisons)).tolist())
+
+
+def few_moved_by_the_margin(rng: np.random.Generator, *of: Any) -> tuple[float, float]:
+    """If few users move, and the margin is the true difference: how often it is said to be within or beyond, by t and by the verdict."""
+    margin, comparisons = moving(rng, *of)
+    n_false = np.zeros(2)
+    for each in comparisons:
+        t = t_interval(each.difference, each.standard_error, each.n)
+        p, _ = each.p_of("sign_flip", margin)
+        verdict = verdict_of(each.interval_at(LEVEL, margin), p, margin=margin, difference=each.difference)
+        n_false += [not t.low - 1e-12 <= margin <= t.high + 1e-12, verdict.word != UNDECIDED]
+    return tuple((n_false / len(comparisons)).tolist())
 
 
 def most_gain(rng: np.random.Generator, noise: float, n_users: int, runs: int) -> tuple[float, float]:

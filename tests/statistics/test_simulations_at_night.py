@@ -161,7 +161,10 @@ PROMISES = [
     ("statistics", 400, 0.08, 0.02, moved, [*itertools.product(["equal"], (3.05, 6), (0.0, 0.01, 0.03), (60, 100, 300, 1000))]),
     ("statistics", 400, 0.08, 0.01, moved, [*itertools.product(("even", "skewed", "mixed"), (6, 12), (0.0, 0.01, 0.03), (60, 200, 1000))]),
     ("statistics", 400, 0.06, 0, lambda t, runs, noise, n: t.most_gain(rng(), noise, n, runs)[::-1],
-     [*itertools.product((0.005, 0.01), (60, 100, 300, 1000)), (0.005, 20)]),
+     [*itertools.product((0.0, 0.005, 0.01, 0.03), (60, 100, 300, 1000)), (0.005, 20)]),
+    ("statistics", 800, 0.06, 0, lambda t, runs, *of: t.few_moved_by_the_margin(rng(), *of, runs)[::-1],
+     [*itertools.product(["equal"], [3.05], (0.0, 0.01, 0.03), (60, 100, 300, 1000)),
+      *itertools.product(["skewed"], [6], (0.0, 0.01, 0.03), (60, 200, 1000))]),
     # Persons of one session each are independent users.
     ("clusters", 1000, 0.05, 0.03, sessions_of, [(250, 1, 0.0)]),
     ("clusters", 1000, 0.06, 0.1, sessions_of, [(60, 5, 0.5)]),
@@ -192,7 +195,8 @@ PROMISES = [
     ("prediction_powered", 300, 0.08, 0, judges_of,
      [(metric, judge, n) for metric in ("hit rate", "NDCG", "RR", "recall") for judge, n in zip(JUDGES, (5, 30, 100) * 3, strict=True)]),
     ("prediction_powered", 300, 0.08, 0, unseen,
-     [("values",), ("differences",), ("persons",), ("heavy stratum",), ("heavy weights",), ("low values",)]),
+     [("values",), ("differences",), ("persons",), ("heavy stratum",), ("heavy weights",), ("broken and drawn",),
+      ("easy and hard by strata",), ("easy and hard by weights",), ("low values",)]),
     ("prediction_powered", 300, 0.08, 0, drawn_queries, [("queries", design, 0.9) for design in ("weights", "strata", "both")]),
     ("prediction_powered", 150, 0.08, 0, drawn_queries, [("persons", design, 1) for design in (None, "weights", "both")]),
 ]  # fmt: skip
