@@ -82,7 +82,7 @@ from spark_rankeval.spark.scoring import (
 )
 from spark_rankeval.spark.sql import check_types, check_unambiguous, find_column, model_in, name_in
 from spark_rankeval.spark.tables import Sources
-from spark_rankeval.spark.written_tables import UsersPlace
+from spark_rankeval.spark.written_tables import place_of_users
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.statistics.intervals import IntervalMethod, valid_bounds
@@ -546,10 +546,10 @@ def write_per_user(
     check_table("per_user", per_user)
     _slices_of(per_user, by)
     one_of("mode", mode, ("errorifexists", "overwrite"))
-    place = UsersPlace.read(per_user, path, table, run_id, mode)
-    with workers_explained(), place.staged(per_user) as stored:
+    staged, publish = place_of_users(per_user, path, table, run_id, mode)
+    with workers_explained(), staged as stored:
         result = summary_of(stored, options)
-        published = place.publish(stored)
+        published = publish(stored)
     return replace(result, _table=lambda: published)
 
 

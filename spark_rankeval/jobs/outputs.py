@@ -41,8 +41,8 @@ OPTIONAL = {"evaluate": (QUARANTINE, GATES, REPORTS), "compare": (REPORTS,), "co
 
 # Those that are in the catalogue if the configuration names one.
 _CATALOG_TABLES = (PER_USER, METRICS, QUARANTINE, COMPARISONS, GROUP_COMPARISONS, GATES, MANIFESTS)
-# The folders in which tables of lakes keep what they are.
-_LAKE_LOGS = ("_delta_log", "metadata")
+# The folder of the outputs in which the tables of a catalogue on Sail are.
+_CATALOG_FOLDER = "catalog"
 # The column of a manifest there, as JSON.
 _MANIFEST = "manifest"
 
@@ -71,37 +71,22 @@ def _is_in_catalog(output: Output, table: str) -> bool:
 def _catalog_table(spark: SparkSession, output: Output, table: str) -> CatalogTable:
     engine = engine_of(spark)
     if not engine.is_spark:
-        # What earlier sessions made is in the folder of the schema, which is that of the outputs.
+        # What earlier sessions made is in the folder of the schema.
         if not output.path:
-            msg = (
-                f"the catalogue of {engine.name} is as old as the session, so {output.catalog} alone does not say where its tables are; "
-                "name the output folder of jobs/evaluate.py, too"
-            )
+            msg = f"the catalogue of {engine.name} is as old as the session; beside {output.catalog} name the output folder, too"
             raise OptionError(msg)
-        place = output.path if "://" in output.path else str(on_this_disk(output.path).absolute())
-        make_schema(spark, str(output.catalog), place)
+        place = output.path.rstrip("/") if "://" in output.path else str(on_this_disk(output.path).absolute())
+        make_schema(spark, str(output.catalog), f"{place}/{_CATALOG_FOLDER}")
     return CatalogTable(spark, f"{output.catalog}.{table}", "output.catalog", output.table_format)
 
 
 def prepare_catalog(spark: SparkSession, output: Output, schemas: Mapping[str, T.StructType]) -> None:
     """Create tables in the catalogue that are not there yet, and refuse those that cannot take rows of these columns."""
     if output.catalog is None:
-        taken = [folder_of(output, table) for table in (*schemas, MANIFESTS) if _is_in_lake(spark, output, table)]
-        if taken:
-            msg = (
-                f"output.path: {taken[0]} is a table of a catalogue; name output.catalog, too, or choose another folder"
-            )
-            raise OptionError(msg)
         return
     manifest = T.StructType([T.StructField(_MANIFEST, T.StringType(), metadata={"comment": "the manifest as JSON"})])
     for table, schema in {**schemas, MANIFESTS: manifest}.items():
         _catalog_table(spark, output, table).prepare(schema)
-
-
-def _is_in_lake(spark: SparkSession, output: Output, table: str) -> bool:
-    """Whether a folder has a table of a catalogue: on Sail the schema of a job's tables is in its output folder."""
-    logs = [f"{folder_of(output, table)}/{log}" for log in _LAKE_LOGS]
-    return not engine_of(spark).is_spark and any(exists(spark, log) for log in logs)
 
 
 def check_committer(spark: SparkSession) -> None:
@@ -130,8 +115,8 @@ def write_partition(
     """Replace a run's rows of a table by rows without the column of the run; ``text`` is of one column."""
     if _is_in_catalog(output, table):
         frame = frame.withColumnRenamed("value", _MANIFEST) if table == MANIFESTS else frame
-        there = _catalog_table(frame.sparkSession, output, table).prepare(frame.schema)
-        there.replace_run(frame.limit(0) if is_empty else frame, run_id)
+        there = _catalog_table(frame.sparkSession, output, table)
+        there.write(frame.limit(0) if is_empty else frame, run_id)
         return
     # Without a row there is no partition to overwrite dynamically, so the old one would stay.
     if is_empty or not engine_of(frame.sparkSession).is_spark:
@@ -154,7 +139,9 @@ def write_line(spark: SparkSession, output: Output, table: str, run_id: str, val
 def remove_partition(spark: SparkSession, output: Output, table: str, run_id: str, *, is_on_disk: bool) -> None:
     """Remove a run's rows of a table, if there are any: on the driver's disk the folder, elsewhere the rows."""
     if _is_in_catalog(output, table):
-        _catalog_table(spark, output, table).remove_run(run_id)
+        there = _catalog_table(spark, output, table)
+        if there.has_run(run_id):
+            there.write(there.rows().limit(0).drop(RUN_ID), run_id)
         return
     place = place_of(output, table, run_id)
     if is_on_disk:
@@ -178,7 +165,7 @@ def has_table(spark: SparkSession, output: Output, table: str) -> bool:
     """Whether any run has left such a table."""
     if _is_in_catalog(output, table):
         return _catalog_table(spark, output, table).frame() is not None
-    return not _is_in_lake(spark, output, table) and exists(spark, folder_of(output, table))
+    return exists(spark, folder_of(output, table))
 
 
 def files_of(spark: SparkSession, output: Output, table: str, run_id: str) -> list[str]:
@@ -201,7 +188,7 @@ def rows_of_users(spark: SparkSession, output: Output, run_id: str, schema: T.St
 def manifests_of(spark: SparkSession, output: Output, run_id: str) -> list[str]:
     """The manifest of a run as JSON, in a list; none if there is no such run, or it is not whole."""
     if not _is_in_catalog(output, MANIFESTS):
-        return [] if _is_in_lake(spark, output, MANIFESTS) else lines_at(spark, place_of(output, MANIFESTS, run_id))
+        return lines_at(spark, place_of(output, MANIFESTS, run_id))
     table = _catalog_table(spark, output, MANIFESTS)
     return [] if table.frame() is None else [row[_MANIFEST] for row in table.rows(run_id).collect()]
 

@@ -3,109 +3,48 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 from pyspark.sql import functions as F
 
 from spark_rankeval.checks import check_table, is_table, kind_of, one_of
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.records.table_columns import RUN_ID, TIME, check_run
-from spark_rankeval.spark.catalog import CatalogTable, StoredTable, with_metadata_of
+from spark_rankeval.records.table_columns import TIME
+from spark_rankeval.spark.catalog import CatalogTable
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.sql import find_column
 from spark_rankeval.spark.storage import exists, publish, staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql import types as T
 
 
-@dataclass(frozen=True)
-class _Target:
-    """A table of the catalogue that can take rows.
+def place_of_users(
+    per_user: DataFrame, path: str | os.PathLike[str] | None, table: str | None, run_id: str | None, mode: str
+) -> tuple[AbstractContextManager[DataFrame], Callable[[DataFrame], DataFrame]]:
+    """What writes a per-user table once beside its place and gives it as it is read back, and what then moves it to its place.
 
-    Attributes:
-        table: the table.
-        there: what the catalogue has of it; None: it is not there.
-        run_id: the run whose rows are replaced there; None: the rows are the whole table.
+    A place that cannot be written, or is taken, is an `OptionError`.
     """
-
-    table: CatalogTable
-    there: StoredTable | None
-    run_id: str | None
-
-    @classmethod
-    def read(cls, table: CatalogTable, schema: T.StructType, run_id: str | None, mode: str) -> _Target:
-        """Refuse a table that is taken or cannot take these rows, and make one for runs if it is not there."""
-        if run_id is not None:
-            check_run(run_id)
-            taken = [each.name for each in schema.fields if each.name.lower() == RUN_ID]
-            if taken:
-                msg = f"the rows have a column {taken[0]!r} already, so run_id= cannot name their run; leave it out"
-                raise InputError(msg)
-            return cls(table, table.prepare(schema), run_id)
-        there = table.stored()
-        if mode == "errorifexists" and there is not None:
-            msg = f"the table {table.name} already exists; choose another, pass mode='overwrite', or with run_id= add a run to it"
-            raise OptionError(msg)
-        return cls(table, there, None)
-
-    def written(self, frame: DataFrame) -> DataFrame:
-        """Write the rows, and give them as they are read back."""
-        if self.there is None or self.run_id is None:
-            self.table.write_whole(frame, self.there)
-        else:
-            self.there.replace_run(frame, self.run_id)
-        return with_metadata_of(frame.schema, self.table.rows(self.run_id))
-
-
-@dataclass(frozen=True)
-class UsersPlace:
-    """Where a per-user table goes. It is computed once, to a staging place, and published from there.
-
-    Attributes:
-        path: the path of its files; empty if it is a table of the catalogue.
-        target: the table of the catalogue.
-        mode: what becomes of earlier files: ``errorifexists`` or ``overwrite``.
-    """
-
-    path: str
-    target: _Target | None
-    mode: str
-
-    @classmethod
-    def read(
-        cls, per_user: DataFrame, path: str | os.PathLike[str] | None, table: str | None, run_id: str | None, mode: str
-    ) -> UsersPlace:
-        """What a caller names; raises `OptionError` if that is no place, or one that is taken."""
-        session = per_user.sparkSession
-        if (path is None) == (table is None):
-            raise OptionError(f"name either a path or a table to write to; got {'neither' if path is None else 'both'}")
-        if table is not None:
-            return cls("", _Target.read(CatalogTable(session, table), per_user.schema, run_id, mode), mode)
-        if run_id is not None:
-            raise OptionError(
-                "run_id is for a table of the catalogue, which may have several runs; name one with table="
-            )
-        path = os.fspath(path) if isinstance(path, str | os.PathLike) else path
-        if not isinstance(path, str) or not path.strip():
-            msg = f"path must be a non-empty string; got {path!r}"
-            raise OptionError(msg)
-        if mode == "errorifexists" and exists(session, path):
-            msg = f"{path} already exists; choose another path, or pass mode='overwrite'"
-            raise OptionError(msg)
-        return cls(path, None, mode)
-
-    def staged(self, per_user: DataFrame) -> AbstractContextManager[DataFrame]:
-        """Write the table once beside its place, give the table read back from there, and clear that."""
-        return staged(per_user, self.path) if self.target is None else self.target.table.staged(per_user)
-
-    def publish(self, stored: DataFrame) -> DataFrame:
-        """Move the staged table to its place, and give the table read from there."""
-        return publish(stored, self.path, self.mode) if self.target is None else self.target.written(stored)
+    if (path is None) == (table is None):
+        raise OptionError(f"name either a path or a table to write to; got {'neither' if path is None else 'both'}")
+    if table is not None:
+        target = CatalogTable(per_user.sparkSession, table)
+        target.check(per_user.schema, run_id, mode)
+        return target.staged(per_user), partial(target.write, run_id=run_id)
+    if run_id is not None:
+        msg = "run_id is for a table of the catalogue, which may have several runs; name one with table="
+        raise OptionError(msg)
+    path = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(path, str) or not path.strip():
+        raise OptionError(f"path must be a non-empty string; got {path!r}")
+    if mode == "errorifexists" and exists(per_user.sparkSession, path):
+        raise OptionError(f"{path} already exists; choose another path, or pass mode='overwrite'")
+    return staged(per_user, path), partial(publish, path=path, mode=mode)
 
 
 class Rows(Protocol):
@@ -156,7 +95,9 @@ def write_table(
         msg = f"rows must be a result, a comparison, gaps, an audit, a history or a DataFrame; got a {kind_of(rows)}"
         raise InputError(msg)
     frame = _frame_of(rows, None if run_id is None else time or datetime.now(UTC))
-    return _Target.read(CatalogTable(frame.sparkSession, table), frame.schema, run_id, mode).written(frame)
+    target = CatalogTable(frame.sparkSession, table)
+    target.check(frame.schema, run_id, mode)
+    return target.write(frame, run_id)
 
 
 def _frame_of(rows: Rows | DataFrame, time: datetime | None) -> DataFrame:

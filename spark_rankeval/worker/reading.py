@@ -293,7 +293,7 @@ def _check_arrays(
     if pa.types.is_floating(ids.type):
         size = np.abs(numbers(ids))
         missing = np.isnan(size)
-        # As `spark.ids.id_reasons`: these may have been other whole numbers.
+        # As `spark.sql.id_reasons`: these may have been other whole numbers.
         wrong = (size >= 2.0 ** (24 if pa.types.is_float32(ids.type) else 53)) & (size < np.inf)
     if not keep_null_items:
         wrong = wrong | missing
