@@ -34,7 +34,7 @@ _ROUNDING = 2.0**-40
 # Fewer users than this may have a small spread, or nearly two values, by chance.
 _FEW_USERS = 30
 # The variance of a mean hangs on few users if fewer than so many at the farthest value would give it. That value is also √9 standard
-# deviations away, or √4 if values are nearly two. Nearly two values have at least four fifths of the variance that is possible between them.
+# deviations away, or √4 if values are nearly two. Nearly two values have four fifths of the variance that is possible between them.
 _FEW_CARRY, _CARRIED_FAR, _CARRIED_FAR_OF_TWO = 10, 9, 4
 _OF_TWO = 0.8
 # A user is far who lies more than the root of this many standard deviations from the mean. Such users are few if there would be fewer than
