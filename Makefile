@@ -181,7 +181,7 @@ smoke-connect:  ## run a smoke of the newest Connect
 	@$(MAKE) test-connect-4.3 BY_TWO= TESTS="$(SMOKE) tests/jobs/test_evaluate_job.py"
 
 smoke-oldest:  ## run a smoke of the oldest Spark
-	@$(MAKE) test-spark-3.5 BY_TWO= TESTS="$(SMOKE)"
+	@$(MAKE) test-spark-3.5 BY_TWO= TESTS="$(SMOKE) tests/spark/features/test_long_table.py tests/worker tests/features"
 
 smoke-platforms:
 	@$(MAKE) $(SMOKE_ROWS) BY_TWO= TESTS="$(SMOKE)"

@@ -105,7 +105,7 @@ def _rows_of_runs(
     needed = [name for name in METRIC_COLUMNS.names if name not in (*_SAME, *_NOT_COMPARED, TIME)]
     chosen = table.where(reduce(and_, conditions)).select(*_SAME, RUN_ID, TIME, *needed)
     if newest:
-        place = F.array_position(F.array(*map(F.lit, runs)), F.col(RUN_ID))
+        place = F.coalesce(*(F.when(F.col(RUN_ID) == name, place) for place, name in enumerate(runs)))
         last = F.min_by(F.struct(RUN_ID, *needed), place).alias("last")
         chosen = chosen.groupBy(*_SAME).agg(last).select(*_SAME, "last.*")
     return [(record[RUN_ID], row_of(record.asDict())) for record in chosen.drop(TIME).collect()]
