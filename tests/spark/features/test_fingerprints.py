@@ -15,7 +15,7 @@ from spark_rankeval.spark.sql import hash_in
 
 METRICS = ["ndcg@1", "rr@2"]
 ASKED = {"score": "score", "relevance": "grade", "on_invalid": "drop"}
-# Twenty equal scores: more than a cutoff of 2 keeps, so that the user is computed twice.
+# Twenty equal scores of a user.
 PREDICTIONS = [(user, item, float(item % 3)) for user in range(6) for item in range(4)] + [
     (7, i, 0.5) for i in range(20)
 ]
@@ -86,7 +86,7 @@ def test_workers_hash_whole_lists_as_spark_hashes_rows(spark, monkeypatch):
     assert evaluate(rows[0].union(rows[1]), labels, METRICS, **ASKED, model="name").fingerprints == by_workers
     # Spark hashes the rows if it merges repeats first.
     monkeypatch.setattr(scoring, "may_be_long", lambda *_: True)
-    assert evaluate(models, labels, METRICS, **ASKED, on_invalid="drop").fingerprints == by_workers
+    assert evaluate(models, labels, METRICS, **ASKED).fingerprints == by_workers
 
 
 def test_widths_orders_and_partitions_change_no_digit(spark, plain):
