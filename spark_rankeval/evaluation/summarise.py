@@ -54,7 +54,6 @@ from spark_rankeval.request.call import (
     attributes_in,
 )
 from spark_rankeval.request.task import NORMALISER, has_groups
-from spark_rankeval.spark.engine import workers_explained
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import (
     TABLES,
@@ -66,6 +65,7 @@ from spark_rankeval.spark.per_user import (
     is_marked,
     table_hash,
 )
+from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.record_tables import check_run_ids, schema_of
 from spark_rankeval.spark.scoring import (
     RUN,
