@@ -1,4 +1,4 @@
-"""Works that need more than predictions and labels: measures beyond accuracy, slices, models, a long tie, TREC's files, pipelines."""
+"""Works that need more than predictions and labels: measures beyond accuracy, slices, models, TREC's files, pipelines."""
 
 from __future__ import annotations
 

@@ -289,8 +289,7 @@ def _evaluate(
     task = with_features_of(task, sources.features, numbers_rows=sources.numbers_rows)
     values = tuple(Value(str(reading.metric), reading.metric) for reading in ordered_readings)
     settings = Settings(on_invalid=choices.choice, labels=_labels_are_in(sources))
-    scoring = Scoring(sources, Reading(task, values), settings)
-    # Which items were kept in a tie that was cut is arbitrary: the exact plan at once.
+    scoring = Scoring(sources, Reading(task, values), settings).sampled()
     figures = scoring.describe_values(scoring.plan(), MOMENTS_ALONE)
     raise_if_unusable(totals_in(task, figures), scoring.settings)
     group = figures[()]

@@ -677,8 +677,8 @@ def evaluate(
         1        rr  0.458         0.136          0.781        8
 
     Both tables are joined on users and items. The call is checked before any job, except one that reads the models' names from a column.
-    Then one action runs, and a second one if pruning cut a tie that decides a value. If rows cannot be ranked, a `DataError` counts
-    them by kind. Its examples come from another look at the tables.
+    A short job may draw users of the predictions, to see whether a list may not fit into memory. Then one action runs. If rows cannot be
+    ranked, a `DataError` counts them by kind. Its examples come from another look at the tables.
 
     Args:
         predictions: what was recommended, as a table: rows of user, item and score or rank; or a row for each user with an array of

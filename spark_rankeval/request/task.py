@@ -142,7 +142,7 @@ class View:
 
 
 class Feature:
-    """What a call asks for beyond metrics of predictions and labels. `worker.scored_features` has what it does in workers."""
+    """What a call asks for beyond metrics of predictions and labels. `worker.process` has what it does in workers."""
 
     #: What the feature is called where counts exist only with it.
     name: str = ""

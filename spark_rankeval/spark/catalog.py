@@ -150,7 +150,9 @@ class CatalogTable:
             try:
                 self._create(schema)
             except PySparkException as error:
-                raise self._refusal("create", error) from error
+                # Another writer may have made it at the same time.
+                if self.frame() is None:
+                    raise self._refusal("create", error) from error
         kind, place = self.description()
         self._check_columns(schema, kind, place)
         self._check_format(kind)
@@ -167,7 +169,7 @@ class CatalogTable:
     def _new_format(self) -> str:
         """The format of a table that is to be made; empty: the catalogue's own."""
         if self.format:
-            return self.format
+            return self.format.lower()
         if not engine_of(self.spark).is_spark:
             return _LAKES[0]
         # Without a format Spark 3.5 would make a table of Hive in its own catalogue; other catalogues have a default.

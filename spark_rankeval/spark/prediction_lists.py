@@ -77,7 +77,10 @@ class PredictionLists:
             # Spark computes a column of its own much faster than what is inside an aggregate.
             return aggregate_lists(with_columns(rows, {MARKS: self._mark(hashed)}), self.users, *self._together())
         models = self.models
-        rows = with_columns(rows, {name: values for model in models for name, values in self._made_of(model).items()})
+        if self.gathering == "best":
+            rows = with_columns(
+                rows, {name: values for model in models for name, values in self._made_of(model).items()}
+            )
         columns = [column for model in models for column in self._model_columns(model, hashed, n_rows, merged)]
         grouped = aggregate_lists(rows, self.users, *columns, *extra_aggregates)
         if self.gathering != "best":
@@ -138,26 +141,23 @@ class PredictionLists:
             counts.append(total.alias(grouped_row.hash_column(grouped_row.column_of_model("predictions", model))))
         if self.counts_infinite:
             counts.append(summed(named(INFINITE), grouped_row.INFINITE_PREDICTIONS))
-        if self.gathering != "all":
+        if self.gathering == "best":
             items = self._values_of(model, named(grouped_row.ITEMS))
             counts.append(under(call("count", items), grouped_row.VALID_PREDICTIONS))
             if merged is not None:
                 counts.append(summed(merged, grouped_row.MERGED_PREDICTIONS))
-        if self.gathering == "best":
             best = call("min_by", named(f"{_PAIR}{model}"), named(f"{_ORDER}{model}"), self.keep)
             return [*counts, best.alias(f"{_BEST}{model}")]
         lists = {name: call("collect_list", named(name)) for name in self.columns}
         return [*counts, *(under(values, name) for name, values in lists.items())]
 
     def _made_of(self, model: int) -> dict[str, Sql]:
-        """What the lists of a model are made of, where that is no column yet: inside an aggregate Spark computes it slowly."""
+        """What the best of a model are made of, as columns: inside an aggregate Spark computes it slowly."""
         values = {name: self._values_of(model, named(name)) for name in self.columns}
-        if self.gathering == "best":
-            items, scores = values[grouped_row.ITEMS], values[grouped_row.SCORES]
-            order = call("struct", (-scores).alias("score"), items.alias("item"))
-            pair = call("struct", *(each.alias(name) for name, each in values.items()))
-            return {f"{_PAIR}{model}": pair, f"{_ORDER}{model}": when(items.is_not_null(), order)}
-        return {}
+        items, scores = values[grouped_row.ITEMS], values[grouped_row.SCORES]
+        order = call("struct", (-scores).alias("score"), items.alias("item"))
+        pair = call("struct", *(each.alias(name) for name, each in values.items()))
+        return {f"{_PAIR}{model}": pair, f"{_ORDER}{model}": when(items.is_not_null(), order)}
 
     def _values_of(self, model: int, values: Sql) -> Sql:
         return values_of_model(model, values, len(self.models))
@@ -331,7 +331,7 @@ def may_be_long(models: Sequence[SourceTable], model_column: str | None = None) 
         # The driver counts: to group so few rows in Spark would take two stages more.
         lists = collected_columns(rows_of_all(rows))[_LIST]
     except PySparkException:
-        # What cannot be read, which the evaluation says better.
+        # What cannot be read, which the evaluation says better; or too many rows for the driver.
         return True
     return int(np.unique(lists, return_counts=True)[1].max(initial=0)) * _SHARE > _LONGEST
 

@@ -52,7 +52,7 @@ BASELINE = "baseline"  # the items that a baseline recommends
 BASELINE_SCORES = "baseline_scores"  # the scores of these
 #: Fields of the structs.
 ITEM, SCORE, TRAINING_USERS, TRAINING_INTERACTIONS = "item", "score", "training_users", "training_interactions"
-CATEGORY, CATEGORY_SET, VECTOR, IS_IN_ITEMS = "category", "category_set", "vector", "is_in_items"
+CATEGORY_SET, VECTOR, IS_IN_ITEMS = "category_set", "vector", "is_in_items"
 SHARE_ABOVE, ITEMS_ABOVE = "share_above", "items_above"
 #: The fields that are looked up: those of the training data, and those of the table of items.
 POPULARITY_FIELDS, ATTRIBUTE_FIELDS = (

@@ -181,14 +181,16 @@ def pack_together(
     @runs_in_worker
     def run(batches: Batches) -> Batches:
         waiting: list[pa.Table] = []
-        n_rows = n_bytes = 0
+        n_rows = n_bytes = n_combined = 0
         tables = map(read, filter(len, batches))
         for table in tables:
             waiting.append(table)
             n_rows, n_bytes = n_rows + table.num_rows, n_bytes + table.nbytes
-            if combine is not None and (n_rows > _WAITING or n_bytes > MOST_BYTES):
+            # Twice as many rows as the last time: each row is combined a few times, however many there are.
+            if combine is not None and (n_rows > max(_WAITING, 2 * n_combined) or n_bytes > MOST_BYTES):
                 waiting = [combine(pa.concat_tables(waiting))]
                 n_rows, n_bytes = waiting[0].num_rows, waiting[0].nbytes
+                n_combined = n_rows
             if n_bytes > MOST_BYTES:
                 # The rest is counted and not kept, so that this worker does not run out of memory. What could be combined is not counted.
                 waiting.clear()

@@ -50,6 +50,17 @@ def test_rows_beyond_the_memory_of_a_worker_are_counted_and_not_kept(monkeypatch
     assert len(cells(batches_of(*[thousand] * 500), combine=lambda table: table.slice(0, 1))) == 1
 
 
+def test_rows_of_many_batches_are_combined_a_few_times(monkeypatch):
+    monkeypatch.setattr(process, "_WAITING", 10)
+    n_combined = []
+    (cell,) = cells(
+        batches_of(*([n] for n in range(1000))), combine=lambda table: n_combined.append(len(table)) or table
+    )
+    assert len(unpacked(cell)) == 1000
+    # Twice as many rows each time.
+    assert n_combined == [11, 23, 47, 95, 191, 383, 767, 1000]
+
+
 @pytest.mark.parametrize("waiting", [1, 3, 1000])
 def test_packed_tables_are_put_together_and_combined_in_any_steps(monkeypatch, waiting):
     monkeypatch.setattr(process, "_WAITING", waiting)
