@@ -74,14 +74,14 @@ def tables_of(world):
     attributes = {
         names.ITEM: listed,
         names.ROWS: [1] * len(listed),
-        names.CATEGORY: [world.items[item][0] for item in listed],
+        "category": [world.items[item][0] for item in listed],
         names.CATEGORY_SET: [
             json.dumps(sorted({*world.genres[item]})) if item in world.genres else None for item in listed
         ],
         names.VECTOR: [world.items[item][1] for item in listed],
     }
     types = {
-        names.ITEM: pa.int64(), names.ROWS: pa.int64(), names.CATEGORY: pa.string(), names.CATEGORY_SET: pa.string(),
+        names.ITEM: pa.int64(), names.ROWS: pa.int64(), "category": pa.string(), names.CATEGORY_SET: pa.string(),
         names.VECTOR: pa.list_(pa.float64()),
     }  # fmt: skip
     return {
