@@ -124,10 +124,6 @@ class GroupSources(SourceFeature):
         """Those that there are."""
         return [source for source in (self.items, self.training) if source is not None]
 
-    def columns_of_items(self) -> dict[str, bool]:
-        """The columns that make groups."""
-        return dict.fromkeys(self.groups.columns, True)
-
     def for_workers(self) -> tuple[Feature]:
         """The figures of the groups."""
         return (FiguresOfGroups(self.groups),)

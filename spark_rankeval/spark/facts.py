@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
-from spark_rankeval.ranking.batch import ATTRIBUTES, FACT_TABLES, NUMBERS, Attribute, Fact
+from spark_rankeval.ranking.batch import ATTRIBUTES, FACT_TABLES, Attribute, Fact
 from spark_rankeval.request.call import ColumnNames, Facts, Overlap, Table, Vectors
 from spark_rankeval.request.task import Feature, ScoringTask
 from spark_rankeval.spark.engine import engine_of
@@ -31,8 +31,6 @@ from spark_rankeval.spark.source import (
     check_comparable,
     read_source,
     require_column,
-    total_of_hashes,
-    training_hash,
 )
 from spark_rankeval.spark.sql import (
     Sql,
@@ -117,10 +115,6 @@ class SideSources(SourceFeature):
         """Those that there are."""
         return [source for source in (self.training, self.items, self.baseline) if source is not None]
 
-    def columns_of_items(self) -> dict[str, bool]:
-        """The columns that metrics read; vectors are neither ids nor texts."""
-        return {name: option not in NUMBERS for option, name in self.columns.items()}
-
     def overlaps(self, task: ScoringTask) -> Iterator[Overlap]:
         """Recommended items should be in the tables, and the users of the training data and of the baseline among those with lists."""
         # The intents of labels are of items that need not be predicted.
@@ -166,11 +160,6 @@ class GroupedTables(GroupedFeature):
         lists = [self.history()] if any(fact.startswith("history") for fact in self.facts) else []
         return [*lists, self._baseline()] if "baseline" in self.facts else lists
 
-    @property
-    def hashed(self) -> tuple[str, ...]:  # type: ignore[override] # it depends on the tables
-        """The tables whose hashes come with their totals, as they are grouped anyway."""
-        return () if self.sources.training is None else ("training",)
-
     def with_broadcasts(self, users: DataFrame) -> DataFrame:
         """Attach sizes and fault counts of tables to every row, and packed tables, which have their own, to the first of each task."""
         if rows := self.totals():
@@ -199,8 +188,7 @@ class GroupedTables(GroupedFeature):
     def by_user(self) -> DataFrame:
         """The training data, one row per user: the items as often as they are there, and how many rows cannot be used."""
         source, typed = _required(self.sources.training), self.typed
-        hashed = training_hash(source).alias(item_facts.TRAINING_HASH)
-        rows = select(source.frame, *typed.named_users(source), typed.item(source.ids_sql()), hashed)
+        rows = select(source.frame, *typed.named_users(source), typed.item(source.ids_sql()))
         # A column of its own: inside the aggregate Spark computes it slowly.
         rows = with_columns(rows, {item_facts.ITEM: when(typed.is_valid(), named(item_facts.ITEM))})
         grouped = aggregate_lists(
@@ -208,17 +196,12 @@ class GroupedTables(GroupedFeature):
             typed.user_columns,
             call("collect_list", named(item_facts.ITEM)).alias(item_facts.CONSUMED),
             count_of(named(item_facts.ITEM).is_null(), item_facts.ROWS),
-            call("sum", named(item_facts.TRAINING_HASH)).alias(item_facts.TRAINING_HASH),
         )
-        has_list, has_hash = (
-            call("size", named(item_facts.CONSUMED)) >= 0,
-            named(item_facts.TRAINING_HASH).is_not_null(),
-        )
-        return _one_table(grouped, has_list, named(item_facts.ROWS) >= 0, has_hash)
+        return _one_table(grouped, call("size", named(item_facts.CONSUMED)) >= 0, named(item_facts.ROWS) >= 0)
 
     @property
     def _consumed(self) -> DataFrame:
-        return select(self.by_user, *map(named, (item_facts.CONSUMED, item_facts.ROWS, item_facts.TRAINING_HASH)))
+        return select(self.by_user, *map(named, (item_facts.CONSUMED, item_facts.ROWS)))
 
     @cached_property
     def attributes(self) -> DataFrame:
@@ -275,7 +258,7 @@ class GroupedTables(GroupedFeature):
         if self.sources.training is not None and not self.reads_popularity:
             n_users = count_of(call("size", named(item_facts.CONSUMED)) > 0, item_facts.N_TRAINING_USERS)
             n_invalid = sum_of(named(item_facts.ROWS), "n_invalid_training")
-            rows.append(aggregate(self.by_user, (), n_users, n_invalid, total_of(item_facts.TRAINING_HASH)))
+            rows.append(aggregate(self.by_user, (), n_users, n_invalid))
         if self.sources.items is not None and not self.reads_attributes:
             n_invalid = count_of(self.sources.items.ids_sql().is_null(), "n_invalid_items")
             rows.append(aggregate(self.sources.items.frame, (), n_invalid))
@@ -377,11 +360,6 @@ def sum_of(values: Sql, name: str) -> Sql:
     return call("coalesce", call("sum", values), 0).alias(name)
 
 
-def total_of(name: str) -> Sql:
-    """The sum of hashes, modulo 2^64, under their own name."""
-    return call("coalesce", total_of_hashes(named(name)), 0).alias(name)
-
-
 def _required(table: SourceTable | None) -> SourceTable:
     """A table that the call was checked for."""
     assert table is not None, "a fact of the table is asked for"
@@ -465,10 +443,6 @@ class IntentSources(SourceFeature):
     columns: IntentColumns
     items: SourceTable | None = None
     category: str | None = None  # the column of items that has them
-
-    def columns_of_items(self) -> dict[str, bool]:
-        """The categories."""
-        return {} if self.category is None else {self.category: True}
 
     def overlaps(self, task: ScoringTask) -> Iterator[Overlap]:
         """Labelled items should be in the table of items."""

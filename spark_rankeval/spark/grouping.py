@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from itertools import filterfalse
@@ -34,7 +34,6 @@ from spark_rankeval.spark.source import (
     row_hash,
     short_hash,
     total_of_hashes,
-    training_hash,
     user_column,
     users_of,
 )
@@ -68,7 +67,7 @@ from spark_rankeval.spark.sql import (
 from spark_rankeval.spark.tables import Sources
 from spark_rankeval.spark.tasks import broadcast_row, without_file_metadata
 from spark_rankeval.worker import reading as grouped_row
-from spark_rankeval.worker.reading import WHOLE_TABLES, cluster_column, column_of_model, hash_column, slice_column
+from spark_rankeval.worker.reading import cluster_column, column_of_model, hash_column, slice_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -324,10 +323,6 @@ class UserAttributes:
             for name, column in self.columns.items()
         ]
 
-    def hashed(self, values: list[Sql]) -> list[Sql]:
-        """The hash of the attributes that a user's rows agree on, if there are any."""
-        return [hash_of(values).alias(grouped_row.hash_column("attributes"))] if values else []
-
     def readable(self, name: str) -> Sql:
         """A column of grouped users; that of a text becomes readable, which costs less once a user than once a row."""
         if name not in self.columns or name in grouped_row.NUMBERS_OF_USERS:
@@ -364,39 +359,22 @@ class UserAttributes:
 def hashed_tables(sources: Sources) -> tuple[str, ...]:
     """The tables whose rows are hashed, by name; the predictions of a model have the name that `column_of_model` gives."""
     names = [column_of_model("predictions", model) for model in range(len(sources.models))]
-    names.append("labels")
-    names += [name for name in ("users", "exclude") if getattr(sources, name) is not None]
-    if sources.attributes is not None:
-        names.append("attributes")
-    names += dict.fromkeys(marked.source.role for marked in sources.marked_users)
-    return (*names, *(table for table in WHOLE_TABLES if table in sources.side_tables()))
+    return (*names, "labels", *(name for name in ("users", "exclude") if getattr(sources, name) is not None))
 
 
-def with_whole_hashes(users: DataFrame, sources: Sources, hashed_tables: Collection[str] = ()) -> DataFrame:
-    """Every row with the hashes of the tables that are hashed as a whole, except those that are `hashed_tables`: one row, broadcast."""
-    rows: list[tuple[str, DataFrame, Sql]] = []
-    for table, source in sources.side_tables().items():
-        if table in hashed_tables:
-            continue
-        if table == "training":
-            hashed = training_hash(source)
-        elif table == "baseline":
-            hashed = hash_of([*users_of(source), row_hash(source)])
-        else:
-            item_columns = sources.columns_of_items().items()
-            read = [
-                column for name, are_ids in item_columns for column in columns_of(source.frame, [name], are_ids=are_ids)
-            ]
-            hashed = hash_of([*ids_of(source), *read])
-        rows.append((table, source.frame, hashed))
-    for index, model in enumerate(sources.models):
-        rows += [(column_of_model("predictions", index), *each) for each in _rows_of_vectors(model.source)]
+def with_hashes_of_vectors(users: DataFrame, sources: Sources) -> DataFrame:
+    """Every row with the hashes of the vectors of models, which take the place of predictions: one row, broadcast."""
+    rows = [
+        (column_of_model("predictions", index), *each)
+        for index, model in enumerate(sources.models)
+        for each in _rows_of_vectors(model.source)
+    ]
     if not rows:
         return users
-    names = list(dict.fromkeys(table for table, _, _ in rows))
+    names = list(dict.fromkeys(name for name, _, _ in rows))
     hashes = [
-        select(frame, *(hashed.alias(name) if name == table else null_of(T.LongType()).alias(name) for name in names))
-        for table, frame, hashed in rows
+        select(frame, *(hashed.alias(name) if name == own else null_of(T.LongType()).alias(name) for name in names))
+        for own, frame, hashed in rows
     ]
     totals = [call("coalesce", total_of_hashes(named(name)), 0).alias(hash_column(name)).column for name in names]
     return broadcast_row(users, reduce(lambda table, other: table.union(other), hashes).agg(*totals))
@@ -492,9 +470,8 @@ class Grouping:
                 *self.attributes.named_values(first, name_in_sql),
                 *(when(marked.is_marked, 1).alias(marked.column) for marked in self.sources.marked_users),
                 *(row_hash(source).alias(grouped_row.hash_column(source.role)) for source in (first, labels)),
-                *self.attributes.hashed(self.attributes.values(first, text_in_sql)),
             )
-            return self._with_broadcasts(with_whole_hashes(grouped, self.sources))
+            return self._with_broadcasts(with_hashes_of_vectors(grouped, self.sources))
         joined = self._lists()
         if self._rows_of_both is None:
             # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
@@ -509,7 +486,6 @@ class Grouping:
             left_behind.update(map(cluster_column, range(len(self.sources.attributes_of_clusters))))
             left_behind.update(self.user_columns)
         kept = [self.attributes.readable(name) for name in joined.columns if name not in left_behind]
-        kept += self.attributes.hashed([named(name) for name in self.attributes.columns])
         if self.sources.attributes is not None:
             # Users found only in the attributes table are not evaluated, but their slice still appears.
             counts = [
@@ -519,8 +495,7 @@ class Grouping:
             absent = has_no_row & (call("coalesce", named(_EVALUATED), 0) == 0)
             kept.append(absent.alias(grouped_row.ABSENT))
         grouped = select(joined, *kept, no_user, *hashed)
-        hashed_tables = [table for feature in self._features for table in feature.hashed]
-        return self._with_broadcasts(with_whole_hashes(grouped, self.sources, hashed_tables))
+        return self._with_broadcasts(with_hashes_of_vectors(grouped, self.sources))
 
     def lists(self) -> DataFrame:
         """The grouped table without labels: the user's columns, what the worker reads, and whether a row has no user."""

@@ -22,7 +22,6 @@ from spark_rankeval.request.task import Lists, ScoringTask, resolve, views_of
 from spark_rankeval.spark.engine import engine_of
 from spark_rankeval.spark.sql import MARK_KEY, call, column, mark_of, model_in, readable, text, text_in_sql
 from spark_rankeval.spark.tasks import pandas_function
-from spark_rankeval.worker.reading import WHOLE_TABLES
 from spark_rankeval.worker.scoring import N_INVALID, score_series
 from spark_rankeval.worker.states import JudgedPair, TwoJudges
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 
 #: The tables that may have a column of hashes.
-TABLES = ("predictions", "labels", "users", "exclude", "attributes", "no_answer", *WHOLE_TABLES)
+TABLES = ("predictions", "labels", "users", "exclude")
 # Fields of a metric that its mark has only if they are not empty.
 _IF_ANY = ("asked", "normaliser", "standard")
 

@@ -55,7 +55,7 @@ from spark_rankeval.spark.sql import (
     where,
     with_columns,
 )
-from spark_rankeval.statistics.table_fingerprints import digits_of, limbs_of_whole
+from spark_rankeval.statistics.table_fingerprints import digits_of, limbs_of
 from spark_rankeval.worker.reading import BIAS, SHORT, VECTOR
 
 if TYPE_CHECKING:
@@ -561,11 +561,6 @@ def columns_of(frame: DataFrame, names: Sequence[str], *, are_ids: bool = True) 
     return columns
 
 
-def training_hash(source: SourceTable) -> Sql:
-    """A hash of 36 bits of a row of training data, as of `short_hash`; of null values, too."""
-    return call("shiftright", hash_of([*users_of(source), *ids_of(source)]), 64 - SHORT)
-
-
 def table_fingerprint(frame: DataFrame) -> tuple[str, int]:
     """A fingerprint of all columns of a table, as 32 hexadecimal digits, and how many rows it has; one job, which collects one row.
 
@@ -581,7 +576,7 @@ def table_fingerprint(frame: DataFrame) -> tuple[str, int]:
     total, n_rows = aggregate(
         hashes, (), total_of_hashes(named(ROW_HASH)).alias("total"), call("count", named(ROW_HASH)).alias("n_rows")
     ).collect()[0]
-    return digits_of(limbs_of_whole(np.array([total or 0], np.int64))[0]), n_rows
+    return digits_of(limbs_of(np.zeros(1, np.int64), np.array([total or 0], np.int64))[0]), n_rows
 
 
 def hash_of(columns: Sequence[Sql]) -> Sql:
@@ -633,9 +628,6 @@ class Typed:
 class GroupedFeature:
     """A feature on the way to one row per user. Hooks that it does not need do nothing."""
 
-    #: Tables whose hashes it brings itself, as they are grouped anyway.
-    hashed: tuple[str, ...] = ()
-
     @property
     def joins(self) -> bool:
         """Whether it joins something to predictions or labels, so that one grouping cannot make the lists of both."""
@@ -672,10 +664,6 @@ class SourceFeature:
     def tables(self) -> list[SourceTable]:
         """Tables whose users and items are to compare with those of predictions."""
         return []
-
-    def columns_of_items(self) -> Mapping[str, bool]:
-        """The columns of the table of items that are read beside the item, and whether each has ids or texts."""
-        return {}
 
     def for_workers(self) -> Iterable[Feature]:
         """What the task gets for these tables, whatever the metrics are."""

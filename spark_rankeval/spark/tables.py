@@ -41,7 +41,7 @@ from spark_rankeval.spark.sql import (
     usable,
     when,
 )
-from spark_rankeval.worker.reading import GRADED, STRATUM, WHOLE_TABLES
+from spark_rankeval.worker.reading import GRADED, STRATUM
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -129,17 +129,13 @@ class Sources:
         """The tables of features that are the same for every model, each once, by role; candidates are those of a model."""
         tables: dict[str, SourceTable] = {}
         for source in (
-            source for feature in self.features for source in feature.tables() if source.role in WHOLE_TABLES
+            source
+            for feature in self.features
+            for source in feature.tables()
+            if source.role in ("training", "items", "baseline")
         ):
             tables.setdefault(source.role, source)
         return tables
-
-    def columns_of_items(self) -> dict[str, bool]:
-        """The columns of the table of items that are read, and whether each has ids or texts."""
-        columns: dict[str, bool] = {}
-        for feature in self.features:
-            columns |= {name: are_ids for name, are_ids in feature.columns_of_items().items() if name not in columns}
-        return columns
 
     @property
     def orders(self) -> dict[str, list[str]]:

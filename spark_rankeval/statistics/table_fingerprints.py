@@ -105,32 +105,17 @@ def limbs_of(users: Integers, rows: Integers) -> Integers:
     return limbs
 
 
-def limbs_of_whole(hashes: Integers) -> Integers:
-    """The hash of a whole table as limbs, for each user, and a 1 that counts the user; int64 (n_users, LIMBS + 1).
-
-    Args:
-        hashes: the sum of the hashes of the table's rows, modulo 2^64: the same for each user.
-    """
-    return np.hstack([limbs_of(np.zeros_like(hashes), hashes), np.ones((len(hashes), 1), np.int64)])
-
-
-def no_limbs(*, whole: bool = False) -> Integers:
-    """The sum over no user; for `whole` that of `limbs_of_whole`."""
-    return np.zeros(LIMBS + whole, np.int64)
+def no_limbs() -> Integers:
+    """The sum over no user."""
+    return np.zeros(LIMBS, np.int64)
 
 
 def digits_of(limbs: Integers) -> str:
-    """The fingerprint whose limbs add up to these, as 32 hexadecimal digits; that of a whole table does not depend on who the users are.
+    """The fingerprint whose limbs add up to these, as 32 hexadecimal digits.
 
     >>> digits_of(no_limbs())
     '00000000000000000000000000000000'
-    >>> limbs = limbs_of_whole(np.array([7, 7, 7]))
-    >>> digits_of(limbs.sum(axis=0)) == digits_of(limbs[0])
-    True
     """
-    if len(limbs) > LIMBS:
-        # Each user has brought the same.
-        limbs = limbs[:LIMBS] // max(int(limbs[LIMBS]), 1)
     return _digits(sum(int(limb) << (_BITS * place) for place, limb in enumerate(limbs)))
 
 

@@ -151,7 +151,7 @@ class _StagesOfBatch(BatchFeature):
 
 
 #: The column of a grouped row. How many rows there are is all that can be hashed of them.
-NO_ANSWER = hash_column("no_answer")  # how many rows declare that the user has no answer
+NO_ANSWER = "no_answer_rows"  # how many rows declare that the user has no answer
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from spark_rankeval.statistics.quantiles import merged_sketches, tallies_of_grou
 from spark_rankeval.statistics.resampling import mixed
 from spark_rankeval.statistics.table_fingerprints import no_limbs
 from spark_rankeval.wire import Merger, Message
-from spark_rankeval.worker.reading import WHOLE_TABLES, filled
+from spark_rankeval.worker.reading import filled
 
 Fields = dict[str, np.ndarray[Any, Any]]
 
@@ -116,9 +116,7 @@ class StateAccumulator:
         self._values = DescriptionAccumulator(n_values, options, n_groups)
         # Every n-th column is of the same group.
         self._counts = MomentsAccumulator((len(names.users) + len(names.rows)) * n_groups)
-        self._fingerprints = {
-            table: np.stack([no_limbs(whole=table in WHOLE_TABLES)] * n_groups) for table in names.tables
-        }
+        self._fingerprints = {table: np.stack([no_limbs()] * n_groups) for table in names.tables}
         self._names, self._n_groups = names, n_groups
 
     def add(

@@ -37,10 +37,8 @@ from spark_rankeval.worker.process import BatchFeature, PartitionFeature, Ranked
 from spark_rankeval.worker.reading import (
     ITEMS,
     Side,
-    columns_of,
     filled,
     flat,
-    hash_column,
     indices_among,
     numbers,
     side_of,
@@ -61,7 +59,7 @@ POPULARITY_FIELDS, ATTRIBUTE_FIELDS = (
 )
 #: Columns of tables that are grouped by user or by item: the items that a user has in the training data, as often as they are there; how
 #: many rows were grouped into one, or left out of it; the sum of the hashes of training rows; and an item's group.
-CONSUMED, ROWS, TRAINING_HASH, GROUP = "consumed", "rows", hash_column("training"), "group"
+CONSUMED, ROWS, GROUP = "consumed", "rows", "group"
 #: Packed tables of items, in which workers look facts up.
 POPULARITY_TABLE, ATTRIBUTES_TABLE, GROUPS_TABLE, LEVELS_TABLE = ITEM_TABLES = tuple(
     f"{name}_table" for name in ("popularity", "attributes", "groups", "levels")
@@ -126,7 +124,7 @@ def shares_above(n_users: IntArray, n_items: IntArray) -> tuple[FloatArray, Floa
 def count_items(batch: pa.RecordBatch) -> pa.Table:
     """How many users have each item, and how often it is there: from the lists of users, each in a row.
 
-    A null item has the number of users with any item, the number of invalid rows, and the sum of all rows' hashes.
+    A null item has the number of users with any item, and the number of invalid rows.
     """
     items, offsets = flat(batch.column(CONSUMED))
     (code, coded), lengths = _coded(items), np.diff(offsets)
@@ -141,7 +139,6 @@ def count_items(batch: pa.RecordBatch) -> pa.Table:
         ITEM: pa.concat_arrays([coded.take(pa.array(occurs)), pa.nulls(1, items.type)]),
         TRAINING_USERS: np.append(users[occurs], np.count_nonzero(lengths)),
         TRAINING_INTERACTIONS: np.append(np.bincount(code)[occurs], whole_numbers(batch.column(ROWS)).sum()),
-        TRAINING_HASH: np.append(np.zeros(len(occurs), np.int64), whole_numbers(batch.column(TRAINING_HASH)).sum()),
     }
     return pa.table({name: pa.array(values) for name, values in columns.items()})
 
@@ -162,7 +159,7 @@ def _coded(items: pa.Array) -> tuple[IntArray, pa.Array]:
 
 def add_counts(counts: pa.Table) -> pa.Table:
     """The counts of each item, from those of several parts of the users."""
-    counted = [TRAINING_USERS, TRAINING_INTERACTIONS, TRAINING_HASH]
+    counted = [TRAINING_USERS, TRAINING_INTERACTIONS]
     grouped = counts.group_by(ITEM, use_threads=False).aggregate([(name, "sum") for name in counted])
     return pa.table({ITEM: grouped[ITEM], **{name: grouped[f"{name}_sum"] for name in counted}})
 
@@ -171,7 +168,7 @@ def add_counts(counts: pa.Table) -> pa.Table:
 _SPARSE = 8
 # The types of tables without a row, in which columns of other types were never seen.
 _COUNTS = dict.fromkeys(
-    (TRAINING_USERS, TRAINING_INTERACTIONS, TRAINING_HASH, ROWS),
+    (TRAINING_USERS, TRAINING_INTERACTIONS, ROWS),
     pa.int64(),
 )
 _KINDS = {"text": pa.string(), "texts": pa.string(), "vector": pa.list_(pa.float64())}
@@ -215,7 +212,7 @@ class ItemTable(NamedTuple):
 
     items: ItemIndex
     facts: dict[str, Array]  # one entry per item, and behind these that of an unknown item
-    totals: dict[str, int]  # those of `TOTALS` that the table has, and `TRAINING_HASH`
+    totals: dict[str, int]  # those of `TOTALS` that the table has
     sets: dict[str, Any]  # what makes sets of the codes among the facts, under the names of `Recommended`
 
 
@@ -277,7 +274,6 @@ def _read_popularity(table: pa.Table, fields: Collection[str]) -> ItemTable:
         N_TRAINING_ITEMS: items.num_rows,
         N_TRAINING_INTERACTIONS: _sum(items, TRAINING_INTERACTIONS),
         "n_invalid_training": _sum(others, TRAINING_INTERACTIONS),
-        TRAINING_HASH: _sum(others, TRAINING_HASH),
     }
     read = _read_facts(items, POPULARITY_FIELDS, totals)
     if not {LEVEL, SHARE_ABOVE, ITEMS_ABOVE} & {*fields}:
@@ -543,14 +539,8 @@ def shares_of_categories(user: IntArray, indices: IntArray, sets: Ragged) -> Cat
 
 
 def split_batch(batch: pa.RecordBatch, items: ItemFacts | None = None) -> Iterator[pa.RecordBatch]:
-    """The batch in parts whose vectors, one per prediction, fit into little memory; no value depends on how it is cut.
-
-    The parts have the hash of the training data: the table of popularity has it, or without one the users.
-    """
+    """The batch in parts whose vectors, one per prediction, fit into little memory; no value depends on how it is cut."""
     totals = {} if items is None else items.totals
-    if TRAINING_HASH in totals:
-        hashes = pa.array(np.full(batch.num_rows, totals[TRAINING_HASH]))
-        batch = pa.RecordBatch.from_pydict({**columns_of(batch), TRAINING_HASH: hashes})
     size = batch.num_rows
     if dimension := totals.get(DIMENSION, 0):
         names = [name for name in batch.schema.names if name.startswith((ITEMS, HISTORY))]

@@ -16,7 +16,7 @@ from spark_rankeval.ranking.lists import EXTRA_COLUMNS
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged, offsets_of, pieces
 from spark_rankeval.request.call import Overlap
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.statistics.table_fingerprints import limbs_of, limbs_of_whole, xxhash64
+from spark_rankeval.statistics.table_fingerprints import limbs_of, xxhash64
 
 
 def column_of_model(name: str, model: int) -> str:
@@ -432,8 +432,6 @@ def _parted(models: Sequence[int], batch: pa.RecordBatch) -> pa.RecordBatch:
 
 #: Nothing is known of the rows of this table for users without predictions.
 PARTIAL_TABLE = "exclude"
-#: These tables are hashed as a whole: their rows are of users who are not evaluated, too, or of none.
-WHOLE_TABLES = ("training", "items", "baseline")
 #: So many bits of the hash of a prediction add up: 2^28 equal rows of a user would overflow 64 bits.
 SHORT = 36
 _PREDICTIONS = "predictions"
@@ -472,9 +470,6 @@ def limbs_of_users(tables: Sequence[str], columns: Mapping[str, pa.Array]) -> di
     limbs = {}
     for table in tables:
         rows = whole_numbers(hashes_of_users(table, columns))
-        if table in WHOLE_TABLES:
-            limbs[table] = limbs_of_whole(rows)
-            continue
         users = whole_numbers(columns[USER_HASH]) if USER_HASH in columns else np.zeros_like(rows)
         limbs[table] = limbs_of(users, rows)
     return limbs

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spark_rankeval.statistics.table_fingerprints import LIMBS, added, digits_of, limbs_of, limbs_of_whole, no_limbs
+from spark_rankeval.statistics.table_fingerprints import LIMBS, added, digits_of, limbs_of, no_limbs
 
 RANDOM = np.random.default_rng(5)
 N = 5000
@@ -55,9 +55,3 @@ def test_the_sum_is_modulo_2_to_the_128():
     most = np.full(LIMBS, 2**32 - 1)
     assert [digits_of(most), digits_of(most + np.array([1, 0, 0, 0]))] == ["f" * 32, "0" * 32]
     assert digits_of(3 * most) == added(["f" * 32] * 3) == "f" * 31 + "d"
-
-
-def test_that_of_a_whole_table_does_not_depend_on_who_is_evaluated():
-    whole = {digits_of(limbs_of_whole(np.full(n, -7)).sum(axis=0) + no_limbs(whole=True)) for n in (1, 3, N)}
-    assert whole == {digits(np.array([0]), np.array([-7]))} != {digits_of(limbs_of_whole(np.array([-8]))[0])}
-    assert digits_of(no_limbs(whole=True)) == "0" * 32

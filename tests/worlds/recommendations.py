@@ -69,7 +69,6 @@ def tables_of(world):
         names.ITEM: trained,
         names.TRAINING_USERS: [world.n_users, *map(world.users_of, trained[1:])],
         names.TRAINING_INTERACTIONS: [0, *map(world.rows_of, trained[1:])],
-        names.TRAINING_HASH: [0] * len(trained),
     }
     attributes = {
         names.ITEM: listed,

@@ -8,7 +8,7 @@ import pytest
 from helpers.shuffles import shuffled_into
 from pyspark.sql import functions as F
 
-from spark_rankeval import Facts, Vectors, compare, evaluate, merge, score_users, summarise
+from spark_rankeval import Vectors, compare, evaluate, merge, score_users, summarise
 from spark_rankeval.errors import SparkRankEvalWarning
 from spark_rankeval.spark import scoring
 from spark_rankeval.spark.sql import hash_in
@@ -55,8 +55,6 @@ def test_ids_that_are_all_null_have_the_hash_of_nothing(spark):
 
 def test_whole_ids_of_floating_point_have_the_digits_of_whole_numbers(spark, whole):
     assert with_lists(spark, "double").fingerprints == whole.fingerprints
-    known = with_further(spark, kind="float").fingerprints
-    assert {name: known[name] for name in FURTHER} == OF_FURTHER_TABLES
     # Nobody is drawn by the type of an id.
     ids = [of_kind(spark.range(-3, 9).toDF("user"), each) for each in ("int", "float", "double")]
     drawn = [frame.select(hash_in(frame, ["user"]).column).collect() for frame in ids]
@@ -121,14 +119,14 @@ def test_every_other_label_is_another_fingerprint(spark, plain):
     assert len({each["labels"] for each in found.values()}) == len(found)
 
 
-def test_grades_and_attributes_that_change_places_with_a_null_are_seen(spark):
+def test_grades_that_change_places_with_a_null_are_seen(spark):
     predictions, _ = tables(spark)
-    asked = {"score": "score", "relevance": ["click", "buy"], "by": ["city", "age"], "on_invalid": "drop"}
-    schema = "user bigint, item bigint, click double, buy double, city string, age string"
-    whole = (2, 2, 1.0, 1.0, "8", "8")
-    rows = ([whole, (1, 1, 1.0, None, "7", None)], [whole, (1, 1, None, 1.0, None, "7")])
+    asked = {"score": "score", "relevance": ["click", "buy"], "on_invalid": "drop"}
+    schema = "user bigint, item bigint, click double, buy double"
+    whole = (2, 2, 1.0, 1.0)
+    rows = ([whole, (1, 1, 1.0, None)], [whole, (1, 1, None, 1.0)])
     one, other = (evaluate(predictions, spark.createDataFrame(row, schema), "rr", **asked).fingerprints for row in rows)
-    assert [name for name in one if one[name] != other[name]] == ["labels", "attributes"]
+    assert [name for name in one if one[name] != other[name]] == ["labels"]
 
 
 def test_days_add_up_and_models_have_their_own(spark, plain):
@@ -151,8 +149,8 @@ def test_arrays_and_slices_have_fingerprints_too(spark):
     rows = [(1, [1, 2], [2], "x"), (2, [3], [4], "y")]
     first, second = found(rows), found([(1, [1], [2], "x"), (2, [2, 3], [4], "x")])
     assert first == found(rows, "double")
-    assert sorted(first) == ["attributes", "labels", "predictions"]
-    assert [name for name in first if first[name] != second[name]] == ["predictions", "attributes"]
+    assert sorted(first) == ["labels", "predictions"]
+    assert [name for name in first if first[name] != second[name]] == ["predictions"]
 
 
 def test_a_comparison_counts_the_users_with_other_labels(spark):
@@ -163,49 +161,6 @@ def test_a_comparison_counts_the_users_with_other_labels(spark):
     with pytest.warns(SparkRankEvalWarning, match="different labels"):
         row = compare({"old": old, "new": new}, "old", metrics="rr@2")["rr@2"]
     assert row.not_shared == "labels (1 user) and exclusions (4 users)"
-
-
-FURTHER = {
-    "training": ([(1, 1), (1, 1), (9, 5), (9, None)], "user bigint, item bigint"),
-    "items": ([(1, "x", "p"), (2, "y", "q"), (3, None, "q")], "item bigint, category string, genre string"),
-    "baseline": ([(1, 1, 0.5), (2, 3, 0.1)], "user bigint, item bigint, score double"),
-}
-OF_FURTHER = ["rr@2", "novelty@2", "diversity@2", "unexpectedness@2"]
-
-
-# The digits are the same on every platform.
-OF_FURTHER_TABLES = {
-    "training": "9282dd63df2863a9caef4e40aa254d02",
-    "items": "0e0f85070ce1e598cabf31c261b29acb",
-    "baseline": "0337adb6f3b8764b6206371bd420dccb",
-}
-
-
-def with_further(spark, *, users="user < 9", kind="bigint", **changed):
-    rows = {name: changed.get(name, of_table) for name, (of_table, _) in FURTHER.items()}
-    frames = {name: of_kind(spark.createDataFrame(rows[name], schema), kind) for name, (_, schema) in FURTHER.items()}
-    predictions, labels = (of_kind(table, kind) for table in tables(spark))
-    facts = Facts(**frames, item_by="genre")
-    # Invalid rows are counted, and are in fingerprints.
-    asked = {name: value for name, value in ASKED.items() if name != "relevance"}
-    return evaluate(predictions.where(users), labels.drop("grade"), OF_FURTHER, facts=facts, **asked)
-
-
-def test_further_tables_have_theirs_whoever_is_evaluated(spark):
-    whole = with_further(spark)
-    of_tables = {name: whole.fingerprints[name] for name in FURTHER}
-    assert of_tables == OF_FURTHER_TABLES
-    fewer = with_further(spark, users="user < 3").fingerprints
-    assert {name: fewer[name] for name in FURTHER} == of_tables
-    assert fewer["predictions"] != whole.fingerprints["predictions"]
-    changes = {
-        "training": [(1, 1), (9, 5), (9, None)],
-        # In a group alone.
-        "items": [(1, "x", "q"), (2, "y", "q"), (3, None, "q")],
-        "baseline": [(1, 1, 0.1), (2, 3, 0.5)],
-    }
-    other = with_further(spark, **changes).fingerprints
-    assert {table for table in other if other[table] != whole.fingerprints[table]} == {*changes}
 
 
 def test_vectors_have_theirs_in_the_place_of_predictions(spark):
