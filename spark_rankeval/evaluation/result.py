@@ -620,7 +620,7 @@ class Result(Shown):
 
         Examples:
             >>> sorted(result.fingerprints), len(result.fingerprints["labels"])
-            (['attributes', 'labels', 'predictions of personal', 'predictions of popular'], 32)
+            (['labels', 'predictions of personal', 'predictions of popular'], 32)
         """
         return fingerprints_of(self.summary)
 
