@@ -612,10 +612,10 @@ class Result(Shown):
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """A fingerprint of each table that was read: 32 hexadecimal digits that change if any row changes.
+        """Fingerprints of tables that were read: 32 hexadecimal digits that change if any row changes.
 
-        Keys are ``predictions`` and ``labels``, and if they were given, ``users``, ``exclude`` and ``attributes``. Each of several models
-        has its own, such as ``predictions of als``. The order of rows and columns, partitions and the width of numbers do not matter.
+        Keys are ``predictions`` and ``labels``, and ``users`` and ``exclude`` if they were given. Each of several models has predictions of
+        its own, such as ``predictions of als``. The order of rows and columns, partitions and the width of numbers do not matter.
         docs/same_tables.md says which rows and columns count. Empty if not known, as for results of an earlier version.
 
         Examples:
