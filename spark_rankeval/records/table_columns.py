@@ -302,11 +302,3 @@ DIALECT_MAP = TableColumns(
         TableColumn("because", TEXT, "the choices that move the mean, in words"),
     ),
 )
-
-#: The stored tables with the same columns for every run, by name.
-STORED_TABLES = {
-    "metrics": METRICS,
-    "comparisons": COMPARISONS,
-    "group_comparisons": GROUP_COMPARISONS,
-    "gates": GATES,
-}

@@ -58,7 +58,7 @@ POPULARITY_FIELDS, ATTRIBUTE_FIELDS = (
     for table in ("training", "items")
 )
 #: Columns of tables that are grouped by user or by item: the items that a user has in the training data, as often as they are there; how
-#: many rows were grouped into one, or left out of it; the sum of the hashes of training rows; and an item's group.
+#: many rows were grouped into one, or left out of it; and an item's group.
 CONSUMED, ROWS, GROUP = "consumed", "rows", "group"
 #: Packed tables of items, in which workers look facts up.
 POPULARITY_TABLE, ATTRIBUTES_TABLE, GROUPS_TABLE, LEVELS_TABLE = ITEM_TABLES = tuple(
