@@ -377,8 +377,6 @@ def _one_table(table: DataFrame, *always_true: Sql) -> DataFrame:
     return where(table, all_of([call("monotonically_increasing_id") >= 0, *always_true]))
 
 
-# The place of an entry of an array.
-_PLACE_IN_LIST = "place_"
 # The column of the subtopic of a label as text, or of the hash of an array of them.
 _SUBTOPIC, _HASH = "subtopic_", "subtopics_hash_"
 
@@ -523,9 +521,9 @@ def _judged_items(labels: SourceTable, subtopics: Sql | None, typed: Typed) -> t
         values[INTENT] = subtopics
     columns = [value.alias(name) for name, value in values.items()]
     if labels.arrays:
-        entry = call("posexplode", labels.ids_sql()).aliases(_PLACE_IN_LIST, ITEM)
+        entry = call("posexplode", labels.ids_sql()).aliases(_PLACE, ITEM)
         entries = select(labels.frame, *users, entry, *columns)
-        values = {name: call("get", named(name), named(_PLACE_IN_LIST)) for name in values}
+        values = {name: call("get", named(name), named(_PLACE)) for name in values}
     else:
         entries = select(labels.frame, *users, labels.ids_sql().alias(ITEM), *columns)
         values = {name: named(name) for name in values}
