@@ -226,9 +226,7 @@ def read_excluded(columns: dict[str, pa.Array]) -> Side | None:
 def side_of(items: pa.Array, values: Sequence[Array] = ()) -> Side:
     """A column of lists of items as a side; nothing is wrong with them."""
     ids, offsets = flat(items)
-    if pa.types.is_floating(ids.type):
-        # -0.0 becomes 0.0, which it equals.
-        ids = pc.add(ids, pa.scalar(0.0, ids.type))
+    ids = _with_one_zero(ids)
     none = np.zeros(len(items), np.int64)
     return Side(Ragged(np.empty(len(ids), np.bool_), offsets), ids, list(values), none, none, none)
 
@@ -360,11 +358,14 @@ def filled(values: pa.Array, fill: float) -> Array:
     return without_null
 
 
+def _with_one_zero(ids: pa.Array) -> pa.Array:
+    """The ids with 0.0 for -0.0, which it equals."""
+    return pc.add(ids, pa.scalar(0.0, ids.type)) if pa.types.is_floating(ids.type) else ids
+
+
 def indices_among(ids: pa.Array, distinct_ids: pa.Array, *, unknown: int) -> IntArray:
     """The index of each id among different ids of the same type, or `unknown`; int64. Of the two zeros, `distinct_ids` has 0.0."""
-    if pa.types.is_floating(ids.type):
-        ids = pc.add(ids, pa.scalar(0.0, ids.type))
-    indices: IntArray = filled(pc.index_in(ids, value_set=distinct_ids), unknown).astype(np.int64)
+    indices: IntArray = filled(pc.index_in(_with_one_zero(ids), value_set=distinct_ids), unknown).astype(np.int64)
     return indices
 
 
