@@ -33,7 +33,6 @@ from spark_rankeval.request.call import (
     ItemGroups,
     Judged,
     KCounts,
-    MissingGrades,
     OnInvalidOption,
     PopulationName,
     ScoringOptions,
@@ -279,7 +278,7 @@ def with_features_of(
         features.append(Intents())
     if any(metric.corpus_level for metric in task.metrics):
         features.append(AllLists())
-    if task.options.on_missing == "unjudged":
+    if task.grades_may_be_missing:
         features.append(Unjudged())
     if judged is not None:
         features.append(GradedByPeople(judged.is_drawn))
@@ -648,7 +647,6 @@ def evaluate(
     dialect: str | Dialect | None = None,
     ties: TiesOption = None,
     exclude: Table | None = None,
-    on_missing: MissingGrades = "error",
     on_invalid: OnInvalidOption = "error",
     users: Table | None = None,
     no_answer: ColumnOrTable | None = None,
@@ -704,7 +702,7 @@ def evaluate(
         model: the column of predictions that names the model of each row, if one table holds several models.
         relevance: the column of grades. None: every labelled item has grade 1. A list such as ``["click", "purchase"]`` evaluates
             several columns in the same pass, each with its own rows in the summary. A label must then have a grade in each, unless
-            `on_missing` says otherwise. `Judged` joins the grades of people and of a model.
+            ``on_invalid={"missing_grades": "unjudged"}``. `Judged` joins the grades of people and of a model.
         relevance_threshold: the lowest grade that makes a labelled item relevant. None: any grade above 0, or as the dialect says. The
             threshold is rounded as the grades are, so 0.7 in a column of floats reaches a threshold of 0.7.
         min_score: the lowest score of an item that is ranked; the others are as if they had not been retrieved. It is rounded as the scores
@@ -724,8 +722,6 @@ def evaluate(
             have the names of those of the predictions, but its items may also be called as in the labels or as the field of an array.
             Labels of such items stay, and a warning counts them. The result says how many predictions were excluded, and a warning tells
             if none can be, because users or items never match.
-        on_missing: what a null or NaN in a column of grades is: an ``error``, or a label that this judge did not give (``unjudged``). The
-            item is then unlabelled for this judge alone, and ``n_missing_grades`` counts it.
         on_invalid: what happens to rows that cannot be ranked. ``error`` raises. ``drop`` leaves them out and counts them; of repeated
             items the best ranked stays, of conflicting labels the highest grade. ``quarantine`` does the same, and `Result.quarantine`
             has the rows. A dict chooses by kind, such as ``{"duplicate_predictions": "drop", "negative_grades": "clip"}``; see
@@ -767,7 +763,7 @@ def evaluate(
     options = ScoringOptions(
         user=user, item=item, score=score, rank=rank, roll_up=roll_up, k_counts=k_counts, model=model, relevance=relevance,
         relevance_threshold=relevance_threshold, min_score=min_score, weight=weight, cost=cost, dialect=dialect, ties=ties,
-        exclude=exclude, on_missing=on_missing, on_invalid=on_invalid, users=users, no_answer=no_answer, population=population, by=by,
+        exclude=exclude, on_invalid=on_invalid, users=users, no_answer=no_answer, population=population, by=by,
         user_weight=user_weight, cluster=cluster, unit=unit, facts=facts,
     )  # fmt: skip
     summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=quantiles)
@@ -831,7 +827,7 @@ def score_users(predictions: Predictions, labels: Table | None, metrics: Metrics
         metrics: as in `evaluate`.
         options: by keyword, with the meaning and default that they have in `evaluate`: ``user``, ``item``, ``score``, ``rank``,
             ``roll_up``, ``k_counts``, ``model``, ``relevance``, ``relevance_threshold``, ``min_score``, ``weight``, ``cost``,
-            ``dialect``, ``ties``, ``exclude``, ``on_missing``, ``on_invalid``, ``users``, ``no_answer``, ``population``, ``by``,
+            ``dialect``, ``ties``, ``exclude``, ``on_invalid``, ``users``, ``no_answer``, ``population``, ``by``,
             ``user_weight``, ``cluster``, ``unit`` and ``facts``. All are optional.
 
     Returns:

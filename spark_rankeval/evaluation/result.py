@@ -367,8 +367,8 @@ def _advice(findings: Iterable[Finding], scoring: Scoring) -> Iterator[str]:
         yield "In one long table a missing score or label is null; F.nanvl(column, F.lit(None)) makes it so"
     if "fractional rank" in reasons:
         yield "A rank is a whole number; of distances and losses pass the negative as score="
-    if scoring.reading.task.options.on_missing == "error" and any(each.startswith(_MISSING_GRADE) for each in reasons):
-        yield "If a judge did not give these grades, on_missing='unjudged' leaves their items unlabelled for this judge"
+    if not scoring.reading.task.grades_may_be_missing and any(each.startswith(_MISSING_GRADE) for each in reasons):
+        yield "If a judge did not give these grades, on_invalid={'missing_grades': 'unjudged'} leaves their items unlabelled for this judge"
     if settings.k_counts and not {*_WITHOUT_DOCUMENT}.isdisjoint(reasons):
         several = "; if models differ in what an id means, add the column of documents to the tables"
         has_models = len(sources.models) > 1 or sources.model_column is not None

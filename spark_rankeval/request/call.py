@@ -67,6 +67,8 @@ class OnInvalid:
         missing_clusters: users without a value in a column of clusters. ``error`` (default), or ``drop`` to take each as a cluster alone.
         conflicting_answers: users whom ``no_answer`` declares to have no answer, and who have a relevant label. ``error`` (default), or
             ``drop`` to count them as having an answer.
+        missing_grades: nulls and NaN in a column of grades. By default they are ``invalid_labels``. With ``unjudged`` they are labels
+            that this judge did not give: the item is unlabelled for this judge alone, and ``n_missing_grades`` counts it.
         invalid_facts: unusable rows in the tables of training, items and a baseline. ``error`` (default), or ``drop`` to leave them out.
             An item whose rows disagree then has no category or vector.
         choice: the value that the caller passed, ``"error"`` by default.
@@ -95,6 +97,7 @@ class OnInvalid:
         dropped="users with a relevant label count as having an answer",
     )
     invalid_facts: str = _kind("rows of training, items or a baseline, or items, that cannot be used")
+    missing_grades: Literal["invalid_labels", "unjudged"] = "invalid_labels"
     choice: OnInvalidOption = "error"
 
     @classmethod
@@ -119,11 +122,14 @@ class OnInvalid:
             )
             raise OptionError(msg)
         problems = []
+        all_choices = {**{kind: each.choices for kind, each in KINDS.items()}, "missing_grades": MISSING_GRADES}
         for kind, choice in option.items():
-            if kind not in KINDS:
-                problems.append(f"there is no kind {kind!r}; {did_you_mean(kind, KINDS)}available: {', '.join(KINDS)}")
-            elif choice not in KINDS[kind].choices:
-                problems.append(f"{kind} must be one of {_listed(KINDS[kind].choices)}; got {choice!r}")
+            if kind not in all_choices:
+                problems.append(
+                    f"there is no kind {kind!r}; {did_you_mean(kind, all_choices)}available: {', '.join(all_choices)}"
+                )
+            elif choice not in all_choices[kind]:
+                problems.append(f"{kind} must be one of {_listed(all_choices[kind])}; got {choice!r}")
         if problems:
             raise OptionError(f"on_invalid: {'; '.join(problems)}")
         chosen = dict(option)
@@ -155,6 +161,9 @@ class OnInvalid:
 #: Every kind of row that cannot be ranked as it is, by name.
 KINDS: Mapping[str, Kind] = {item.name: item.metadata["kind"] for item in fields(OnInvalid) if item.metadata}
 
+#: What a missing grade can be.
+MISSING_GRADES = ("invalid_labels", "unjudged")
+
 
 def _listed(words: Sequence[str]) -> str:
     return ", ".join(map(repr, words))
@@ -171,8 +180,6 @@ TiesOption = Literal[None, "item_asc", "item_desc", "position", "average"]
 PopulationName = Literal[None, "every", "labelled", "predicted", "both"]
 #: What a cutoff counts if chunks are rolled up: documents, or the chunks themselves.
 KCounts = Literal["documents", "chunks"]
-#: What a missing grade is: an error, or a label that this judge did not give.
-MissingGrades = Literal["error", "unjudged"]
 #: The attribute of items by their popularity in the training data.
 POPULARITY = "popularity"
 # More groups by popularity than this are no groups any more.
@@ -407,7 +414,6 @@ class RankingOptions:
     dialect: str | Dialect | None = None
     k_counts: KCounts = "documents"
     ties: TiesOption = None
-    on_missing: MissingGrades = "error"
     on_invalid: OnInvalidOption = "error"
     population: PopulationName = None
 
@@ -468,11 +474,8 @@ class ScoringOptions(UserOptions, RankingOptions, ColumnOptions):
     def __post_init__(self) -> None:
         RankingOptions.__post_init__(self)
         UserOptions.__post_init__(self)
-        if self.judged is not None:
-            # People graded some of the labels alone.
-            object.__setattr__(self, "on_missing", "unjudged")
-        if self.on_missing != RankingOptions.on_missing and self.relevance is None:
-            msg = f"on_missing={self.on_missing!r} is about missing grades; name their column with relevance="
+        if self.grades_may_be_missing and self.relevance is None:
+            msg = "on_invalid: missing_grades is about a column of grades; name it with relevance="
             raise OptionError(msg)
         if not (isinstance(self.unit, str) and self.unit.isalpha()):
             msg = f"unit must be a word for what a list is for, such as 'query'; got {self.unit!r}"
@@ -502,6 +505,11 @@ class ScoringOptions(UserOptions, RankingOptions, ColumnOptions):
     def judged(self) -> Judged | None:
         """The two judges, if the grades are theirs."""
         return self.relevance if isinstance(self.relevance, Judged) else None
+
+    @property
+    def grades_may_be_missing(self) -> bool:
+        """Whether a missing grade is a label that its judge did not give. Of two judges, people graded some of the labels alone."""
+        return self.judged is not None or self.choices.missing_grades == "unjudged"
 
     @property
     def convention(self) -> Dialect:

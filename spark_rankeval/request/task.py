@@ -166,6 +166,7 @@ class ScoringTask:
     unusual_grades: UnusualGrades = "error"  # which grades are no mistake; see `Dialect`
     options: RankingOptions = RankingOptions()  # what the caller says of the lists, as of `RankingOptions.list_options`
     keep_null_items: bool = False  # a null item takes a rank
+    grades_may_be_missing: bool = False  # a missing grade leaves its item unlabelled for this relevance
     has_subtopic_rows: bool = False  # labels have a row for each subtopic of an item
     models: tuple[str, ...] = ("",)  # the names of the models; one of an empty name if there are no names
     label_columns: tuple[str, ...] = ()  # what labels have beside their grades, by name; see `LABEL_COLUMNS`
@@ -707,6 +708,7 @@ def read_request(
         # What the caller says of negative grades wins over the dialect.
         unusual_grades="error" if choices.says("negative_grades") else convention.unusual_grades,
         options=options.list_options,
+        grades_may_be_missing=options.grades_may_be_missing,
         keep_null_items=convention.null_items == "keep_rank" and bool(array_models),
         models=tuple(models),
         label_columns=lists.label_columns,

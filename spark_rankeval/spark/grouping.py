@@ -205,7 +205,7 @@ class TableRows:
         The worker sees by it that thresholds of such grades are to be rounded as the grades are.
         """
         double = T.ArrayType(T.DoubleType()) if source.arrays else T.DoubleType()
-        fills_rows = self.task.options.on_missing == "unjudged" and source.role == "labels" and not source.arrays
+        fills_rows = self.task.grades_may_be_missing and source.role == "labels" and not source.arrays
 
         def as_number(values: Sql, value: ValueColumn) -> Sql:
             if source.value_kind == "rank" and not value.extra:

@@ -64,7 +64,7 @@ def invalid_reasons(source: SourceTable, ids: Sql, values: Sequence[Sql], task: 
     reasons = id_reasons(f"{source.role.rstrip('s')} item", ids, source.item_type, may_be_null=may_be_null)
     for column_of_values, kind, value in _numbers(source, values):
         is_grade = source.value_kind == "relevance" and not column_of_values.extra
-        if is_grade and task.options.on_missing == "unjudged":
+        if is_grade and task.grades_may_be_missing:
             # In SQL NaN is above every number.
             value = when(~call("isnan", value), value)  # noqa: PLW2901 # the same without missing grades
         else:

@@ -156,7 +156,7 @@ def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
         checks: list[Callable[[Array], BoolArray]] = [_never] * len(grades)
         if task.unusual_grades != "keep":
             single = [has_single_precision(columns, grades_column(relevance)) for relevance in range(len(grades))]
-            is_bad = _too_large if task.options.on_missing == "unjudged" else _bad_grade
+            is_bad = _too_large if task.grades_may_be_missing else _bad_grade
             checks = [partial(is_bad, largest=as_float32(largest) if is_single else largest) for is_single in single]
         checks += [EXTRA_COLUMNS[name].is_wrong for name in task.label_columns]
         side = _check_arrays(rows, is_null_user, columns[LABELS], value_columns, checks, keep_null_items=False)

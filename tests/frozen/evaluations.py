@@ -314,6 +314,6 @@ JUDGES = {
         BY_JUDGES,
         score="score",
         relevance=["llm", "human"],
-        on_missing="unjudged",
+        on_invalid={"missing_grades": "unjudged"},
     ),
 }

@@ -358,7 +358,7 @@ def test_two_judges_are_a_table_of_their_columns():
     gates = {"rr": {"min": 0.1}, "rr [hand]": {"min": 0.1}}
     config = parsed(SMALLEST, evaluation={"metrics": "rr", "judged": judged}, gates=gates)
     assert config.scoring()["relevance"] == Judged(**judged)
-    assert ScoringOptions(**config.scoring()).on_missing == "unjudged"
+    assert ScoringOptions(**config.scoring()).grades_may_be_missing
     assert len(config.gate_rules()) == 2
     assert "part" in config.names_of_ids()
 

@@ -180,9 +180,9 @@ def test_the_grades_of_the_model_come_first_and_may_be_missing_of_two_judges_alo
     assert BOTH.columns == grade_columns(BOTH) == ("llm", "human")
     assert ColumnNames.read(ScoringOptions(relevance=BOTH), one_table=False).relevance == ("llm", "human")
     assert (grade_columns("llm"), grade_columns(None)) == ("llm", None)
-    assert ScoringOptions(relevance=BOTH).on_missing == "unjudged"
-    assert ScoringOptions(relevance=["llm", "human"]).on_missing == "error"
-    assert ScoringOptions(relevance="human", on_missing="unjudged").on_missing == "unjudged"
+    assert ScoringOptions(relevance=BOTH, on_invalid="quarantine").grades_may_be_missing
+    assert not ScoringOptions(relevance=["llm", "human"], on_invalid="drop").grades_may_be_missing
+    assert ScoringOptions(relevance="human", on_invalid={"missing_grades": "unjudged"}).grades_may_be_missing
 
 
 def test_what_says_whom_people_graded_is_looked_up_like_attributes():
@@ -201,8 +201,8 @@ def test_what_says_whom_people_graded_is_looked_up_like_attributes():
         (Judged, {"graded": 1}, "graded must be a column name; got 1"),
         (Judged, {"probability": 0.5}, "probability must be a column name; got 0.5"),
         (Judged, {"stratum": ["part"]}, "stratum must be a column name"),
-        (ScoringOptions, {"on_missing": "unjudged"}, "on_missing='unjudged' is about missing grades; name their column"),
-        (ScoringOptions, {"relevance": "human", "on_missing": "drop"}, "on_missing must be one of 'error', 'unjudged'"),
+        (ScoringOptions, {"on_invalid": {"missing_grades": "unjudged"}}, "missing_grades is about a column of grades; name it"),
+        (ScoringOptions, {"on_invalid": {"missing_grades": "drop"}}, "must be one of 'invalid_labels', 'unjudged'; got 'drop'"),
     ],
 )  # fmt: skip
 def test_judges_that_are_no_columns_are_refused(kind, options, words):

@@ -30,6 +30,8 @@ from spark_rankeval.statistics.prediction_powered import judged_estimate
 
 METRICS = ["ndcg@5", "rr"]
 GRADES = ["human", "llm"]
+# A missing grade is a label that its judge did not give.
+UNJUDGED = {"missing_grades": "unjudged"}
 # How sessions were drawn for people, and what they come in.
 DESIGNS = {
     "alike": {},
@@ -273,7 +275,7 @@ REFUSED = [
     ({"ci": "bca"}, OptionError, "t intervals"),
     ({"user_weight": "llm"}, OptionError, "user_weight and Judged"),
     ({"metrics": "personalisation@5"}, MetricError, "which Judged needs"),
-    ({"relevance": None, "on_missing": "unjudged"}, OptionError, "name their column with relevance="),
+    ({"relevance": None, "on_invalid": UNJUDGED}, OptionError, "name it with relevance="),
     ({"relevance": Judged(human="hand", judge="llm")}, InputError, "hand"),
     ({"graded": "llm"}, InputError, "graded='llm' must be a boolean"),
     ({"probability": "above"}, DataError, r"probability 'above' of the draw is missing.* session"),
@@ -387,7 +389,7 @@ def test_each_judge_reads_the_labels_that_this_judge_graded(with_gaps, of_each_j
         "pandas": labels.toPandas,
     }[form]()
     predictions = predictions.toPandas() if form == "pandas" else predictions
-    both = evaluate(predictions, given, OF_ANY_JUDGE, score="score", relevance=GRADES, on_missing="unjudged")
+    both = evaluate(predictions, given, OF_ANY_JUDGE, score="score", relevance=GRADES, on_invalid=UNJUDGED)
     for judge, alone in of_each_judge.items():
         columns = ["metric", "mean", "standard_error", "n_users", "n_undefined"]
         of_judge = both.to_pandas().query(f"relevance == '{judge}'")[columns].reset_index(drop=True)
@@ -400,7 +402,9 @@ def test_each_judge_reads_the_labels_that_this_judge_graded(with_gaps, of_each_j
 
 def test_a_missing_grade_is_an_error_by_default(with_gaps):
     predictions, labels = with_gaps
-    with pytest.raises(DataError, match=r"null relevance 'human'.*If a judge did not give .*on_missing='unjudged'"):
+    with pytest.raises(
+        DataError, match=r"null relevance 'human'.*If a judge did not give .*'missing_grades': 'unjudged'"
+    ):
         evaluate(predictions, labels, "ndcg@5", score="score", relevance=GRADES)
     plain = evaluate(predictions, labels.dropna(), "ndcg@5", score="score", relevance=GRADES)
     assert plain.data_quality.n_missing_grades is None
@@ -411,7 +415,7 @@ def test_a_grade_that_is_wrong_is_still_an_error(spark, with_gaps):
     predictions, _ = with_gaps
     schema = "user long, item string, human double, llm double"
     wrong = spark.createDataFrame([(1, "i1", None, -1.0), (1, "i2", math.nan, 2.0), (2, "i3", None, math.inf)], schema)
-    options = {"score": "score", "relevance": GRADES, "on_missing": "unjudged"}
+    options = {"score": "score", "relevance": GRADES, "on_invalid": UNJUDGED}
     with pytest.raises(DataError, match="labels that cannot be used: 2 "):
         evaluate(predictions, wrong, "ndcg@5", **options)
     reasons = quarantine(predictions, wrong, "ndcg@5", **options).toPandas()["reason"]
