@@ -19,8 +19,8 @@ RETRIEVAL_WORDS = {
     "budget": "… with a budget in the place of a cutoff",
     "long-table": "… from one long table",
     "long-no-items": "… from one long table, item=None",
-    "documents": "… with roll_up=, a column of predictions",
-    "documents-table": "… with roll_up=, a table of chunks",
+    "documents": "… rolled up, a column of predictions",
+    "documents-table": "… rolled up, a table of chunks",
     "chunks-grouped": "chunks grouped into lists, no Python",
     "documents-grouped": "… each with its document from a table",
     "two-judges": "evaluate, 6 values by each of two judges",
@@ -70,7 +70,7 @@ def retrieval_works(prepared: Prepared) -> dict[str, Work]:
     """The works by name. They run only after `prepare_retrieval`."""
     from pyspark.sql import functions as F
 
-    from spark_rankeval import Facts, Judged, evaluate
+    from spark_rankeval import Judged, evaluate, roll_up
 
     def chunks(relevance: Any = "llm", metrics: Collection[str] = _TEN, **options: Any) -> Work:
         return lambda: evaluate(
@@ -96,15 +96,16 @@ def retrieval_works(prepared: Prepared) -> dict[str, Work]:
 
     def documents(*columns: str) -> Work:
         def rolled_up() -> object:
-            facts = Facts() if "document" in columns else Facts(items=prepared("documents"))
+            rows = prepared("chunks").select("user", "item", "score", *columns)
+            if "document" not in columns:
+                rows = rows.join(prepared("documents"), "item", "left")
             return evaluate(
-                prepared("chunks").select("user", "item", "score", *columns),
+                roll_up(rows, "document", score="score"),
                 prepared("graded-documents"),
                 _TEN,
+                item="document",
                 score="score",
                 relevance="relevance",
-                roll_up="document",
-                facts=facts,
             )
 
         return rolled_up

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from spark_rankeval.comparison.comparison_results import PairwiseComparison as PairwiseComparison
     from spark_rankeval.comparison.comparison_results import detectable_difference as detectable_difference
     from spark_rankeval.evaluation.agreement import agreement as agreement
+    from spark_rankeval.evaluation.chunks import labels_of_spans as labels_of_spans
+    from spark_rankeval.evaluation.chunks import roll_up as roll_up
     from spark_rankeval.evaluation.dialect_map import DialectMap as DialectMap
     from spark_rankeval.evaluation.dialect_map import dialect_map as dialect_map
     from spark_rankeval.evaluation.evaluate import evaluate as evaluate
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.popularity import popularity as popularity
     from spark_rankeval.evaluation.result import Gaps as Gaps
     from spark_rankeval.evaluation.result import Result as Result
-    from spark_rankeval.evaluation.spans import labels_of_spans as labels_of_spans
     from spark_rankeval.evaluation.summarise import summarise as summarise
     from spark_rankeval.evaluation.summarise import summary_table as summary_table
     from spark_rankeval.evaluation.summarise import write_per_user as write_per_user
@@ -84,12 +85,12 @@ _NAMES = {
     "comparison.compare_models": ("all_pairs", "compare", "differences"),
     "comparison.comparison_results": ("ModelComparison", "PairwiseComparison", "detectable_difference"),
     "evaluation.agreement": ("agreement",),
+    "evaluation.chunks": ("labels_of_spans", "roll_up"),
     "evaluation.dialect_map": ("DialectMap", "dialect_map"),
     "evaluation.evaluate": ("evaluate", "quarantine", "score_users", "top_items"),
     "evaluation.merge": ("merge",),
     "evaluation.popularity": ("popularity",),
     "evaluation.result": ("Gaps", "Result"),
-    "evaluation.spans": ("labels_of_spans",),
     "evaluation.summarise": ("summarise", "summary_table", "write_per_user"),
     "experiments.compare_groups": ("compare_groups",),
     "experiments.group_comparison": ("GroupComparison",),

@@ -73,7 +73,7 @@ def test_every_public_function_of_tables_takes_those_in_memory():
         name for name, words in annotations.items() if re.search(r"\b(Table|DataFrame|Predictions|Results)\b", words)
     }
     assert {name for name in of_tables if hasattr(functions[name], "__wrapped__")} == of_tables
-    assert len(of_tables) == 26
+    assert len(of_tables) == 27
 
 
 def test_an_option_of_another_function_is_refused_with_the_nearest_one():
@@ -85,7 +85,7 @@ def test_an_option_of_another_function_is_refused_with_the_nearest_one():
                 function(color=1)
             refusing += str(caught.value).startswith(f"{function.__name__} has no option 'color'; ")
     # The others take the options of `evaluate`, and check them.
-    assert refusing == 23
+    assert refusing == 24
     with pytest.raises(
         OptionError,
         match=r"^dialect_map has no option 'dialect', 'by'; did you mean 'dialects'\? it has: predictions, ",

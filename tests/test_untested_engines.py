@@ -65,6 +65,7 @@ DOORS = {
     "merge": ours.merge,
     "popularity": ours.popularity,
     "quarantine": lambda table: ours.quarantine(table, table, "rr"),
+    "roll_up": lambda table: ours.roll_up(table, "document"),
     "score_users": lambda table: ours.score_users(table, table, "rr"),
     "summarise": ours.summarise,
     "summary_table": ours.summary_table,

@@ -214,7 +214,7 @@ def dialect_map(
         for (label, dialect), path in paths.items()
     )
     unordered = [each.name for each in chosen if each.ranking.ties == "position" and not lists.scored_arrays]
-    notes = notes_of_tables(_labels_are_in(sources), k_counts="", chunk_ids="")
+    notes = notes_of_tables(_labels_are_in(sources))
     return DialectMap(rows, quality, (*notes, *notes_of_given_order(unordered, [quality])), unit)
 
 

@@ -32,7 +32,6 @@ from spark_rankeval.request.call import (
     Facts,
     ItemGroups,
     Judged,
-    KCounts,
     OnInvalidOption,
     PopulationName,
     ScoringOptions,
@@ -84,7 +83,7 @@ from spark_rankeval.spark.source import (
     user_column,
 )
 from spark_rankeval.spark.sql import common_id_type, find_column, problem_of_type
-from spark_rankeval.spark.tables import Sources, read_sources, roll_up
+from spark_rankeval.spark.tables import Sources, read_sources
 from spark_rankeval.spark.tasks import broadcast_tables, run_on_workers
 from spark_rankeval.statistics.intervals import IntervalMethod
 from spark_rankeval.worker.all_lists import AllLists
@@ -350,8 +349,6 @@ def prepare(
     """
     convention = options.convention
     requested = parse_metrics(metrics)
-    rolled_up = roll_up(predictions, labels, options)
-    predictions, labels, options = rolled_up.predictions, rolled_up.labels, rolled_up.options
     long_table = None if labels is not None else read_long_table(predictions, options)
     if long_table is not None:
         predictions, labels, options = long_table.predictions, long_table.labels, long_table.options
@@ -362,7 +359,6 @@ def prepare(
         predictions, labels, options.users, options.exclude, names, options.facts.attributes, attributes,
         FeatureTables(side_tables, _no_answer(options, predictions, labels, long_table), has_groups=not users_alone),
     )  # fmt: skip
-    sources = rolled_up.with_unjoined(sources)
     if long_table is not None:
         sources = sources.take_long_table(long_table)
     if attributes.weight_count is not None:
@@ -390,7 +386,6 @@ def prepare(
         right.extra_columns,
         has_scores,
         sources.predictions.extra_columns,
-        None if options.roll_up is None else options.k_counts,
         options.no_answer is not None,
     )
     models = [model.name for model in sources.models]
@@ -429,9 +424,7 @@ def prepare(
         mean=convention.mean,
         unpredicted=first.population.without_predictions,
         unit=options.unit,
-        labels="predictions" if long_table is not None else "chunks" if rolled_up.are_chunks_labelled else "table",
-        chunk_ids="shared" if rolled_up.are_ids_shared else "",
-        k_counts=lists.k_counts or "",
+        labels="table" if long_table is None else "predictions",
         human=human,
         judge=judge,
         draw="weighted" if options.judged is not None and options.judged.probability is not None else "",
@@ -636,8 +629,6 @@ def evaluate(
     item: str | tuple[str, str] | None = "item",
     score: str | None = None,
     rank: str | None = None,
-    roll_up: str | tuple[str, str] | None = None,
-    k_counts: KCounts = "documents",
     model: str | None = None,
     relevance: str | Sequence[str] | Judged | None = None,
     relevance_threshold: float | None = None,
@@ -693,12 +684,6 @@ def evaluate(
         score: the column of scores; the highest is best. Scores compare as float64: whole numbers above 2^53 and decimals of
             more than 15 digits are rounded, and may tie. Of several models, those with arrays of items need no scores.
         rank: the column of ranks, to pass instead of `score`; the lowest is best. Arrays need neither.
-        roll_up: the column that names the document of each item, if items are chunks of documents. Then documents are ranked, each at
-            the place of its best chunk. Pass a pair if the names differ in predictions and labels. A table without this column gets it
-            from `Facts.items`, or labels from the predictions, by the column of items. A document has the highest grade of its labels.
-            Items are then documents for all other options, too. See docs/chunks.md.
-        k_counts: what cutoffs count if chunks are rolled up. With ``documents``, further chunks of a document are left out before places
-            are counted. With ``chunks`` they take places, without a label.
         model: the column of predictions that names the model of each row, if one table holds several models.
         relevance: the column of grades. None: every labelled item has grade 1. A list such as ``["click", "purchase"]`` evaluates
             several columns in the same pass, each with its own rows in the summary. A label must then have a grade in each, unless
@@ -761,7 +746,7 @@ def evaluate(
         DataError: rows cannot be ranked.
     """
     options = ScoringOptions(
-        user=user, item=item, score=score, rank=rank, roll_up=roll_up, k_counts=k_counts, model=model, relevance=relevance,
+        user=user, item=item, score=score, rank=rank, model=model, relevance=relevance,
         relevance_threshold=relevance_threshold, min_score=min_score, weight=weight, cost=cost, dialect=dialect, ties=ties,
         exclude=exclude, on_invalid=on_invalid, users=users, no_answer=no_answer, population=population, by=by,
         user_weight=user_weight, cluster=cluster, unit=unit, facts=facts,
@@ -826,7 +811,7 @@ def score_users(predictions: Predictions, labels: Table | None, metrics: Metrics
         labels: as in `evaluate`.
         metrics: as in `evaluate`.
         options: by keyword, with the meaning and default that they have in `evaluate`: ``user``, ``item``, ``score``, ``rank``,
-            ``roll_up``, ``k_counts``, ``model``, ``relevance``, ``relevance_threshold``, ``min_score``, ``weight``, ``cost``,
+            ``model``, ``relevance``, ``relevance_threshold``, ``min_score``, ``weight``, ``cost``,
             ``dialect``, ``ties``, ``exclude``, ``on_invalid``, ``users``, ``no_answer``, ``population``, ``by``,
             ``user_weight``, ``cluster``, ``unit`` and ``facts``. All are optional.
 

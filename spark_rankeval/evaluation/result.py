@@ -369,10 +369,6 @@ def _advice(findings: Iterable[Finding], scoring: Scoring) -> Iterator[str]:
         yield "A rank is a whole number; of distances and losses pass the negative as score="
     if not scoring.reading.task.grades_may_be_missing and any(each.startswith(_MISSING_GRADE) for each in reasons):
         yield "If a judge did not give these grades, on_invalid={'missing_grades': 'unjudged'} leaves their items unlabelled for this judge"
-    if settings.k_counts and not {*_WITHOUT_DOCUMENT}.isdisjoint(reasons):
-        several = "; if models differ in what an id means, add the column of documents to the tables"
-        has_models = len(sources.models) > 1 or sources.model_column is not None
-        yield f"An item here is the document of a chunk, and these chunks have none, or several{several * has_models}"
     for finding in findings:
         if finding.reason == REPEATED_USER or (finding.kind in _REPEATS and not finding.source.arrays):
             yield from _advice_on_repeats(finding, sources)
@@ -381,10 +377,6 @@ def _advice(findings: Iterable[Finding], scoring: Scoring) -> Iterator[str]:
 # What a missing score or label of a long table looks like if it was NaN in pandas.
 _MAY_BE_MISSING = ("NaN score", "NaN rank", "NaN relevance")
 _MISSING_GRADE = ("null relevance", "NaN relevance")
-
-
-# What a chunk without a document looks like after chunks are rolled up.
-_WITHOUT_DOCUMENT = ("null prediction item", "null label item")
 
 
 def _advice_on_repeats(finding: Finding, sources: Sources) -> Iterator[str]:
@@ -399,7 +391,7 @@ def _advice_on_repeats(finding: Finding, sources: Sources) -> Iterator[str]:
     if others:
         yield f"If another column, such as {' or '.join(others[:10])}, tells these rows apart, keep one of its values"
         if are_predictions and not sources.models[0].name:
-            chunks = "" if source.arrays else f"; if it names chunks, pass it as item= with roll_up={source.item!r}"
+            chunks = "" if source.arrays else f"; if it names chunks, pass roll_up(predictions, {source.item!r}, …)"
             yield f"If it names models or runs, pass it as model={chunks}"
 
 

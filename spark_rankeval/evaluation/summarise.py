@@ -220,7 +220,7 @@ def _built(
         misread += all_relevant_in_words(findings.sources, next(iter(qualities.values())), summary)
     warn_of_few_clusters(summary)
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
-    notes = notes_of_tables(settings.labels, settings.k_counts, settings.chunk_ids)
+    notes = notes_of_tables(settings.labels)
     is_unordered = findings.scoring is not None and findings.scoring.reading.lacks_order
     judge_notes = notes_judge_columns(judged_rows(row for row in summary if row.slice == "all"))
     # What is written is summarised with the same options.

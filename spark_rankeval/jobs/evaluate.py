@@ -51,16 +51,21 @@ class Columns(FactColumns, ColumnOptions):
     Attributes:
         item: the column of items, or a pair if the names differ: the column of predictions, then that of labels. False: the rows of one
             table with scores and labels name no item.
+        roll_up: the column that names the document of each item, if items are chunks of documents, in all tables. Documents are ranked,
+            each at the place of its best chunk, and are the items of all other tables.
         no_answer: a column of booleans, true for users who have no answer.
     """
 
     # TOML has no None.
     item: str | tuple[str, str] | Literal[False] = "item"  # type: ignore[assignment] # it reads more than `evaluate` takes
+    roll_up: str | None = None
     no_answer: str | None = None
 
     def options(self) -> dict[str, Any]:
         """The options of `evaluate`."""
-        return {**vars(self), "item": None if self.item is False else self.item}
+        options = {**vars(self), "item": self.roll_up or (None if self.item is False else self.item)}
+        del options["roll_up"]
+        return options
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ class Evaluation(SummaryOptions, RankingOptions):
     Attributes:
         metrics: names such as "ndcg@10", or a table from labels of your own to names.
         metrics_from: a module that defines metrics of your own, such as "shop.metrics"; the driver and the workers import it.
+        k_counts: what cutoffs count if columns.roll_up is set: documents or chunks.
         unit: the word for what a list is for, such as query, in tables, reports and messages.
         model: a name for the predictions, if the table holds those of one model.
         judged: the columns of grades by people and by a model, in the place of columns.relevance.
@@ -92,6 +98,7 @@ class Evaluation(SummaryOptions, RankingOptions):
     metrics_from: str | None = None
     by: str | tuple[str, ...] = ()
     cluster: str | tuple[str, ...] | None = None
+    k_counts: Literal["documents", "chunks"] = "documents"
     unit: str = ScoringOptions.unit
     model: str | None = None
     judged: TwoJudges | None = None
@@ -417,9 +424,7 @@ class EvaluateConfig(JobConfig):
                 "report.dialects cannot compare definitions that weighted labels only estimate; leave it out, or leave out "
                 "columns.weight"
             )
-        unknown = [
-            f"columns.{name}" for name in ("roll_up", "cost", "no_answer") if getattr(self.columns, name) is not None
-        ]
+        unknown = [f"columns.{name}" for name in ("cost", "no_answer") if getattr(self.columns, name) is not None]
         unknown += ["evaluation.min_score"] if self.evaluation.min_score is not None else []
         if unknown:
             problems.append(

@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.auditing.audit import Audit
 from spark_rankeval.errors import ConfigurationError, DataError, GateError, TrackingError
+from spark_rankeval.evaluation.chunks import roll_up
 from spark_rankeval.evaluation.dialect_map import dialect_map
 from spark_rankeval.evaluation.evaluate import evaluate, quarantine, result_of, scoring_to_describe
 from spark_rankeval.evaluation.result import Result
@@ -148,11 +149,32 @@ def _split_counts(config: EvaluateConfig, run: Run) -> SplitCounts | None:
     return counts
 
 
+def _arguments(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
+    """The tables of the call, and their columns; chunks become documents."""
+    arguments = {**config.arguments(tables), **config.columns.options()}
+    document, grades = config.columns.roll_up, config.scoring()["relevance"]
+    if document is None:
+        return arguments
+    about: dict[str, Any] = {"document": document, "user": config.columns.user, "k_counts": config.evaluation.k_counts}
+    predictions, labels = arguments["predictions"], arguments["labels"]
+    of_lists = about | {name: arguments[name] for name in ("score", "rank", "model", "cost")}
+    if labels is None:
+        of_lists["relevance"] = grades
+    else:
+        arguments["labels"] = roll_up(labels, relevance=grades, **about)
+    arguments["predictions"] = (
+        {name: roll_up(table, **of_lists) for name, table in predictions.items()}
+        if isinstance(predictions, Mapping)
+        else roll_up(predictions, **of_lists)
+    )
+    return arguments
+
+
 def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
     """The arguments of `score_users`: metrics of all lists together are another matter."""
     options = config.evaluation
     about_items = {"item_by": options.item_by, "popularity_groups": options.popularity_groups}
-    arguments = {**config.arguments(tables), **config.columns.options(), **about_items}
+    arguments = {**_arguments(config, tables), **about_items}
     facts = Facts(**{fact.name: arguments.pop(fact.name) for fact in fields(Facts) if fact.name in arguments})
     call = {**arguments, **config.scoring(), "facts": facts, "metrics": parted(config.evaluation.metrics)[0]}
     if config.evaluation.model:
@@ -259,7 +281,7 @@ class _Evaluated:
         facts, names = about_the_run(self.manifest()), {row.key: row.name for row in self.result.summary}
         facts["columns"] = {names[key]: column for key, column in self.result.columns.items()}
         if config.report.dialects:
-            arguments = {**config.arguments(self.run.tables), **config.columns.options()}
+            arguments = _arguments(config, self.run.tables)
             rows = dialect_map(
                 **{name: value for name, value in arguments.items() if name in _MAP_OPTIONS},
                 metrics=config.evaluation.metrics,

@@ -226,7 +226,6 @@ class RankingPolicy:
         score_precision: what scores are rounded to before they compare.
         unpredicted_labels: labelled items that a list lacks are left out, or stand at its end, tied below the lowest
             score. An empty list stays empty.
-        rolled_up: items are documents, each there once for each of its chunks: repeats in lists and among labels are no mistake.
         judged_only: items without a label, or with a negative grade, are left out before anything else. Those below them move up.
         min_score: items of a lower score are left out; None: none are.
         budget: a list ends before its costs add up to more; None: no list does.
@@ -238,7 +237,6 @@ class RankingPolicy:
     conflicting_labels: ConflictingLabels = "highest"
     score_precision: Literal["float64", "float32"] = "float64"
     unpredicted_labels: Literal["left_out", "last"] = "left_out"
-    rolled_up: bool = False
     judged_only: bool = False
     min_score: float | None = None
     budget: float | None = None

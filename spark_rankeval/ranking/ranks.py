@@ -259,7 +259,7 @@ def rank_lists(
     matches = _matches(lists, labels, largest_cutoff)
     batch, intents = _ranked(lists, labels, matches, policy.ties)
     if keep_label_order:
-        batch = replace(batch, raw_labels=labels.grades if policy.rolled_up else labels.raw_grades)
+        batch = replace(batch, raw_labels=labels.raw_grades)
     tied = np.maximum.reduce([crosses_tie, *(depends_on_tie(batch, look) for look in looks)])
     if lists.entry is not None:
         grade = np.full(len(lists.items.values), np.nan)

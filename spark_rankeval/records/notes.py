@@ -30,39 +30,15 @@ NOTE_OF_RETRIEVED_LABELS = (
     "score"
 )
 
-#: The note on lists whose chunks are rolled up, by what cutoffs count.
-NOTES_OF_ROLL_UP = {
-    "documents": "chunks are rolled up: a document stands at the place of its best chunk, and cutoffs count documents",
-    "chunks": (
-        "chunks are rolled up: a document stands at the place of its best chunk, and cutoffs count chunks; further chunks of a document "
-        "take places without a label"
-    ),
-}
-#: The note on labelled chunks whose documents only the predictions know.
-NOTE_OF_CHUNK_LABELS = (
-    "documents of labelled chunks come from the predictions. A labelled chunk that no list has counts as a document of its own, so recall "
-    "may be higher than this. facts=Facts(items=…) can name the documents of all chunks"
-)
 
-
-#: The note on one table that names the documents of several models' chunks.
-NOTE_OF_SHARED_CHUNKS = (
-    "facts=Facts(items=…) names the documents of all models' chunks, so an id must be the same chunk in each. If it is not, predictions "
-    "need the column of documents, or items the column of models (model=)"
-)
-_NOTES_OF_LABELS = {"predictions": NOTE_OF_RETRIEVED_LABELS, "chunks": NOTE_OF_CHUNK_LABELS}
-
-
-def notes_of_tables(labels: str, k_counts: str, chunk_ids: str) -> tuple[str, ...]:
-    """The notes on tables whose chunks are rolled up, and on labels without a table that knows them; all as in `Settings`."""
-    shared = NOTE_OF_SHARED_CHUNKS if chunk_ids else None
-    return tuple(filter(None, [NOTES_OF_ROLL_UP.get(k_counts), shared, _NOTES_OF_LABELS.get(labels)]))
+def notes_of_tables(labels: str) -> tuple[str, ...]:
+    """The note on labels without a table that knows them, which `Settings` describes."""
+    return (NOTE_OF_RETRIEVED_LABELS,) if labels == "predictions" else ()
 
 
 def kept_notes_of_tables(notes: Iterable[str]) -> tuple[str, ...]:
     """Those of a result's notes that `notes_of_tables` makes: they hold for all of its figures, however these are shown."""
-    texts = {*NOTES_OF_ROLL_UP.values(), NOTE_OF_SHARED_CHUNKS, *_NOTES_OF_LABELS.values()}
-    return tuple(note for note in notes if note in texts)
+    return tuple(note for note in notes if note == NOTE_OF_RETRIEVED_LABELS)
 
 
 def notes_of_given_order(dialects: Sequence[str], qualities: Iterable[DataQuality]) -> tuple[str, ...]:

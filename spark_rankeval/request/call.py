@@ -178,8 +178,6 @@ ColumnOrTable = Any
 TiesOption = Literal[None, "item_asc", "item_desc", "position", "average"]
 #: Whose values are in the means; None: as the dialect says.
 PopulationName = Literal[None, "every", "labelled", "predicted", "both"]
-#: What a cutoff counts if chunks are rolled up: documents, or the chunks themselves.
-KCounts = Literal["documents", "chunks"]
 #: The attribute of items by their popularity in the training data.
 POPULARITY = "popularity"
 # More groups by popularity than this are no groups any more.
@@ -394,7 +392,6 @@ class ColumnOptions:
     item: str | tuple[str, str] | None = "item"
     score: str | None = None
     rank: str | None = None
-    roll_up: str | tuple[str, str] | None = None
     model: str | None = None
     relevance: str | Sequence[str] | Judged | None = None
     weight: str | None = None
@@ -412,7 +409,6 @@ class RankingOptions:
     relevance_threshold: float | None = None
     min_score: float | None = None
     dialect: str | Dialect | None = None
-    k_counts: KCounts = "documents"
     ties: TiesOption = None
     on_invalid: OnInvalidOption = "error"
     population: PopulationName = None
@@ -479,9 +475,6 @@ class ScoringOptions(UserOptions, RankingOptions, ColumnOptions):
             raise OptionError(msg)
         if not (isinstance(self.unit, str) and self.unit.isalpha()):
             msg = f"unit must be a word for what a list is for, such as 'query'; got {self.unit!r}"
-            raise OptionError(msg)
-        if self.k_counts != RankingOptions.k_counts and self.roll_up is None:
-            msg = f"k_counts={self.k_counts!r} is for lists that are rolled up; name the column of documents with roll_up="
             raise OptionError(msg)
         if not isinstance(self.facts, Facts):
             msg = f"facts must be Facts(…), such as Facts(training=table); got {type(self.facts).__name__}"

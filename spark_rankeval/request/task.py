@@ -14,7 +14,7 @@ from spark_rankeval.dialects import STANDARD, Dialect, UnusualGrades
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.metrics.abstention_based import Confidence
 from spark_rankeval.metrics.base import UNSET, Metric, SuppliesDefaults, as_float32
-from spark_rankeval.metrics.expected_values import EstimatorOption, TieAwareMetric, TiesOption
+from spark_rankeval.metrics.expected_values import EstimatorOption, TiesOption
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.kinds import RelevanceMetric
 from spark_rankeval.metrics.naming import NamedMetrics, column_names
@@ -24,7 +24,6 @@ from spark_rankeval.request.call import (
     ALL_COUNTS,
     UNUSABLE_FACTS,
     WEIGHT_SUMS,
-    KCounts,
     Overlap,
     RankingOptions,
     ScoringOptions,
@@ -262,7 +261,6 @@ class Lists:
     label_columns: tuple[str, ...] = ()  # what labels have beside their grades, by name
     has_scores: bool = True  # whether the predictions of every model have scores
     prediction_columns: tuple[str, ...] = ()  # what predictions have beside these, by name
-    k_counts: KCounts | None = None  # what a cutoff counts, if chunks are rolled up to documents
     has_no_answer: bool = False  # whether it is declared who has no answer
 
 
@@ -570,10 +568,6 @@ def policy_of(
     if policy.conflicting_labels == "last" and not lists.label_arrays:
         # Which label is the last is known of arrays alone: rows of a table have no order.
         changes["conflicting_labels"] = "highest"
-    if lists.k_counts is not None:
-        # The best chunk of a document holds in every dialect, and so does the highest of its labels.
-        duplicates = "keep_best" if lists.k_counts == "documents" else "once"
-        changes |= {"duplicates": duplicates, "conflicting_labels": "highest", "rolled_up": True}
     return replace(policy, **changes)
 
 
@@ -676,15 +670,6 @@ def read_request(
     if "cost" in lists.prediction_columns and all(metric.budget is UNSET for metric in resolved.values()):
         msg = "cost= has no effect without a metric with a budget, such as 'recall(budget=4000)'; ask for one, or leave it out"
         raise InputError(msg)
-    averaging = [
-        label for label, metric in resolved.items() if isinstance(metric, TieAwareMetric) and metric.averages_ties
-    ]
-    if averaging and lists.k_counts == "chunks":
-        msg = (
-            f"{', '.join(averaging)}: k_counts='chunks' has no mean over the orders of equal scores. Use k_counts='documents', or "
-            "another order of ties"
-        )
-        raise OptionError(msg)
     standards: dict[str, Metric] = {}
     for label in nonstandard_defaults(metrics, resolved) if options.dialect is None else []:
         # Of AP by threshold with weights there is one version, which divides by hits.

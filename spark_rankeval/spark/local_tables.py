@@ -95,7 +95,9 @@ def takes_local_tables(function: Callable[P, R]) -> Callable[P, R]:
         if not (has_names or any(local_package(part) or is_table(part) for part in parts)):
             return function(*args, **kwargs)
         session = next((part.sparkSession for part in parts if is_table(part)), None)
-        tables = _Tables(session, _may_be_missing(dict(arguments)) if "labels" in parameters else frozenset())
+        tables = _Tables(
+            session, _may_be_missing(dict(arguments)) if {"score", "relevance"} <= {*names} else frozenset()
+        )
         values = [tables.converted(value, name, takes_names=name in table_parameters) for name, value in arguments]
         return function(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
 

@@ -159,7 +159,7 @@ def read_table(
         frame, user, metrics, errors, model, next(iter(models), None), weights, clusters=cluster_columns,
         keeps_without_cluster=keeps, dialect=schema.settings.dialect, hashes=schema.hashes or hashes_by_name(frame),
         unit=schema.settings.unit, judges=_judges_of(frame, schema),
-        notes=notes_of_tables(schema.settings.labels, schema.settings.k_counts, schema.settings.chunk_ids),
+        notes=notes_of_tables(schema.settings.labels),
     )  # fmt: skip
 
 

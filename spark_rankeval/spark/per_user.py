@@ -89,8 +89,6 @@ class Settings:
     # Where labels are: a ``table`` of their own, such a table of ``chunks`` whose documents the predictions know, or the rows of
     # ``predictions``.
     labels: str = "table"
-    chunk_ids: str = ""  # ``shared`` if one table says which documents the chunks of several models are of; else empty
-    k_counts: str = ""  # what cutoffs count if chunks are rolled up: ``documents`` or ``chunks``; else empty
     # The columns of grades of `Judged`, if the grades are those of two judges; else empty.
     human: str = ""
     judge: str = ""

@@ -316,7 +316,7 @@ def may_be_long(models: Sequence[SourceTable], model_column: str | None = None) 
     A table is cheap to read if its plan scans files or a cached table, and does nothing else. Any other would be computed twice, so it
     may have long lists.
     """
-    tables = {id(source.frame): (source.unjoined or source.frame, source.user) for source in models}
+    tables = {id(source.frame): (source.frame, source.user) for source in models}
     sizes = [bytes_of_plain_scan(frame) for frame, _ in tables.values()]
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes):

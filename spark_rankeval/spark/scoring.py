@@ -703,8 +703,8 @@ class Scoring:
             self.reading.task,
             grouping.user_types(),
             grouping.item_type(),
-            repeated_predictions=ranking.duplicates in ("count", "keep_best") and not ranking.rolled_up,
-            conflicting_labels=ranking.conflicting_labels == "highest" and not ranking.rolled_up,
+            repeated_predictions=ranking.duplicates in ("count", "keep_best"),
+            conflicting_labels=ranking.conflicting_labels == "highest",
         )
 
     def describe(self, options: DescriptionOptions, *, totals: bool = False) -> EvaluationFigures:

@@ -135,8 +135,6 @@ class SourceTable:
     hashed: str | None = None  # a column that stands in the hash of a row for what else the row says
     # The column, as text, of the subtopic for which a label judges its item; None: an item has one label.
     subtopic: str | None = None
-    # The caller's table, with the same rows, if columns were joined to it; else None.
-    unjoined: DataFrame | None = None
     vectors: VectorColumns | None = None  # if a row is a user with a vector, not with a list: the vectors and the items
 
     @property

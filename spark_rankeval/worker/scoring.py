@@ -224,9 +224,6 @@ def _score_model(
     counts["n_excluded_labels"] = _n_labelled(inputs.excluded, inputs.label_items)
     conflicts = inputs.columns.get(ATTRIBUTE_CONFLICTS)
     none = np.zeros(batch.n_users, np.int64)
-    if next(iter(views.values())).ranking.rolled_up:
-        # A document has as many predictions and labels as it has chunks.
-        counts |= dict.fromkeys(("n_duplicate_predictions", "n_duplicate_labels", "n_conflicting_labels"), none)
     counts["n_conflicting_attributes"] = none if conflicts is None else whole_numbers(conflicts)
     if task.overlaps:
         counts |= _overlaps(task, inputs, model, ranked, counts)

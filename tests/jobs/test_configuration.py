@@ -343,10 +343,10 @@ def test_columns_are_what_evaluate_takes():
     for name in ("score", "rank"):
         config = parsed(VECTORS, baseline={"path": "b"}, columns={name: "n"})
         assert getattr(config.columns, name) == "n"
-    groups = {"group": "provider", "roll_up": ["page", "document"]}
+    groups = {"group": "provider", "roll_up": "document"}
     config = parsed(SMALLEST, columns=groups, evaluation={"metrics": "rr", "item_by": ["studio", "year"]})
     # CSV keeps ids as written.
-    assert {"provider", "studio", "year", "page", "document"} <= config.names_of_ids()
+    assert {"provider", "studio", "year", "document"} <= config.names_of_ids()
 
 
 def test_a_report_that_is_switched_off_leaves_its_settings_alone():

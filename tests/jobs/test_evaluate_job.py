@@ -24,6 +24,8 @@ FILES = {
     "logged.json": '{"user": 1, "bought": "a", "liked": 1, "w": 4}\n{"user": 1, "bought": "b", "liked": 0, "w": 2}\n',
     # A row of each query and chunk, with the tokens of the chunk.
     "chunks.csv": "user;item;score;label;tokens\n1;a;0.9;0;300\n1;b;0.4;1;200\n2;c;0.3;;900\n2;d;;1;100\n",
+    "cut.csv": "user;item;page;position\n1;a-1;a;1\n1;a-2;a;2\n1;b-1;b;3\n",
+    "pages.json": '{"user": 1, "page": "b"}\n{"user": 1, "page": "b"}\n',
     "twice.csv": "user;item;position\n1;a;2\n1;a;1\n2;b;\n",
 }
 # Of 40 users people graded a fourth; the model grades as they do, but for a few users.
@@ -83,6 +85,10 @@ RUNS = {
     "labels with weights": (TEXT, *WEIGHTS, OF_WEIGHTS),
     "one table of scores and labels": (ONE_TABLE, *CHUNKS),
     "one table that names no item": (ONE_TABLE, *CHUNKS, "columns.item=false", "evaluation.model=dense"),
+    "chunks of documents": (
+        TEXT, "predictions.path=FOLDER/cut.csv", "labels.path=FOLDER/pages.json", "columns.roll_up=page",
+        "evaluation.metrics=['rr', 'recall@2']", "evaluation.k_counts=chunks",
+    ),
     "two judges": (
         TEXT, *JUDGES, "evaluation.judged={human = 'hand', judge = 'llm'}", "gates.rr.min=0.99",
     ),

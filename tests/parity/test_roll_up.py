@@ -7,7 +7,7 @@ import pytest
 from parity.compared import close, differences
 from parity.environments import run
 
-from spark_rankeval import evaluate
+from spark_rankeval import evaluate, roll_up
 
 MEASURES = {
     "hit": "hit_rate(undefined='zero')",
@@ -58,8 +58,10 @@ def test_haystack_computes_the_same(spark, system, k_counts):
         rows["predictions"], "query string, chunk string, document string, score double"
     )
     labels = spark.createDataFrame(rows["labels"], "query string, chunk string, document string, grade int")
-    columns = {"user": "query", "item": "chunk", "score": "score", "relevance": "grade"}
-    result = evaluate(predictions, labels, MEASURES, roll_up="document", k_counts=k_counts, **columns)
+    about = {"document": "document", "user": "query", "k_counts": k_counts}
+    columns = {"user": "query", "item": "document", "score": "score", "relevance": "grade"}
+    lists, grades = roll_up(predictions, score="score", **about), roll_up(labels, relevance="grade", **about)
+    result = evaluate(lists, grades, MEASURES, **columns)
     per_user = result.per_user.toPandas().set_index("query")
     names = {measure: f"{measure} of {k_counts}" for measure in MEASURES}
     theirs = run(system, users, list(names.values()))["measures"]

@@ -407,7 +407,7 @@ CASES = FRONT | {
         {"predictions": Rows(f"{PREDICTED}, week int, run string", [("a", "x", 3.0, 1, "p"), ("a", "x", 2.0, 1, "q")]),
          "labels": graded(), "score": "score"},
         (rf"item='x', score=2.0, best=\[3.0\]\)\. {EQUAL} If another column, such as 'week' or 'run', tells these rows apart, keep one of "
-         r"its values\. If it names models or runs, pass it as model=; if it names chunks, pass it as item= with roll_up='item'\. Other",),
+         r"its values\. If it names models or runs, pass it as model=; if it names chunks, pass roll_up\(predictions, 'item', …",),
         {"n_duplicate_predictions": 1},
     ),
 }  # fmt: skip

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from worlds.random_logs import random_logs
 
-from spark_rankeval import BCa, Cube, Facts, Judged, Result, Vectors, evaluate, merge, score_users, summarise
+from spark_rankeval import BCa, Cube, Facts, Judged, Result, Vectors, evaluate, merge, roll_up, score_users, summarise
 
 pytestmark = pytest.mark.filterwarnings("ignore:clusters by household", "ignore:.* of excluded items")
 
@@ -82,6 +82,16 @@ def bad_rows(tables):
     return rows(tables._replace(lists=lists, labels=tables.labels.unionByName(again)))
 
 
+def documents(tables):
+    """Lists and labels of documents, each of several items."""
+
+    def rolled_up(table, **columns):
+        return roll_up(table.withColumn("document", F.expr("item % 9")), "document", **columns)
+
+    lists = {name: rolled_up(table, score="score") for name, table in tables.models.items()}
+    return lists, rolled_up(tables.labels, relevance="grade")
+
+
 ALL = frozenset({"stored", "merged", "weights of 1"})
 
 
@@ -148,7 +158,7 @@ LATER = {
     "logged feedback": Feature(["dcg@5", "recall(estimator='snips')@5"], {"weight": "weight"}),
     "ends of lists": Feature(["recall(budget=2.0)@5", "ndcg(min_score=0.25)@3"], {"cost": "cost"}),
     "no answer": Feature(["abstention(min_score=0.5)", "rr@5"], {"no_answer": "unanswerable", "by": "device"}),
-    "chunks of documents": Feature(CUT, {"roll_up": "document"}),
+    "chunks of documents": Feature(CUT, {"item": "document"}, form=documents),
     "excluded items": Feature(CUT, {"exclude": True}),
     "training": Feature(["novelty@3", "average_popularity@5", "repetition@3"], {"by": "device"}, {"training": True}),
     "categories and intents": Feature(

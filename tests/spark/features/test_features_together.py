@@ -13,13 +13,13 @@ from oracles.roll_up import documents_of, labels_of
 from pyspark.sql import functions as F
 from worlds.random_logs import random_logs
 
-from spark_rankeval import compare, evaluate
+from spark_rankeval import compare, evaluate, roll_up
 
 N_USERS = 42
 MODELS = {"old": 1, "new": -1}
 COUNTRIES = ("at", "de", "fr")
 NAMES = {
-    "user": "query", "roll_up": "document", "score": "score", "relevance": "grade", "cost": "tokens", "no_answer": "unanswerable",
+    "user": "query", "item": "document", "score": "score", "relevance": "grade", "cost": "tokens", "no_answer": "unanswerable",
     "by": "country",
 }  # fmt: skip
 # Chunks of a document that have the same score cost the same, so no order of equal scores changes what a document costs.
@@ -46,7 +46,8 @@ def of_documents(pairs):
 
 
 # Two tables of several models, or a long table of each.
-FORMS = {"two tables": {"item": "chunk"}, "a long table without ids of chunks": {"item": None}}
+FORMS = ["two tables", "long tables"]
+ROLLED_UP = {"document": "document", "user": "query", "score": "score", "cost": "tokens"}
 
 
 def whole(entries):
@@ -122,13 +123,19 @@ def tables(spark, logs):
 @pytest.mark.parametrize("name", FORMS)
 def test_means_and_differences_are_naive_in_every_model_and_slice(tables, logs, name):
     models, labels, users = tables
-    call = {"metrics": [*METRICS], **NAMES, **FORMS[name], "users": users}
-    if call["item"] is None:
-        # Rows without ids must be evaluated one model at a time.
-        models = {model: table.join(labels, ["query", "chunk", "document"], "full") for model, table in models.items()}
+    call = {"metrics": [*METRICS], **NAMES, "users": users}
+    if name == "long tables":
+        # They are evaluated one model at a time.
+        keys = ["query", "chunk", "document"]
+        models = {
+            model: roll_up(table.join(labels, keys, "full"), relevance="grade", **ROLLED_UP)
+            for model, table in models.items()
+        }
         results = {model: evaluate(table, None, **call) for model, table in models.items()}
         compared = compare({model: result.per_user for model, result in results.items()}, baseline="old")
     else:
+        models = {model: roll_up(table, **ROLLED_UP) for model, table in models.items()}
+        labels = roll_up(labels, "document", user="query", relevance="grade")
         results = {"": evaluate(models, labels, **call)}
         compared = compare(results[""], baseline="old")
     rows = {

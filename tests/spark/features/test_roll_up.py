@@ -1,199 +1,128 @@
-"""Chunks: rolled up to documents as tables that were rolled up before, in any form, and labelled by spans of documents."""
+"""Chunks: rolled up to documents as loops and as tables of documents have it, and labelled by spans of documents."""
 
+import math
 import random
 import re
-import warnings
 
 import pytest
+from oracles.rankings import User, value
+from oracles.roll_up import labels_of, places_of
 from pyspark.sql import functions as F
 from worlds.random_logs import random_logs
 
-from spark_rankeval import Facts, Vectors, evaluate, labels_of_spans, quarantine, summarise
+from spark_rankeval import evaluate, labels_of_spans, quarantine, roll_up
 from spark_rankeval.errors import DataError, InputError, OptionError
-from spark_rankeval.records.notes import NOTE_OF_CHUNK_LABELS, NOTE_OF_SHARED_CHUNKS, NOTES_OF_ROLL_UP
 
 METRICS = ["ndcg(ideal='labels')@2", "ap@3", "recall@2", "precision@2", "rr@4"]
-COLUMNS = {"user": "query", "item": "chunk", "score": "score", "relevance": "grade"}
+COLUMNS = {"user": "query", "item": "document", "score": "score", "relevance": "grade"}
+LOGS = random_logs(40, 5, seed=3)
 DOCUMENT = "chunk % 9"
 
 
 @pytest.fixture(scope="module")
 def predictions(spark):
-    rows = random_logs(40, 5, seed=3).prediction_rows
-    frame = spark.createDataFrame(rows, "query long, chunk long, score double")
+    frame = spark.createDataFrame(LOGS.prediction_rows, "query long, chunk long, score double")
     return frame.selectExpr("*", f"{DOCUMENT} document").repartition(3)
 
 
 @pytest.fixture(scope="module")
 def labels(spark):
-    """Labels of chunks, with the documents that these are of."""
-    frame = spark.createDataFrame(random_logs(40, 5, seed=3).label_rows, "query long, chunk long, grade double")
+    frame = spark.createDataFrame(LOGS.label_rows, "query long, chunk long, grade double")
     return frame.selectExpr("*", f"{DOCUMENT} document", "if(query % 3 = 0, 'at', 'de') language")
 
 
-def best_of(predictions):
-    return predictions.groupBy("query", "document").agg(F.max("score").alias("score"))
-
-
-def highest_of(labels):
-    return labels.groupBy("query", "document").agg(F.max("grade").alias("grade"), F.max("language").alias("language"))
+def rolled_up(predictions, labels, **options):
+    options = {"user": "query", **options}
+    return roll_up(predictions, "document", score="score", **options), roll_up(
+        labels, "document", relevance="grade", **options
+    )
 
 
 def means(result):
     return {(row.model, row.slice, row.metric): (row.mean, row.n_users, row.n_undefined) for row in result.summary}
 
 
-@pytest.fixture(scope="module")
-def rolled_up(predictions, labels):
-    return evaluate(predictions, labels, METRICS, by="language", roll_up="document", **COLUMNS)
+def test_it_has_the_figures_of_documents(predictions, labels):
+    """Those of tables without chunks; in one table of two models, and in slices by a column of the labels, too."""
+    both = predictions.withColumn("model", F.lit("old")).unionByName(
+        predictions.selectExpr("query", "chunk", "-score score", "document", "'new' model")
+    )
+    best = both.groupBy("query", "document", "model").agg(F.max("score").alias("score"))
+    highest = labels.groupBy("query", "document", "language").agg(F.max("grade").alias("grade"))
+    lists = roll_up(both, "document", user="query", score="score", model="model")
+    tables = lists, rolled_up(predictions, labels)[1]
+    chunks, documents = (
+        evaluate(*each, METRICS, by="language", model="model", **COLUMNS) for each in (tables, (best, highest))
+    )
+    assert means(chunks) == means(documents)
+    assert chunks.data_quality.n_predictions == documents.data_quality.n_predictions
+    assert chunks.data_quality.n_labels == documents.data_quality.n_labels
+    assert lists.columns == both.columns
 
 
-def test_it_has_the_figures_of_documents(predictions, labels, rolled_up):
-    """Those of tables without chunks."""
-    columns = {**COLUMNS, "item": "document"}
-    documents = evaluate(best_of(predictions), highest_of(labels), METRICS, by="language", **columns)
-    assert means(rolled_up) == means(documents)
-    ours, theirs = rolled_up.data_quality, documents.data_quality
-    assert (ours.n_predictions, ours.n_labels) == (theirs.n_predictions, theirs.n_labels)
-    assert NOTES_OF_ROLL_UP["documents"] in rolled_up.notes
-    assert NOTES_OF_ROLL_UP["documents"] in summarise(rolled_up.per_user).notes
-    assert not any(note in documents.notes for note in NOTES_OF_ROLL_UP.values())
+def test_chunks_take_places(predictions, labels):
+    """Each metric of each user is that of a list in which the further chunks of a document are items that nobody labelled."""
+    result = evaluate(*rolled_up(predictions, labels, k_counts="chunks"), ["rr", "precision@2", "recall@3"], **COLUMNS)
+    table = result.per_user.toPandas().set_index("query")
+    for user in range(40):
+        places = places_of([(chunk % 9, score) for chunk, score in LOGS.predictions[user]])
+        of = User(places, labels_of([(chunk % 9, grade) for chunk, grade in LOGS.labels[user]]))
+        for column, metric, k in (("rr", "rr", None), ("precision_at_2", "precision", 2), ("recall_at_3", "recall", 3)):
+            expected = value(metric, of, **({} if k is None else {"k": k}))
+            assert table[column].get(user, math.nan) == pytest.approx(expected, abs=1e-12, nan_ok=True), (user, metric)
 
 
-@pytest.mark.parametrize(("k_counts", "values"), [("documents", [1 / 2, 1 / 2, 1.0]), ("chunks", [1 / 3, 0.0, 1 / 2])])
-def test_chunks_take_places(spark, k_counts, values):
-    """Chunks a1 a2 b1 c1: document b stands at place 2 of documents and at place 3 of chunks."""
-    rows = [(1, "a", 0.9), (1, "a", 0.8), (1, "b", 0.7), (1, "c", 0.6)]
+def test_of_equal_chunks_the_cheaper_one_is_the_best(spark):
+    rows = [(1, "a", 0.5, 5.0), (1, "a", 0.5, 1.0), (1, "b", 0.4, 2.0)]
+    table = spark.createDataFrame(rows, "user int, document string, score double, cost double").repartition(3)
+    ranks = table.withColumn("score", 1 - F.col("score"))
+    for kept in (
+        roll_up(table, "document", score="score", cost="cost"),
+        roll_up(ranks, "document", rank="score", cost="cost"),
+    ):
+        assert sorted((row.document, row.cost) for row in kept.collect()) == [("a", 1.0), ("b", 2.0)]
+
+
+def test_one_long_table_has_the_figures_of_two(predictions, labels):
+    """Also from pandas, where a missing score or grade is NaN."""
+    both = predictions.join(labels.drop("language"), ["query", "chunk", "document"], "full")
+    expected = means(evaluate(*rolled_up(predictions, labels), METRICS, **COLUMNS))
+    for table in (both, both.toPandas()):
+        rows = roll_up(table, "document", user="query", score="score", relevance="grade")
+        assert means(evaluate(rows, None, METRICS, **COLUMNS)) == expected
+
+
+def test_rows_that_cannot_be_ranked_stay(spark):
+    rows = [(1, "a", 0.9), (1, "a", None), (1, "a", math.nan), (1, None, 0.8), (1, None, 0.8), (None, "a", 0.1)]
     predictions = spark.createDataFrame(rows, "query int, document string, score double")
-    labels = spark.createDataFrame([(1, "b"), (1, "b"), (1, "c")], "query int, document string")
-    columns = {"user": "query", "score": "score", "roll_up": "document", "k_counts": k_counts}
-    result = evaluate(predictions, labels, ["rr", "precision@2", "recall@3"], **columns)
-    assert [row.mean for row in result.summary] == values
-    assert NOTES_OF_ROLL_UP[k_counts] in result.notes
-
-
-def test_labels_of_chunks_get_documents_from_items(spark, predictions, labels, rolled_up):
-    """Also predictions do; and a chunk that no list has counts as its document."""
-    chunks = spark.range(40).selectExpr("cast(id as int) chunk", "cast(id % 9 as int) document")
-    options = {**COLUMNS, "roll_up": "document", "by": "language", "facts": Facts(items=chunks)}
-    result = evaluate(predictions.drop("document"), labels.drop("document"), METRICS, **options)
-    assert means(result) == means(rolled_up)
-    assert NOTE_OF_CHUNK_LABELS not in result.notes
-
-
-@pytest.mark.parametrize("kind", ["int", "string"])
-def test_labels_of_chunks_get_documents_from_the_lists(spark, kind):
-    """Also from lists of others. Each of the two chunks that no list has is a document of its own, which was missed."""
-    documents = [7, 8, 9] if kind == "int" else ["7", "8", "9"]
-    rows = [(1, 1, documents[0], 0.9), (1, 2, documents[1], 0.8), (2, 3, documents[2], 0.9)]
-    table = spark.createDataFrame(rows, f"query int, chunk int, document {kind}, score double")
-    labels = spark.createDataFrame([(1, 2), (1, 3), (1, 4), (1, 5)], "query int, chunk int")
-    columns = {"user": "query", "item": "chunk", "score": "score", "roll_up": "document"}
-    result = evaluate(table, labels, ["recall@5", "rr"], **columns)
-    assert (result["recall@5"], result["rr"], result.data_quality.n_labels) == (1 / 4, 1 / 2, 4)
-    assert NOTE_OF_CHUNK_LABELS in result.notes
-
-
-def test_a_long_table_has_documents_with_and_without_ids_of_chunks(predictions, labels, rolled_up):
-    keys = ["query", "chunk", "document"]
-    table = predictions.join(labels.drop("language"), keys, "full")
-    for item in ("chunk", None):
-        result = evaluate(table, None, METRICS, roll_up="document", **{**COLUMNS, "item": item})
-        totals = {(row.metric, row.mean) for row in result.summary}
-        assert totals == {(row.metric, row.mean) for row in rolled_up.summary if row.slice == "all"}
-
-
-def test_arrays_name_documents_in_a_field_or_beside_the_items(predictions, labels, rolled_up):
-    lists = predictions.groupBy("query").agg(F.collect_list(F.struct("chunk", "document", "score")).alias("chunks"))
-    columns = {**COLUMNS, "by": "language"}
-    of_structs = evaluate(lists, labels, METRICS, roll_up="document", **columns)
-    assert means(of_structs) == means(rolled_up)
-    parallel = lists.selectExpr("query", "chunks.document documents", "chunks.score score")
-    beside = evaluate(parallel, labels, METRICS, roll_up=("documents", "document"), **columns)
-    assert means(beside) == means(rolled_up)
-
-
-def test_exclude_takes_documents_out(predictions, labels):
-    exclude = labels.where("grade < 2").select("query", "document")
-    with warnings.catch_warnings(action="ignore"):
-        result = evaluate(predictions, labels, METRICS, roll_up="document", exclude=exclude, **COLUMNS)
-        columns = {**COLUMNS, "item": "document"}
-        expected = evaluate(best_of(predictions), highest_of(labels), METRICS, exclude=exclude, **columns)
-    assert means(result) == means(expected)
-
-
-def test_a_row_without_a_document_is_bad_data(predictions, labels):
-    bad = predictions.withColumn("document", F.expr("if(chunk = 7, null, document)"))
-    options = {**COLUMNS, "roll_up": "document"}
-    reasons = [row.reason for row in quarantine(bad, labels, "rr", **options).collect()]
-    assert set(reasons) == {"null prediction item"}
-    with pytest.raises(DataError, match=rf"cannot be ranked: {len(reasons)} \(null prediction item"):
-        evaluate(bad, labels, "rr", **options)
-
-
-def test_a_chunk_of_two_documents_has_none(spark, labels):
-    predictions = spark.createDataFrame([(1, 1, 0.5), (1, 2, 0.4)], "query long, chunk long, score double")
-    chunks = spark.createDataFrame([(1, 7), (1, 8), (2, 9), (2, 9)], "chunk long, document long")
-    words = r"1 \(null prediction item.*An item here is the document of a chunk.*several\. Otherwise"
-    with pytest.raises(DataError, match=words):
-        evaluate(predictions, labels, "rr", roll_up="document", facts=Facts(items=chunks), **COLUMNS)
-
-
-def test_models_may_name_chunks_differently(spark):
-    """Four evaluations: documents in predictions, in items with models, in items of one model, and in items that contradict each other."""
-    documents = {"a": {1: 7, 2: 7, 3: 8}, "b": {1: 7, 2: 8, 3: 9}}
-    rows = [(1, chunk, -chunk, name, each[chunk]) for name, each in documents.items() for chunk in each]
-    predictions = spark.createDataFrame(rows, "query int, chunk int, score int, model string, document int")
-    labels = spark.createDataFrame([(1, 8, 1), (1, 9, 2)], "query int, document int, grade int")
-    options = {**COLUMNS, "roll_up": "document"}
-    expected = {("a", "rr"): 1 / 2, ("b", "rr"): 1 / 2, ("a", "recall@3"): 1 / 2, ("b", "recall@3"): 1.0}
-    items, ids = predictions.select("model", "chunk", "document"), predictions.drop("document")
-    for table, facts in ((predictions, Facts()), (ids, Facts(items=items))):
-        result = evaluate(table, labels, ["rr", "recall@3"], model="model", facts=facts, **options)
-        assert {(row.model, row.metric): row.mean for row in result.summary} == expected
-        assert NOTE_OF_SHARED_CHUNKS not in result.notes
-    models = {name: ids.where(f"model = '{name}'") for name in documents}
-    of_one = evaluate(models, labels, "rr", facts=Facts(items=items.where("model = 'a'")), **options)
-    assert NOTE_OF_SHARED_CHUNKS in of_one.notes
-    assert NOTE_OF_SHARED_CHUNKS in summarise(of_one.per_user).notes
-    with pytest.raises(DataError, match="these chunks have none, or several; if models differ in what an id means"):
-        evaluate(models, labels, "rr", facts=Facts(items=items), **options)
+    labels = spark.createDataFrame([(1, "a", 1), (1, "a", None)], "query int, document string, grade int")
+    tables = rolled_up(predictions, labels)
+    reasons = [row.reason for row in quarantine(*tables, "rr", **COLUMNS).collect()]
+    assert sorted(reasons) == [
+        "NaN score", "null prediction item", "null prediction item", "null relevance", "null score", "null user (query)",
+    ]  # fmt: skip
 
 
 WRONG = [
-    ({"roll_up": "documnt"}, "predictions has no column 'documnt' (roll_up=); did you mean 'document'?"),
-    ({"roll_up": ("document", "page")}, "labels has no column 'page' (roll_up=); it has: query, chunk,"),
-    ({"roll_up": ("document", "document", "document")}, "roll_up must be one column of documents, or a tuple of two"),
-    ({"roll_up": ["document", "language"]}, "roll_up must be one column of documents, or a tuple of two"),
-    ({"roll_up": 3}, "roll_up must be one column of documents, or a tuple of two"),
-    ({"roll_up": None, "k_counts": "chunks"}, "name the column of documents with roll_up="),
-    ({"k_counts": "places"}, "k_counts must be one of 'documents', 'chunks'; got 'places'"),
-    ({"k_counts": "chunks", "ties": "average"}, "no mean over the orders of equal scores"),
-    ({"exclude": "chunk"}, "exclude has no column 'document' (roll_up=)"),
-    ({"items": "string"}, "are bigint, and those with documents are string. Cast one of them"),
-    ({"labels": "string"}, "items have different types: 'document' of predictions is bigint"),
-    ({"vectors": True}, "roll_up cannot be combined with Vectors"),
-    ({"arrays": True}, "needs two names, roll_up=(predictions, labels); got 'document'"),
+    ({"document": "documnt"}, InputError, "table has no column 'documnt' (document=); did you mean 'document'?"),
+    ({"document": 3}, InputError, "document must be a column name; got 3"),
+    ({"user": ["query", "quer"]}, InputError, "table has no column 'quer' (user=)"),
+    ({"score": "score", "rank": "chunk"}, InputError, "score and rank are both given"),
+    ({"score": "pages"}, InputError, "the column 'pages' (score=) has arrays; roll_up takes rows"),
+    ({"k_counts": "places"}, OptionError, "k_counts must be one of 'documents', 'chunks'; got 'places'"),
+    ({"table": {"old": 1}}, InputError, "table must be a table; got a dict"),
 ]
 
 
-@pytest.mark.parametrize(("changes", "words"), WRONG)
-def test_a_wrong_call_says_what_to_write(predictions, labels, changes, words):
-    options = {**COLUMNS, "roll_up": "document", **changes}
-    if "exclude" in changes:
-        options["exclude"] = labels.select("query", "chunk")
-    if kind := options.pop("items", None):
-        items = predictions.select(F.col("chunk").cast(kind), "document")
-        options["facts"], predictions = Facts(items=items), predictions.drop("document")
-    if kind := options.pop("labels", None):
-        labels = labels.withColumn("document", F.col("document").cast(kind))
-    if options.pop("vectors", False):
-        predictions = Vectors(predictions, predictions)
-    if options.pop("arrays", False):
-        labels, options = None, {"roll_up": "document"}
-    of_options = "k_counts" in changes
-    with pytest.raises(OptionError if of_options else InputError, match=re.escape(words)):
-        evaluate(predictions, labels, "rr", **options)
+@pytest.mark.parametrize(("changes", "error", "words"), WRONG)
+def test_a_wrong_call_says_what_to_write(predictions, changes, error, words):
+    call = {
+        "table": predictions.withColumn("pages", F.array("chunk")),
+        "document": "document",
+        "user": "query",
+    } | changes
+    with pytest.raises(error, match=re.escape(words)):
+        roll_up(**call)
 
 
 SPAN = "query int, document string, start int, end int, grade int"

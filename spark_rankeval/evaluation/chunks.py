@@ -1,23 +1,148 @@
-"""Labels of chunks, made of labelled spans of documents."""
+"""Chunks of documents: tables of chunks become tables of documents, and labelled spans of documents become labels of chunks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.checks import as_names, check_table, is_number
+from spark_rankeval.checks import as_names, check_name, check_table, is_number, one_of
 from spark_rankeval.errors import InputError, OptionError, did_you_mean
-from spark_rankeval.request.call import Table
+from spark_rankeval.request.call import Judged, Table, grade_columns
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.sql import aggregate, call, common_id_type, find_column, named, select, when
+from spark_rankeval.spark.sql import (
+    Sql,
+    aggregate,
+    call,
+    common_id_type,
+    descending,
+    find_column,
+    named,
+    over,
+    select,
+    text,
+    when,
+    where,
+    with_columns,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _ITEM, _PLACES = "rankeval_item", ("rankeval_document", "rankeval_start", "rankeval_end")
+
+
+#: What a cutoff counts in lists of documents: documents, or their chunks.
+KCounts = Literal["documents", "chunks"]
+
+_CHUNK = "rankeval_place_of_chunk"
+
+
+@takes_local_tables
+def roll_up(
+    table: Table,
+    document: str,
+    *,
+    user: str | Sequence[str] = "user",
+    score: str | None = None,
+    rank: str | None = None,
+    model: str | None = None,
+    relevance: str | Sequence[str] | Judged | None = None,
+    cost: str | None = None,
+    k_counts: KCounts = "documents",
+) -> DataFrame:
+    """Make rows of chunks rows of documents, as a lazy table for `evaluate` with ``item=document``.
+
+    With `score` or `rank`, a document keeps the row of the user's best chunk of it. Of equal chunks that of the lower cost is the best.
+    Every row has the highest grade that the user's rows of this document have. So pass predictions with their scores, and labels with
+    their grades. One table of both has all of these. Rows that cannot be ranked stay, so that `evaluate` counts them.
+
+    Examples:
+        >>> chunks = spark.createDataFrame(
+        ...     [(1, "a", 0.9), (1, "a", 0.8), (1, "b", 0.7)], "user int, document string, score double"
+        ... )
+        >>> roll_up(chunks, "document", score="score").orderBy("document").toPandas()
+           user document  score
+        0     1        a    0.9
+        1     1        b    0.7
+        >>> judged = spark.createDataFrame([(1, "b", 1), (1, "b", 2)], "user int, document string, grade int")
+        >>> evaluate(
+        ...     roll_up(chunks, "document", score="score"),
+        ...     roll_up(judged, "document", relevance="grade"),
+        ...     "rr", item="document", score="score", relevance="grade",
+        ... )["rr"]
+        0.5
+
+    Args:
+        table: rows of users and chunks, with the column of documents.
+        document: the column that names the document of each chunk.
+        user: the column that identifies a user or query, or a list of columns that do so together.
+        score: the column of scores, of which the highest is best. None: there are ranks, or the rows are labels.
+        rank: the column of ranks, of which the lowest is best.
+        model: the column that names the model of each row, if the table holds several models.
+        relevance: the column of grades, a list of such columns, or `Judged`. None: rows have no grade.
+        cost: the column of what chunks cost.
+        k_counts: what cutoffs of metrics are to count. With ``chunks``, the further chunks of a document take places without a label: they
+            stay as items of their own, such as ``a (chunk 2)``. Documents are then text, so pass the same word for the labels.
+
+    Returns:
+        the columns of the table, and its rows or fewer.
+
+    Raises:
+        InputError, OptionError: an argument is not valid.
+    """
+    one_of("k_counts", k_counts, get_args(KCounts))
+    check_table("table", table)
+    grades = relevance if relevance is None else as_names("relevance", grade_columns(relevance))
+    names = {"document": document, "score": score, "rank": rank, "model": model, "cost": cost}
+    for option, name in names.items():
+        check_name(option, name)
+    asked = {
+        **{option: (name,) for option, name in names.items() if name is not None},
+        "user": as_names("user", user),
+        "relevance": grades or (),
+    }
+    found = {option: tuple(_column(table, name, option) for name in each) for option, each in asked.items()}
+    if score is not None and rank is not None:
+        msg = "score and rank are both given, and one of them orders the chunks; leave one out"
+        raise InputError(msg)
+    (item,), keys = found["document"], [*map(named, (*found["user"], *found.get("model", ())))]
+    best = [*map(named, found.get("score") or found.get("rank") or ())]
+    documents = [*keys, named(item)]
+    if grades:
+        table = with_columns(table, _highest(found["relevance"], documents, of_all=bool(best)))
+    if not best:
+        return with_columns(table, {item: named(item).cast("string")}) if k_counts == "chunks" else table
+    # Zero added to it, −0 is 0.
+    value = best[0].cast("double") + 0.0
+    is_usable = named(item).is_not_null() & value.is_not_null() & ~call("isnan", value)
+    order = [descending(value) if score is not None else value, *map(named, found.get("cost", ()))]
+    place = when(is_usable, over(call("row_number"), [*documents, is_usable], order), 1)
+    table = with_columns(table, {_CHUNK: place})
+    if k_counts == "documents":
+        return where(table, named(_CHUNK) == 1).drop(_CHUNK)
+    further = call("concat", named(item), text(" (chunk "), named(_CHUNK).cast("string"), text(")"))
+    return with_columns(table, {item: when(named(_CHUNK) == 1, named(item).cast("string"), further)}).drop(_CHUNK)
+
+
+def _column(table: DataFrame, name: str, option: str) -> str:
+    """A column as the table spells it; an error that names the option if there is none."""
+    column = find_column(table, name)
+    if column is None:
+        msg = f"table has no column {name!r} ({option}=); {did_you_mean(name, table.columns)}it has: {', '.join(table.columns)}"
+        raise InputError(msg)
+    if isinstance(table.schema[column].dataType, T.ArrayType):
+        msg = f"table: the column {name!r} ({option}=) has arrays; roll_up takes rows. inline(column) of Spark SQL makes them"
+        raise InputError(msg)
+    return column
+
+
+def _highest(grades: Sequence[str], documents: Sequence[Sql], *, of_all: bool) -> dict[str, Sql]:
+    """The highest grade of each document, by its column. Unless it is of all rows, a missing grade stays, which is a wrong label."""
+    highest = {name: over(call("max", named(name)), documents) for name in grades}
+    return highest if of_all else {name: when(named(name).is_not_null(), high) for name, high in highest.items()}
 
 
 @takes_local_tables
