@@ -6,14 +6,9 @@ Every message says what is wrong, where, how often, and what to do.
 from __future__ import annotations
 
 import difflib
-import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import wraps
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Sequence
 
 
 def listed(texts: Sequence[str], most: int | None = None) -> str:
@@ -30,86 +25,6 @@ def listed(texts: Sequence[str], most: int | None = None) -> str:
         return f"{', '.join(texts[:most])} and {len(texts) - most:,} more"
     *first, last = texts or [""]
     return f"{', '.join(first)} and {last}" if first else last
-
-
-Parameters = ParamSpec("Parameters")
-Made = TypeVar("Made")
-
-#: What a list is for, unless a caller says otherwise.
-USER = "user"
-# What lists are for, and names of the caller's that are to stay as they are.
-_spoken: ContextVar[tuple[str, tuple[str, ...]]] = ContextVar("spoken", default=(USER, ()))
-# The word alone: not in a name such as n_users, not an option such as user=, and not at quotation marks.
-_USERS = re.compile(r"(?<![\w'\"`=.])([Uu])ser(s?)(?![\w\"`=])")
-# A value that a message shows. An apostrophe follows a letter, and a quotation mark does not.
-_QUOTED = r"(?<!\w)'[^']*'(?!\w)"
-
-
-@contextmanager
-def speaking_of(unit: str, names: Iterable[str] = ()) -> Iterator[None]:
-    """Within this, texts speak of queries, or of whatever else lists are for, in the place of users.
-
-    Names such as those of models stay, even if they hold the word.
-    """
-    token = _spoken.set((unit, tuple(sorted(filter(_USERS.search, names), key=len, reverse=True))))
-    try:
-        yield
-    finally:
-        _spoken.reset(token)
-
-
-def unit_words(text: str) -> str:
-    """A text of ours that names users, with the word for what lists are for.
-
-    >>> with speaking_of("query", ["power users"]):
-    ...     unit_words("273 users, a user's value"), unit_words("Users without n_users, user='a user'"), unit_words("power users")
-    ("273 queries, a query's value", "Queries without n_users, user='a user'", 'power users')
-    """
-    unit, names = _spoken.get()
-    if unit == USER:
-        return text
-    kept = "|".join([_QUOTED, *(rf"(?<!\w){re.escape(name)}(?!\w)" for name in names)])
-    # Every second part is one that stays.
-    parts = re.split(f"({kept})", text)
-    return "".join(part if place % 2 else _USERS.sub(_word_for(unit), part) for place, part in enumerate(parts))
-
-
-def _word_for(unit: str) -> Callable[[re.Match[str]], str]:
-    ends_in_y = re.search(r"[^aeiou]y$", unit)
-    plural = f"{unit[:-1]}ies" if ends_in_y else f"{unit}es" if re.search(r"(s|x|z|ch|sh)$", unit) else f"{unit}s"
-
-    def word(found: re.Match[str]) -> str:
-        chosen = plural if found[2] else unit
-        return chosen[:1].upper() + chosen[1:] if found[1] == "U" else chosen
-
-    return word
-
-
-# Where results have rows, and where rows have names that the caller chose.
-_ROWS, _NAMES = ("summary", "rows", "sliced"), ("model", "metric", "asked", "slice", "judge", "other", "baseline")
-
-
-def names_of_caller(result: object) -> set[str]:
-    """The names of models, metrics and slices in the rows of a result."""
-    rows = [row for name in _ROWS for row in getattr(result, name, ())]
-    return names_in([*rows, *getattr(result, "by_cell", {}).values()])
-
-
-def names_in(rows: Iterable[object]) -> set[str]:
-    """The names of models, metrics and slices in rows."""
-    found = (getattr(row, name, "") for row in rows for name in _NAMES)
-    return {name for name in found if isinstance(name, str)}
-
-
-def uses_own_unit(method: Callable[Parameters, Made]) -> Callable[Parameters, Made]:
-    """A method whose texts speak of what the lists of its object are for: its ``unit``."""
-
-    @wraps(method)
-    def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Made:
-        with speaking_of(args[0].unit, names_of_caller(args[0])):  # type: ignore[attr-defined] # the object of the method
-            return method(*args, **kwargs)
-
-    return run
 
 
 # A name that is less alike than this was not meant.
@@ -213,7 +128,7 @@ class DataError(SparkRankEvalError, ValueError):
     """
 
     def __init__(self, message: str, counts: dict[str, int] | None = None) -> None:
-        super().__init__(unit_words(message))
+        super().__init__(message)
         self.counts = dict(counts or {})
 
 
@@ -336,4 +251,4 @@ def warn(message: str) -> None:
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("spark_rankeval"):
         level, frame = level + 1, frame.f_back
-    warnings.warn(unit_words(message), SparkRankEvalWarning, stacklevel=level)
+    warnings.warn(message, SparkRankEvalWarning, stacklevel=level)

@@ -10,7 +10,6 @@ import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 
-from spark_rankeval.errors import USER, uses_own_unit
 from spark_rankeval.tables import Bar, Cell, Document, Kind, Note, Table, number
 
 
@@ -32,7 +31,6 @@ _SHORTEST_WORD, _LONGEST_WORD = 5, 8
 
 def as_text(document: Document) -> str:
     """Tables one below the other, each followed by its notes."""
-    document = document.worded()
     return "\n".join(["\n\n".join(map(_text_table, document.tables)), *_explained(document.notes)])
 
 
@@ -110,7 +108,6 @@ _MEANINGFUL_IN_FIGURES = re.compile(r"([\\`*_{}<>&|#~$!])")
 
 def as_markdown(document: Document) -> str:
     """Tables with captions above and notes below. Each caption and note is a paragraph."""
-    document = document.worded()
     return "\n\n".join(
         _escaped_markdown(part) if isinstance(part, str) else _markdown_table(part) for part in document.parts()
     )
@@ -151,7 +148,6 @@ _STYLES: dict[Kind, str] = {
 
 def as_html(document: Document) -> str:
     """Tables one below the other. Each note has its own line."""
-    document = document.worded()
     parts = [
         f"<div>{html.escape(part)}</div>" if isinstance(part, str) else _html_table(part) for part in document.parts()
     ]
@@ -224,7 +220,6 @@ _SIGNS = {"-": "$-$", _ESCAPES["<"]: "$<$"}
 
 def as_latex(document: Document) -> str:
     """A ``tabular`` for each table. Captions and notes become comments."""
-    document = document.worded()
     parts = [
         "\n".join([_comment(table.caption), _tabular(table), *_comments(table.notes)]) for table in document.tables
     ]
@@ -233,7 +228,6 @@ def as_latex(document: Document) -> str:
 
 def as_float(document: Document, caption: str | None, label: str) -> str:
     """A ``table`` with a caption in plain text above its ``tabular``. Notes become comments below it."""
-    document = document.worded()
     (table,) = document.tables
     caption = _escaped_latex(table.caption if caption is None else caption)
     lines = [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}"]
@@ -287,9 +281,6 @@ def _comment(text: str) -> str:
 class Shown(ABC):
     """Tables that print as text. Notebooks show them as HTML, and `to_markdown` writes them for pages."""
 
-    #: What lists are for, in words.
-    unit: str = USER
-
     @abstractmethod
     def _on_paper(self) -> Document:
         """The tables for pages and papers."""
@@ -298,21 +289,17 @@ class Shown(ABC):
         """The tables for terminals and notebooks."""
         return self._on_paper()
 
-    @uses_own_unit
     def to_markdown(self) -> str:
         """The tables in GitHub's Markdown, with captions above and notes below."""
         return as_markdown(self._on_paper())
 
-    @uses_own_unit
     def to_text(self) -> str:
         """The tables as text for logs and messages: what `print` shows, without the Python calls that show more."""
         return as_text(self._on_screen())
 
-    @uses_own_unit
     def __repr__(self) -> str:
         return as_text(self._on_screen().with_calls())
 
-    @uses_own_unit
     def _repr_html_(self) -> str:
         return as_html(self._on_screen().with_calls())
 
@@ -320,7 +307,6 @@ class Shown(ABC):
 class OneTable(Shown):
     """A single table, which can also be written in LaTeX with a caption."""
 
-    @uses_own_unit
     def to_latex(self, *, caption: str | None = None, label: str = "") -> str:
         r"""A LaTeX ``table`` with a caption. Notes become comments. The ``tabular`` needs the package ``booktabs``.
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from spark_rankeval.errors import unit_words
-
 #: What stands in a cell that has no figure.
 DASH = "–"
 # Figures of a column have four places, or as many as the smallest needs; beyond these, all are powers of 10.
@@ -115,10 +113,6 @@ class Note(NamedTuple):
         """The word and its explanation."""
         return f"{self.about}: {self.text}" if self.about else self.text
 
-    def worded(self) -> Note:
-        """The note in the words of the caller."""
-        return Note(unit_words(self.text), unit_words(self.about), self.call)
-
     def with_call(self) -> Note:
         """The note with its call as a part of the text."""
         return Note(f"{self.text}; {self.call}", self.about) if self.call else self
@@ -154,26 +148,6 @@ class Table:
         contents = ([column.cell(item) for column in self.columns] for item in self.items)
         return [[Cell(each) if isinstance(each, str) else each for each in row] for row in contents]
 
-    def worded(self) -> Table:
-        """The same in the words of the caller: all texts but those of cells, which are data, unless they are prose."""
-        columns = [
-            replace(
-                column,
-                heading=unit_words(column.heading),
-                cell=_worded_cell(column.cell) if column.kind == "prose" else column.cell,
-            )
-            for column in self.columns
-        ]
-        return replace(
-            self,
-            columns=columns,
-            title=unit_words(self.title),
-            caption=unit_words(self.caption),
-            notes=[note.worded() for note in self.notes],
-            bold_means=unit_words(self.bold_means),
-            dash_means=unit_words(self.dash_means),
-        )
-
     def without_bars(self) -> Table:
         """The same table without the columns of pictures."""
         return replace(self, columns=[column for column in self.columns if column.kind != "bar"])
@@ -182,14 +156,6 @@ class Table:
         """The longest superscript of each column. Other cells leave as much room, so that figures are aligned."""
         places = range(len(self.columns))
         return [max((row[place].raised for row in self.rows), key=len, default="") for place in places]
-
-
-def _worded_cell(cell: Callable[[Any], Cell | str]) -> Callable[[Any], Cell | str]:
-    def worded(item: Any) -> Cell | str:
-        content = cell(item)
-        return unit_words(content) if isinstance(content, str) else replace(content, text=unit_words(content.text))
-
-    return worded
 
 
 class Document(NamedTuple):
@@ -204,10 +170,6 @@ class Document(NamedTuple):
             yield table
             yield from (note.sentence for note in table.notes)
         yield from (note.sentence for note in self.notes)
-
-    def worded(self) -> Document:
-        """The same in the words of the caller, who may have queries in the place of users."""
-        return Document(tuple(table.worded() for table in self.tables), tuple(note.worded() for note in self.notes))
 
     def with_calls(self) -> Document:
         """The same with the calls that show more, for those who can run them."""

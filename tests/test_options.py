@@ -90,7 +90,7 @@ def test_an_option_of_another_function_is_refused_with_the_nearest_one():
         OptionError,
         match=r"^dialect_map has no option 'dialect', 'by'; did you mean 'dialects'\? it has: predictions, ",
     ):
-        spark_rankeval.dialect_map(FRAME, None, "rr", unit="query", dialect="mllib", by="country")
+        spark_rankeval.dialect_map(FRAME, None, "rr", dialect="mllib", by="country")
 
 
 def test_what_is_in_memory_is_known_by_its_package():

@@ -38,7 +38,6 @@ from spark_rankeval.errors import DataError, InputError, OptionError, warn
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.judge_estimates import JudgedDifferences
-from spark_rankeval.records.judged_rows import with_unit
 from spark_rankeval.records.notes import notes_of_clusters, notes_of_empty_lists
 from spark_rankeval.records.pair_rows import PairRow
 from spark_rankeval.request.call import ByOption, Cube, attributes_in
@@ -209,7 +208,7 @@ def compare(
     sliced_models = against.compared_slices(rolled(sums.users.by_slice, attributes, totals=has_totals))
     rows, sliced = against.rows(everyone, test), against.rows(sliced_models, "sign_flip")
     warn_of_few_clusters([*rows, *sliced])
-    judged = None if judges is None else _judged(everyone, sliced_models, judges, tables.unit)
+    judged = None if judges is None else _judged(everyone, sliced_models, judges)
     said = comparison_notes(results, metrics, compared)
     notes = (
         *said,
@@ -217,17 +216,17 @@ def compare(
         *([] if judged is None else judged.notes()),
     )
     return ModelComparison(
-        with_unit(rows, tables.unit), level, test, replicates, seed, baseline=baseline, correction=correction,
-        headline=first_metric, sliced=with_unit(sliced, tables.unit),
-        _differences=lambda: tables.differences(labels, baseline), notes=notes, unit=tables.unit, _judged=judged,
+        rows, level, test, replicates, seed, baseline=baseline, correction=correction,
+        headline=first_metric, sliced=sliced,
+        _differences=lambda: tables.differences(labels, baseline), notes=notes, _judged=judged,
     )  # fmt: skip
 
 
 def _judged(
-    compared: Sequence[ComparedModel], sliced_models: Sequence[ComparedModel], judges: Judges, unit: str
+    compared: Sequence[ComparedModel], sliced_models: Sequence[ComparedModel], judges: Judges
 ) -> JudgedDifferences:
     """What each judge says of the differences, and both together."""
-    judged = JudgedDifferences(rows_by_judge([*compared, *sliced_models]), judges.human, judges.judge, unit)
+    judged = JudgedDifferences(rows_by_judge([*compared, *sliced_models]), judges.human, judges.judge)
     for words in judged.contradictions:
         warn(words)
     return judged
@@ -334,8 +333,7 @@ def all_pairs(
     rows, ranked = pair_rows(models, compared, owners, level, test, drawn, pair_clusters)
     warn_of_few_clusters(rows)
     notes = (*comparison_notes(results, metrics, compared), *_notes(tables, labels, rows, owners, models))
-    rows = with_unit(rows, tables.unit)
-    return PairwiseComparison(rows, level, test, drawn, seed, notes, tables.unit, ranked)
+    return PairwiseComparison(rows, level, test, drawn, seed, notes, ranked)
 
 
 @takes_local_tables

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import pandas as pd
 
 from spark_rankeval.checks import kind_of
-from spark_rankeval.errors import USER, InputError, UnknownMetricError, did_you_mean
+from spark_rankeval.errors import InputError, UnknownMetricError, did_you_mean
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import WIDTH
@@ -94,7 +94,6 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
     _differences: Callable[[], DataFrame] | None = field(default=None, compare=False)
     notes: tuple[str, ...] = ()
     headline: str = ""
-    unit: str = USER
     _judged: JudgedDifferences | None = None
 
     @property
@@ -119,7 +118,7 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         models = [self.baseline, *dict.fromkeys(row.model for row in self.rows)]
         differences = self._differences
         users = None if differences is None else lambda metric, grid: users_by_difference(differences(), metric, grid)
-        return ComparisonPlots(self.rows, self.sliced, self.baseline, self.level, models, users, self.unit)
+        return ComparisonPlots(self.rows, self.sliced, self.baseline, self.level, models, users)
 
     def _kinds(self) -> tuple[Sequence[ComparisonRow], ...]:
         return self.rows, self.sliced
@@ -226,7 +225,6 @@ class ModelRanks(OneTable):
 
     rows: tuple[RankRow, ...]
     level: float
-    unit: str = USER
 
     @property
     def sentences(self) -> list[str]:
@@ -267,7 +265,6 @@ class PairwiseComparison(_ComparisonTables[PairRow]):
     """
 
     notes: tuple[str, ...] = ()
-    unit: str = USER
     ranked: tuple[RankRow, ...] = ()
 
     @property
@@ -277,7 +274,7 @@ class PairwiseComparison(_ComparisonTables[PairRow]):
         A model's lowest rank is 1 + the number of models that are surely better. Its highest is the number of models less those that
         are surely worse. Margins do not matter for ranks.
         """
-        return ModelRanks(self.ranked, self.level, self.unit)
+        return ModelRanks(self.ranked, self.level)
 
     def to_dict(self) -> dict[str, Any]:
         """The rows, the ranks and the options as plain values; NaN and infinities become None."""

@@ -11,7 +11,7 @@ import pandas as pd
 
 from spark_rankeval.dialects import DEFAULT, Dialect, every_dialect, find_dialect
 from spark_rankeval.dialects.explained import choice_in_words
-from spark_rankeval.errors import USER, DialectError, InputError, MetricError, OptionError, speaking_of
+from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.evaluation.evaluate import (
     FeatureTables,
     Predictions,
@@ -66,13 +66,11 @@ class DialectMap(OneTable):
         rows: one row per metric and dialect: metric by metric, the default first.
         data_quality: what the users and their rows were like.
         notes: what the figures could be mistaken for, in sentences.
-        unit: the word for what a list is for, which tables use.
     """
 
     rows: tuple[MapRow, ...]
     data_quality: DataQuality
     notes: tuple[str, ...] = ()
-    unit: str = USER
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per metric and dialect: metric, dialect, mean, difference, n_users, because, definition."""
@@ -117,7 +115,6 @@ def dialect_map(
     exclude: Table | None = None,
     dialects: str | Dialect | Sequence[str | Dialect] | None = None,
     on_invalid: OnInvalidOption = "error",
-    unit: str = USER,
 ) -> DialectMap:
     """Evaluate the same data under all dialects, in one pass, and say which choices make the difference.
 
@@ -145,7 +142,6 @@ def dialect_map(
         exclude: items to leave out of the predictions.
         dialects: which ones, beside the default; None: all whose system has any of the metrics.
         on_invalid: ``error`` or ``drop``, as in `evaluate`.
-        unit: as in `evaluate`, such as ``query``.
 
     Raises:
         MetricError, DialectError, OptionError, InputError: an argument is not valid; no job has run.
@@ -167,7 +163,7 @@ def dialect_map(
     chosen = list({dialect.name: dialect for dialect in [DEFAULT, *chosen]}.values())
     options = ScoringOptions(
         user=user, item=item, score=score, rank=rank, relevance=relevance, relevance_threshold=relevance_threshold, users=users,
-        exclude=exclude, on_invalid=on_invalid, unit=unit,
+        exclude=exclude, on_invalid=on_invalid,
     )  # fmt: skip
     sources, options = _read(predictions, labels, options)
     left, right = sources.predictions, sources.labels
@@ -206,16 +202,15 @@ def dialect_map(
             paths[label, dialect.name] = end if isinstance(end, str) else [("", start), *_steps(start, end)]
     # What of labels is relevant is counted as the default has it, or the caller.
     threshold = DEFAULT.relevance_threshold if relevance_threshold is None else relevance_threshold
-    with speaking_of(unit):
-        moments, quality = _evaluate(paths.values(), sources, choices, threshold)
-        warn_of_labels({"": quality}, parsed.values())
+    moments, quality = _evaluate(paths.values(), sources, choices, threshold)
+    warn_of_labels({"": quality}, parsed.values())
     rows = tuple(
         replace(_row(label, dialect, path, moments), asked=parsed.spelled.get(label, ""))
         for (label, dialect), path in paths.items()
     )
     unordered = [each.name for each in chosen if each.ranking.ties == "position" and not lists.scored_arrays]
     notes = notes_of_tables(_labels_are_in(sources))
-    return DialectMap(rows, quality, (*notes, *notes_of_given_order(unordered, [quality])), unit)
+    return DialectMap(rows, quality, (*notes, *notes_of_given_order(unordered, [quality])))
 
 
 def _read(predictions: Predictions, labels: Table | None, options: ScoringOptions) -> tuple[Sources, ScoringOptions]:

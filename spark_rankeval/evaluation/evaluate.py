@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_name, check_table, is_number, kind_of
 from spark_rankeval.dialects import Dialect
-from spark_rankeval.errors import USER, DialectError, InputError, MetricError, OptionError, speaking_of
+from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.evaluation.result import Result, warn_if_changing
 from spark_rankeval.evaluation.summarise import Findings, build_result, need_t_intervals, need_users, write_per_user
 from spark_rankeval.metrics.base import UNSET, Metric
@@ -423,7 +423,6 @@ def prepare(
         conflicting_labels="last" if first.ranking.conflicting_labels == "last" else "error",
         mean=convention.mean,
         unpredicted=first.population.without_predictions,
-        unit=options.unit,
         labels="table" if long_table is None else "predictions",
         human=human,
         judge=judge,
@@ -645,7 +644,6 @@ def evaluate(
     by: ByOption = (),
     user_weight: str | None = None,
     cluster: str | Sequence[str] | None = None,
-    unit: str = USER,
     facts: Facts = Facts(),  # noqa: B008 # it is frozen
     ci: str | IntervalMethod | None = "t",
     quantiles: Sequence[float] = (0.5,),
@@ -729,7 +727,6 @@ def evaluate(
         cluster: the columns that tell which users belong together, such as ``"user"`` if ``user=["user", "session"]``: columns of the
             user, or attributes, found like those of `by`. Standard errors and intervals then take clusters as independent, not users;
             means stay the same. A missing value is an error. None: all users are independent. See docs/clusters.md.
-        unit: the word for what a list is for, such as ``query`` or ``session``: tables, notes, charts, reports and warnings speak of
             queries then. Names of columns and options stay.
         facts: further tables about users and items: attributes, training data, a catalogue, a baseline; see `Facts`.
         ci: the interval of each mean: ``t`` (Student), ``bca`` or ``percentile`` (bootstraps), None for no interval; or an object such
@@ -749,15 +746,14 @@ def evaluate(
         user=user, item=item, score=score, rank=rank, model=model, relevance=relevance,
         relevance_threshold=relevance_threshold, min_score=min_score, weight=weight, cost=cost, dialect=dialect, ties=ties,
         exclude=exclude, on_invalid=on_invalid, users=users, no_answer=no_answer, population=population, by=by,
-        user_weight=user_weight, cluster=cluster, unit=unit, facts=facts,
+        user_weight=user_weight, cluster=cluster, facts=facts,
     )  # fmt: skip
     summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=quantiles)
     if options.judged is not None:
         need_t_intervals(summary.described(weighted=False))
-    with speaking_of(unit):
-        scoring = prepare(predictions, labels, metrics, options)
-        warn_if_changing(scoring.sources)
-        return result_of(scoring, summary)
+    scoring = prepare(predictions, labels, metrics, options)
+    warn_if_changing(scoring.sources)
+    return result_of(scoring, summary)
 
 
 def result_of(scoring: Scoring, summary: SummaryOptions) -> Result:
@@ -813,7 +809,7 @@ def score_users(predictions: Predictions, labels: Table | None, metrics: Metrics
         options: by keyword, with the meaning and default that they have in `evaluate`: ``user``, ``item``, ``score``, ``rank``,
             ``model``, ``relevance``, ``relevance_threshold``, ``min_score``, ``weight``, ``cost``,
             ``dialect``, ``ties``, ``exclude``, ``on_invalid``, ``users``, ``no_answer``, ``population``, ``by``,
-            ``user_weight``, ``cluster``, ``unit`` and ``facts``. All are optional.
+            ``user_weight``, ``cluster`` and ``facts``. All are optional.
 
     Returns:
         the user's columns; for each metric a double, NaN if it is undefined; ``n_predictions``, ``n_labels``, ``n_relevant``,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from spark_rankeval.checks import check_table, kind_of
-from spark_rankeval.errors import USER, InputError, MergeError, MetricError, listed
+from spark_rankeval.errors import InputError, MergeError, MetricError, listed
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import column_name, parse_metric
 from spark_rankeval.records.judge_estimates import is_estimated, merged_estimate, with_judges_alone
@@ -85,7 +85,6 @@ def merge(
     qualities: list[dict[str, DataQuality]] = []
     item_groups: list[tuple[ItemGroup, ...]] = []
     columns: Mapping[str, str] = {}
-    units: list[str] = []
     noted, table_notes = False, dict[str, None]()
     if not isinstance(results, Result) and hasattr(results, "columns"):
         check_table("the table of metrics", results)
@@ -101,7 +100,6 @@ def merge(
             table_notes |= dict.fromkeys(kept_notes_of_tables(result.notes))
             qualities.append(result.qualities)
             item_groups.append(result.item_groups)
-            units.append(result.unit)
     if not summaries:
         msg = "there is nothing to merge; pass at least one result"
         raise MergeError(msg)
@@ -125,7 +123,6 @@ def merge(
         _write=_MERGED,
         notes=(*notes, *table_notes, *_notes_of_groups(unlike, unknown)),
         item_groups=tuple(group for group in groups if group.slice not in unknown),
-        unit=units[0] if len(set(units)) == 1 else USER,
     )
 
 

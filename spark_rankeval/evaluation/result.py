@@ -16,7 +16,7 @@ import pandas as pd
 from pyspark.sql import types as T
 
 from spark_rankeval.checks import as_names, check_name, is_number, one_of
-from spark_rankeval.errors import USER, DataError, InputError, OptionError, listed, uses_own_unit, warn
+from spark_rankeval.errors import DataError, InputError, OptionError, listed, warn
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.metrics.kinds import RelevanceMetric
@@ -25,7 +25,6 @@ from spark_rankeval.records.chart_rows import CurveAxis, curve_of, recall_curve
 from spark_rankeval.records.cross_table import CrossTable, Dimension, cross_table, result_on_screen
 from spark_rankeval.records.gaps import LARGEST_GAP, GapRow, gap_rows, gaps_tables
 from spark_rankeval.records.judge_estimates import JudgedMeans, is_estimated, judged_means
-from spark_rankeval.records.judged_rows import with_unit
 from spark_rankeval.records.notes import kept_notes_of_tables, notes_of
 from spark_rankeval.records.quality import DataQuality, apart_in_words, excluded_labels_in_words
 from spark_rankeval.records.selection import Lookup, Metrics, Name, by_slice, chosen, headline_keys
@@ -433,7 +432,6 @@ class Gaps(Shown):
 
     rows: tuple[GapRow, ...]
     level: float
-    unit: str = USER
 
     @property
     def largest(self) -> tuple[GapRow, ...]:
@@ -516,7 +514,6 @@ class Result(Shown):
         plan: how the data was brought together, in sentences.
         notes: what the figures could be mistaken for, in sentences that are printed below them.
         item_groups: the groups of items that have figures, with their sizes, and the edges of groups by popularity.
-        unit: the word for what lists are for, which tables, charts and pages use.
     """
 
     summary: tuple[SummaryRow, ...]
@@ -528,7 +525,6 @@ class Result(Shown):
     _rejected: Callable[[], DataFrame] | None = None
     notes: tuple[str, ...] = ()
     item_groups: tuple[ItemGroup, ...] = ()
-    unit: str = USER
     _group_table: Callable[[], DataFrame] | None = None
 
     @cached_property
@@ -582,7 +578,7 @@ class Result(Shown):
         Raises:
             InputError: the grades were not those of `Judged`.
         """
-        judged = judged_means(self.summary, self.unit)
+        judged = judged_means(self.summary)
         if judged is None:
             msg = "only evaluate(…, relevance=Judged(human=…, judge=…)) estimates means from two judges"
             raise InputError(msg)
@@ -722,8 +718,7 @@ class Result(Shown):
             OptionError: an option is not valid.
             UnknownMetricError: a metric is not in the result.
         """
-        gaps = gaps_of(self.summary, attribute, metrics, level, margin, min_users)
-        return replace(gaps, rows=with_unit(gaps.rows, self.unit), unit=self.unit)
+        return gaps_of(self.summary, attribute, metrics, level, margin, min_users)
 
     def _total_rows(self) -> list[SummaryRow]:
         return [row for row in self.summary if row.slice == "all"]
@@ -767,7 +762,6 @@ class Result(Shown):
         """
         return ResultPlots(
             self.summary, self.columns, self.models, lambda column, grid: users_by_value(self.per_user, column, grid),
-            unit=self.unit,
         )  # fmt: skip
 
     def report(
@@ -806,7 +800,6 @@ class Result(Shown):
         models = ", ".join(filter(None, self.models))
         return write_report(
             path,
-            unit=self.unit,
             title=title or (f"Evaluation of {models}" if models else "Evaluation of a ranking"),
             summary=self.summary,
             qualities=self.qualities,
@@ -824,7 +817,7 @@ class Result(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """The figures as plain values that `from_dict` reads; NaN becomes None. The plan is not among them."""
-        return stored_values(self.summary, self.columns, self.qualities, self.notes, self.item_groups, self.unit)
+        return stored_values(self.summary, self.columns, self.qualities, self.notes, self.item_groups)
 
     def to_json(self, indent: int | None = 2) -> str:
         """The figures as JSON that `from_json` reads; NaN becomes null."""
@@ -941,7 +934,7 @@ class Result(Shown):
         compared = None if comparison is None else comparison.rows
         notes = (*notes_of(rows), *kept_notes_of_tables(self.notes)) if self.notes else ()
         made = models_table(rows, self.models, compared, notes)
-        return replace(made, unit=self.unit)
+        return replace(made)
 
     def table(
         self,
@@ -982,9 +975,8 @@ class Result(Shown):
             UnknownMetricError: a metric is not in the result.
         """
         common: dict[Dimension, str | None] = {"model": model, "slice": slice, "group": group}
-        return replace(cross_table(self.summary, rows, columns, metrics, common, intervals), unit=self.unit)
+        return replace(cross_table(self.summary, rows, columns, metrics, common, intervals))
 
-    @uses_own_unit
     def to_latex(self) -> str:
         r"""The summary as a LaTeX ``tabular`` for each model and slice; it needs the package ``booktabs``."""
         return as_latex(self._on_paper())

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import types as T
 
 from spark_rankeval.checks import as_names, check_table, one_of
-from spark_rankeval.errors import DataError, InputError, OptionError, speaking_of, warn
+from spark_rankeval.errors import DataError, InputError, OptionError, warn
 from spark_rankeval.evaluation.result import (
     Result,
     all_relevant_in_words,
@@ -187,8 +187,7 @@ def build_result(
         rejected: the lazy table of the rows that were not ranked; None: they are not at hand.
         per_item_group: the lazy table of users and groups of items; None: likewise.
     """
-    with speaking_of(findings.schema.settings.unit):
-        return _built(findings, options, table, write, rejected, per_item_group)
+    return _built(findings, options, table, write, rejected, per_item_group)
 
 
 def _built(
@@ -247,7 +246,6 @@ def _built(
             *unmatched,
         ),
         item_groups=findings.figures.item_groups,
-        unit=settings.unit,
         _rejected=rejected,
         _group_table=per_item_group,
     )

@@ -84,7 +84,6 @@ class Evaluation(SummaryOptions, RankingOptions):
         metrics: names such as "ndcg@10", or a table from labels of your own to names.
         metrics_from: a module that defines metrics of your own, such as "shop.metrics"; the driver and the workers import it.
         k_counts: what cutoffs count if columns.roll_up is set: documents or chunks.
-        unit: the word for what a list is for, such as query, in tables, reports and messages.
         model: a name for the predictions, if the table holds those of one model.
         judged: the columns of grades by people and by a model, in the place of columns.relevance.
         totals: whether to add a total over each attribute, if by has several.
@@ -99,7 +98,6 @@ class Evaluation(SummaryOptions, RankingOptions):
     by: str | tuple[str, ...] = ()
     cluster: str | tuple[str, ...] | None = None
     k_counts: Literal["documents", "chunks"] = "documents"
-    unit: str = ScoringOptions.unit
     model: str | None = None
     judged: TwoJudges | None = None
     item_by: str | tuple[str, ...] = ()

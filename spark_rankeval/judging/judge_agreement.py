@@ -12,7 +12,7 @@ import pandas as pd
 from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, one_of
-from spark_rankeval.errors import USER, InputError, did_you_mean, speaking_of, uses_own_unit
+from spark_rankeval.errors import InputError, did_you_mean
 from spark_rankeval.judging.grade_tables import JudgedLabels
 from spark_rankeval.records.agreement_rows import (
     JudgePair,
@@ -54,13 +54,11 @@ class JudgeAgreement(Shown):
         rows: one for each pair of judges: first over all labels, and then of each slice.
         alphas: Krippendorff's alpha of all judges: first over all labels, and then of each slice.
         grades: the distinct grades, ascending, by which `JudgePair.confusion` counts.
-        unit: the word for what a list is for, which tables use.
     """
 
     rows: tuple[JudgePair, ...]
     alphas: tuple[JudgesAlpha, ...]
     grades: tuple[float, ...]
-    unit: str = USER
 
     @property
     def slices(self) -> list[str]:
@@ -68,7 +66,6 @@ class JudgeAgreement(Shown):
         return [row.slice for row in self.alphas]
 
     @property
-    @uses_own_unit
     def sentences(self) -> list[str]:
         """A sentence on each pair of judges, over all labels, and the notes."""
         return [*(row.sentence for row in self.rows if row.slice == "all"), *(f"{note}." for note in self.notes)]
@@ -150,7 +147,6 @@ class JudgeAgreement(Shown):
         """What `to_dict` gives, as JSON; NaN becomes null."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
-    @uses_own_unit
     def to_latex(self) -> str:
         """The tables in LaTeX: a ``tabular`` each, for the package ``booktabs``. Captions and notes become comments."""
         return as_latex(self._on_paper())
@@ -181,7 +177,6 @@ def judge_agreement(
     by: ByOption = (),
     measurement: Measurement = "ordinal",
     level: float = 0.95,
-    unit: str = USER,
 ) -> JudgeAgreement:
     """Measure how far judges agree on the grades of items, such as people and language models, in one Spark action.
 
@@ -207,7 +202,6 @@ def judge_agreement(
         measurement: how Krippendorff's alpha reads grades. ``nominal``: they are equal or not. ``ordinal``: their order counts.
             ``interval``: so do their differences.
         level: the confidence level of the intervals.
-        unit: as in `evaluate`, such as ``query``.
 
     Returns:
         the agreement, which prints as tables. A figure is NaN if it is undefined, as kappa is if both judges give one grade. Fewer than
@@ -220,10 +214,9 @@ def judge_agreement(
     one_of("measurement", measurement, MEASUREMENTS)
     checked_level(level)
     check_table("labels", labels)
-    with speaking_of(unit):
-        judged = read_labels(labels, judges, user=user, item=item, by=by)
-        counts = judged.counts_by_slice()
-    return rows_of_counts(counts, judged.judges, judged.attributes, level, measurement, unit)
+    judged = read_labels(labels, judges, user=user, item=item, by=by)
+    counts = judged.counts_by_slice()
+    return rows_of_counts(counts, judged.judges, judged.attributes, level, measurement)
 
 
 def rows_of_counts(
@@ -232,7 +225,6 @@ def rows_of_counts(
     attributes: Sequence[str],
     level: float,
     measurement: Measurement,
-    unit: str,
 ) -> JudgeAgreement:
     """The agreement in each slice, from its counts."""
     rows, alphas = [], []
@@ -240,7 +232,7 @@ def rows_of_counts(
         name = slice_name(attributes, key)
         rows += list(_pair_rows(name, judges, counts[key], level))
         alphas.append(JudgesAlpha(name, judges, measurement, *counts[key].alpha(level, measurement)))
-    return JudgeAgreement(tuple(rows), tuple(alphas), tuple(next(iter(counts.values())).scale.tolist()), unit)
+    return JudgeAgreement(tuple(rows), tuple(alphas), tuple(next(iter(counts.values())).scale.tolist()))
 
 
 def _pair_rows(slice_: str, judges: Sequence[str], counts: GradeCounts, level: float) -> Iterator[JudgePair]:

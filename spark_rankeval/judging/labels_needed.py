@@ -10,7 +10,7 @@ import pandas as pd
 
 from spark_rankeval.checks import is_number, kind_of
 from spark_rankeval.comparison.comparison_results import ModelComparison
-from spark_rankeval.errors import InputError, OptionError, speaking_of, unit_words
+from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.judge_estimates import JudgedRow
@@ -58,9 +58,8 @@ def labels_needed(result: Result | ModelComparison, width: float | Mapping[str, 
     everyone = [row for row in result.judged.rows if row.slice == "all"]
     verdicts = [""] * len(everyone) if isinstance(result, Result) else list(map(_deciding, result.rows))
     widths = _widths(width, list(dict.fromkeys(row.metric for row in everyone)))
-    with speaking_of(result.judged.unit):
-        both = zip(everyone, verdicts, strict=True)
-        rows = [_record(row, widths[row.metric], verdict) for row, verdict in both if row.metric in widths]
+    both = zip(everyone, verdicts, strict=True)
+    rows = [_record(row, widths[row.metric], verdict) for row, verdict in both if row.metric in widths]
     return pd.DataFrame(rows).astype({"with_judge": "Int64", "by_hand": "Int64"})
 
 
@@ -93,6 +92,6 @@ def _record(row: JudgedRow, width: float, verdict: str) -> dict[str, Any]:
     return {
         "metric": row.metric, "model": row.model, "n_graded": row.estimate.n_graded, "n_clusters": n_clusters,
         "width": interval.high - interval.low, "wanted": float(width),
-        "counted": "clusters" if n_clusters else unit_words("users"), "with_judge": with_judge, "by_hand": by_hand,
-        "remark": unit_words("; ".join(filter(None, [row.remark_on(needed, width), verdict]))),
+        "counted": "clusters" if n_clusters else "users", "with_judge": with_judge, "by_hand": by_hand,
+        "remark": "; ".join(filter(None, [row.remark_on(needed, width), verdict])),
     }  # fmt: skip

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from spark_rankeval.checks import kind_of
-from spark_rankeval.errors import USER, InputError
+from spark_rankeval.errors import InputError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.agreement_rows import ModelOrder, model_order_table
 from spark_rankeval.records.summary import SummaryRow
@@ -30,11 +30,9 @@ class ModelOrderAgreement(OneTable):
 
     Attributes:
         rows: one for each metric, slice and pair of judges.
-        unit: the word for what a list is for.
     """
 
     rows: tuple[ModelOrder, ...]
-    unit: str = USER
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each metric, slice and pair of judges: metric, slice, judge, other, n_models, tau and swapped."""
@@ -76,7 +74,7 @@ def model_order_agreement(result: Result) -> ModelOrderAgreement:
     for row in result.summary:
         means.setdefault((row.metric, row.slice), {}).setdefault(row.relevance, {})[row.model] = row
     rows = [row for (metric, slice_), by_judge in means.items() for row in _orders(metric, slice_, by_judge)]
-    return ModelOrderAgreement(tuple(rows), result.unit)
+    return ModelOrderAgreement(tuple(rows))
 
 
 def _orders(metric: str, slice_: str, by_judge: Mapping[str, Mapping[str, SummaryRow]]) -> Iterator[ModelOrder]:

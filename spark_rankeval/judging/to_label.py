@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, is_number, kind_of, one_of
 from spark_rankeval.dialects import Dialect
-from spark_rankeval.errors import USER, DataError, InputError, OptionError, did_you_mean, speaking_of, warn
+from spark_rankeval.errors import DataError, InputError, OptionError, did_you_mean, warn
 from spark_rankeval.evaluation.evaluate import Predictions, prepare
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.request.call import INVALID_COUNTS, Judged, ScoringOptions, Table
@@ -77,7 +77,6 @@ def to_label(
     seed: int = 0,
     show_judge: bool = False,
     rows: Literal["pairs", "queries"] = "pairs",
-    unit: str = USER,
 ) -> DataFrame:
     """List the pairs of a query and an item that people should grade next, to tell models apart with few grades.
 
@@ -112,7 +111,6 @@ def to_label(
         seed: a whole number; another one draws other queries. Who is drawn depends on it, the ids and the strata alone.
         show_judge: whether the model's grade is in the table. People who see a grade tend to repeat it.
         rows: ``pairs`` to hand out; or ``queries``: what the same draw makes of each query, for the labels and for a next round.
-        unit: as in `evaluate`, such as ``query``.
 
     Returns:
         a lazy table of the queries that were drawn. A query has all items that people did not grade yet, out of those that the model
@@ -130,19 +128,18 @@ def to_label(
     one_of("rows", rows, (_PAIRS, _QUERIES))
     options = ScoringOptions(
         user=user, item=item, score=score, rank=rank, model=model, relevance_threshold=relevance_threshold, dialect=dialect,
-        relevance=Judged(human=relevance.human, judge=relevance.judge, graded=relevance.graded), unit=unit,
+        relevance=Judged(human=relevance.human, judge=relevance.judge, graded=relevance.graded),
     )  # fmt: skip
     if not isinstance(metric, str | Metric):
         msg = f"metric must be one metric, such as 'ndcg@10'; got {metric!r}"
         raise InputError(msg)
-    with speaking_of(unit):
-        scoring = prepare(predictions, labels, metric, options, users_alone=True)
-        draw = _Draw(scoring, relevance.probability, seed)
-        pairs = draw.pairs()
-        queries = draw.queries(pairs)
-        bins = _bins(queries, has_probability=relevance.probability is not None)
-        drawn = draw.drawn(queries, drawn_strata(bins, budget, n_strata))
-        return draw.handed_out(pairs, drawn, show_judge=show_judge) if rows == _PAIRS else draw.probabilities(drawn)
+    scoring = prepare(predictions, labels, metric, options, users_alone=True)
+    draw = _Draw(scoring, relevance.probability, seed)
+    pairs = draw.pairs()
+    queries = draw.queries(pairs)
+    bins = _bins(queries, has_probability=relevance.probability is not None)
+    drawn = draw.drawn(queries, drawn_strata(bins, budget, n_strata))
+    return draw.handed_out(pairs, drawn, show_judge=show_judge) if rows == _PAIRS else draw.probabilities(drawn)
 
 
 def _check(

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import pandas as pd
 
 from spark_rankeval.checks import one_of
-from spark_rankeval.errors import USER, OptionError, did_you_mean, listed
+from spark_rankeval.errors import OptionError, did_you_mean, listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.records.chart_rows import means_title
@@ -86,7 +86,6 @@ class CrossTable(OneTable):
     caption: str
     intervals: bool
     notes: Sequence[Note] = ()
-    unit: str = USER
 
     def to_pandas(self) -> pd.DataFrame:
         """The means as a pandas DataFrame; a cell without a figure is NaN."""

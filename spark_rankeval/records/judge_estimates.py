@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from spark_rankeval.errors import USER, listed
+from spark_rankeval.errors import listed
 from spark_rankeval.records.summary import MOST_LISTED, SLICE, SummaryRow, as_json_value, bounds_of
 from spark_rankeval.statistics.drawn_clusters import clusters_of_days
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval
@@ -178,13 +178,11 @@ class _JudgedFigures(OneTable):
         rows: a row for each model, slice and metric.
         human: the column of grades by people.
         judge: the column of grades by the model.
-        unit: what lists are for, in words.
     """
 
     rows: tuple[JudgedRow, ...]
     human: str
     judge: str
-    unit: str = USER
 
     def to_pandas(self) -> pd.DataFrame:
         """One row for each model, slice and metric."""
@@ -247,14 +245,14 @@ class JudgedMeans(_JudgedFigures):
         return Document((self.as_table(),))
 
 
-def judged_means(summary: Iterable[SummaryRow], unit: str = USER) -> JudgedMeans | None:
+def judged_means(summary: Iterable[SummaryRow]) -> JudgedMeans | None:
     """The means that a summary has from two judges; None if it has none."""
     summary = tuple(summary)
     rows = judged_rows(summary)
     if not rows:
         return None
     judge, human = _judges(summary)
-    return JudgedMeans(rows, human, judge, unit)
+    return JudgedMeans(rows, human, judge)
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from spark_rankeval.errors import listed, names_in, speaking_of, unit_words
+from spark_rankeval.errors import listed
 from spark_rankeval.records.summary import MOST_LISTED, MetricRow, methods_in_words
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED
 from spark_rankeval.statistics.verdicts import interval_in_words, percent
@@ -48,12 +47,6 @@ class VerdictRow(MetricRow):
 Row = TypeVar("Row", bound=VerdictRow)
 
 
-def with_unit(rows: Sequence[Row], unit: str) -> tuple[Row, ...]:
-    """The rows with sentences that speak of what lists are for."""
-    with speaking_of(unit, names_in(rows)):
-        return tuple(replace(row, sentence=unit_words(row.sentence)) for row in rows)  # type: ignore[type-var] # rows are dataclasses
-
-
 class JointRow(VerdictRow):
     """A row that also has the interval that is corrected for the other comparisons as p is."""
 
@@ -81,11 +74,9 @@ TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
 
 
 #: The verdict, in the colour of its meaning.
-VERDICT: Column[Any] = text_column(
-    "verdict", lambda row: Cell(unit_words(row.verdict), tone=TONES.get(row.verdict, ""))
-)
+VERDICT: Column[Any] = text_column("verdict", lambda row: Cell(row.verdict, tone=TONES.get(row.verdict, "")))
 #: The verdict on a gap between users, which is neither good news nor bad.
-GAP_VERDICT: Column[Any] = text_column("verdict", lambda row: unit_words(row.verdict))
+GAP_VERDICT: Column[Any] = text_column("verdict", lambda row: row.verdict)
 
 
 def means_columns(rows: Sequence[Row], title: str, other_mean: Callable[[Row], float]) -> list[Column[Any]]:

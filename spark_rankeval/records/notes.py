@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from spark_rankeval.dialects.explained import formula_in_words
-from spark_rankeval.errors import listed, unit_words
+from spark_rankeval.errors import listed
 from spark_rankeval.metrics.base import UNSET
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.metrics.kinds import RelevanceMetric
@@ -256,4 +256,4 @@ def _metrics_in_words(metrics: Sequence[str]) -> str:
 
 def _formula(definition: str) -> str:
     metric = metric_or_none(definition)
-    return "" if metric is None else unit_words(formula_in_words(metric))
+    return "" if metric is None else formula_in_words(metric)

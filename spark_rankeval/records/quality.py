@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_rankeval.errors import unit_words
 from spark_rankeval.request.call import ALL_COUNTS, INVALID_COUNTS, KINDS
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.statistics.sums import Mean
@@ -296,7 +295,7 @@ def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
     n_zero = len(names) - len(shown)
     notes = [Note(f"{n_zero} other count{'s are' if n_zero > 1 else ' is'} 0")] if n_zero else []
     columns: list[Column[str]] = [
-        text_column("", lambda name: unit_words(MEANING[name])),
+        text_column("", lambda name: MEANING[name]),
         *(_quality_column(model, quality) for model, quality in qualities.items()),
     ]
     return Table(shown, columns, caption="Counts of users and rows", notes=notes, dash_means="not counted")

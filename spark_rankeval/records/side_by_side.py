@@ -10,7 +10,7 @@ from typing import Protocol
 
 import pandas as pd
 
-from spark_rankeval.errors import USER, InputError
+from spark_rankeval.errors import InputError
 from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.pair_rows import PairRow
 from spark_rankeval.records.summary import MetricRow, SummaryRow, metric_or_none, users_in_words
@@ -56,7 +56,6 @@ class ModelsTable(OneTable):
     models: tuple[str, ...]
     better: Mapping[tuple[str, str], frozenset[str]] | None
     notes: tuple[str, ...]
-    unit: str = USER
 
     @property
     def caption(self) -> str:

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, NoReturn
 
 from spark_rankeval.dialects import Dialect, find_dialect
-from spark_rankeval.errors import USER, InputError, SparkRankEvalError, listed
+from spark_rankeval.errors import InputError, SparkRankEvalError, listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.quality import DataQuality
@@ -120,7 +120,6 @@ class Stored(NamedTuple):
     plan: tuple[str, ...]
     notes: tuple[str, ...]
     item_groups: tuple[ItemGroup, ...] = ()
-    unit: str = USER
 
 
 def stored_values(
@@ -129,7 +128,6 @@ def stored_values(
     qualities: Mapping[str, DataQuality],
     notes: Sequence[str],
     item_groups: Sequence[ItemGroup] = (),
-    unit: str = USER,
 ) -> dict[str, Any]:
     """The plain values of a result that `read_stored` reads."""
     stored: dict[str, Any] = {"summary": [row.stored() for row in summary], "columns": dict(columns)}
@@ -141,8 +139,6 @@ def stored_values(
         stored["notes"] = list(notes)
     if item_groups:
         stored["item_groups"] = list(map(asdict, item_groups))
-    if unit != USER:
-        stored["unit"] = unit
     if len(qualities) > 1:
         stored["data_quality_of_models"] = {name: quality.to_dict() for name, quality in qualities.items()}
     return stored
@@ -155,8 +151,7 @@ def read_stored(stored: Mapping[str, Any]) -> Stored:
         summary = tuple(replace(row, fingerprints=model_fingerprints(fingerprints, row.model)) for row in rows)
         plan, notes = tuple(stored.get("plan", ())), tuple(stored.get("notes", ()))
         columns = dict(stored.get("columns", {}))
-        unit = str(stored.get("unit", USER))
-        result = Stored(summary, qualities_in(stored, summary), columns, plan, notes, item_groups_of(stored), unit)
+        result = Stored(summary, qualities_in(stored, summary), columns, plan, notes, item_groups_of(stored))
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise InputError(f"{_NO_RESULT} ({type(error).__name__}: {error})") from error
     if not summary:

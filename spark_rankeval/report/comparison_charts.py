@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.checks import check_extra, needs_extra
-from spark_rankeval.errors import USER, InputError, uses_own_unit
+from spark_rankeval.errors import InputError
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import PURPOSE, WIDTH, Bin, Counts, Estimate, Grid, Histogram, axis_of, coarsened
 from spark_rankeval.records.comparison_rows import ComparisonRow
@@ -48,7 +48,6 @@ class ComparisonPlots:
         level: the confidence level of the intervals.
         models: all models; each has its colour by its name.
         users_by_difference: counts users by their difference in a metric, on Spark; None if the users are not known.
-        unit: the word for what lists are for.
     """
 
     rows: tuple[ComparisonRow, ...]
@@ -57,12 +56,10 @@ class ComparisonPlots:
     level: float
     models: Sequence[str]
     users_by_difference: Callable[[str, Grid], Counts] | None = None
-    unit: str = USER
 
     def __repr__(self) -> str:
         return "plot(metrics=None), or one of plot.slices(metric), plot.histogram(metric)"
 
-    @uses_own_unit
     def __call__(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
         """Differences from the baseline with their intervals; differences within the margin are shaded.
 
@@ -85,7 +82,6 @@ class ComparisonPlots:
             width=width,
         )
 
-    @uses_own_unit
     def slices(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
         """Differences from the baseline in every slice as a forest plot, with a dashed line for all users.
 
@@ -152,7 +148,6 @@ class ComparisonPlots:
             histograms.append(Histogram(row.model, bars, row.n_users, *ends, note))
         return CountedDifferences(rows[0], histograms, beyond)
 
-    @uses_own_unit
     def draw_users(self, counted: CountedDifferences, *, width: int = WIDTH) -> Drawing:
         """The chart of `count_users`."""
         with needs_extra("report", PURPOSE):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from spark_rankeval.checks import needs_extra
-from spark_rankeval.errors import USER, OptionError
+from spark_rankeval.errors import OptionError
 from spark_rankeval.records.audit_rows import AuditRow, InvalidRows
 from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.quality import DataQuality
@@ -94,7 +94,6 @@ class Contents:
         dialects: the rows of a map of dialects.
         distributions: metrics to draw as histograms, whose users are counted on Spark.
         manifest: the rest of the record of the run: values by name, or mappings of such values.
-        unit: the word for what lists are for.
     """
 
     title: str
@@ -110,7 +109,6 @@ class Contents:
     dialects: Sequence[MapRow] = ()
     distributions: Sequence[str] = ()
     manifest: Mapping[str, Any] = field(default_factory=dict)
-    unit: str = USER
 
 
 # A page is for reading: longer tables are those of `to_pandas()`.

@@ -10,7 +10,6 @@ from typing import Any
 
 import altair as alt
 
-from spark_rankeval.errors import unit_words
 from spark_rankeval.records.chart_rows import WIDTH, Estimate, Histogram, StageBar, axis_of, with_interval
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.report import marks
@@ -200,7 +199,7 @@ def _spreads(
             "place": row.name,
             "series": row.model,
             "at": value,
-            "shown": unit_words(f"{share:.0%} of the users are below"),
+            "shown": f"{share:.0%} of the users are below",
         }
         for row in rows
         for share, value in sorted(row.quantiles.items())
@@ -357,7 +356,7 @@ def _mean_lines(histogram: Histogram, x: alt.X, scale: alt.Scale, signed: int) -
 
 def _with_words(layers: list[alt.Chart], histogram: Histogram, width: int, height: int) -> alt.LayerChart:
     """The panel with its words beside it or, if it is narrow, above it."""
-    texts = (histogram.series, f"mean {number(histogram.mean)}", unit_words(histogram.note))
+    texts = (histogram.series, f"mean {number(histogram.mean)}", histogram.note)
     words = [text for text in texts if text]
     above: dict[str, Any] = {}
     if width >= marks.ROOMY:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.checks import needs_extra
-from spark_rankeval.errors import unit_words
 from spark_rankeval.records.chart_rows import PURPOSE, Estimate, axis_of, mean_of
 from spark_rankeval.records.judge_estimates import JudgedMeans
 from spark_rankeval.records.selection import MOST_LINES
@@ -33,7 +32,7 @@ def estimate_of(row: SummaryRow, series: str, place: str | float, note: str) -> 
 
 def users_in_note(row: SummaryRow) -> str:
     """How many users a row is over."""
-    return unit_words(f"{row.n_users:,} users" if row.n_users else "no users")
+    return f"{row.n_users:,} users" if row.n_users else "no users"
 
 
 def interval_reading(rows: Sequence[SummaryRow], mark: str, how: str = "") -> str:

@@ -11,8 +11,6 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import altair as alt
 
-from spark_rankeval.errors import unit_words
-
 Drawing: TypeAlias = alt.Chart | alt.LayerChart | alt.VConcatChart
 Item = TypeVar("Item")
 
@@ -130,14 +128,12 @@ def axis(**options: Any) -> alt.Axis:
     """An axis with as little ink as possible."""
     colours: dict[str, Any] = {"gridColor": FAINT, "labelColor": QUIET, "titleColor": QUIET}
     marks: dict[str, Any] = {"domain": False, "ticks": False, "tickCount": 6, "labelPadding": 6}
-    if isinstance(options.get("title"), str):
-        options["title"] = unit_words(options["title"])
     return alt.Axis(**(colours | marks | {"titleLimit": 260, "titleFontWeight": "normal"} | options))
 
 
 def hint(field: str, *, title: str, **options: Any) -> alt.Tooltip:
     """What a mark says of a field if one points at it."""
-    return alt.Tooltip(field, title=unit_words(title), **options)
+    return alt.Tooltip(field, title=title, **options)
 
 
 def number_axis(title: str | None, *, signed: bool, **options: Any) -> alt.Axis:
@@ -153,13 +149,13 @@ def upright(title: str) -> dict[str, Any]:
 
 def heading(title: str, reading: Sequence[str]) -> alt.Title:
     """The title, and below it how to read the chart."""
-    below: dict[str, Any] = {"subtitle": list(map(unit_words, reading)), "subtitleColor": QUIET, "subtitlePadding": 4}
-    return alt.Title(unit_words(title), anchor="start", color=INK, offset=14, fontSize=14, **below)
+    below: dict[str, Any] = {"subtitle": list(reading), "subtitleColor": QUIET, "subtitlePadding": 4}
+    return alt.Title(title, anchor="start", color=INK, offset=14, fontSize=14, **below)
 
 
 def nothing(title: str, why: str, width: int) -> Drawing:
     """A chart without figures, which says why there are none."""
-    text: alt.Chart = chart_of([{"why": unit_words(why)}]).mark_text(color=QUIET, fontSize=12).encode(text="why:N")
+    text: alt.Chart = chart_of([{"why": why}]).mark_text(color=QUIET, fontSize=12).encode(text="why:N")
     return titled(text.properties(width=width, height=60), title, [], f"{title}: {why}")
 
 
@@ -168,7 +164,7 @@ def titled(chart: Drawing, title: str, reading: Sequence[str], about: str) -> Dr
 
     Altair's page has the chart in a script, which a name could end. So no name in the chart looks like a tag.
     """
-    chart = chart.properties(title=heading(title, reading), description=unit_words(about))
+    chart = chart.properties(title=heading(title, reading), description=about)
     text = chart.to_json(validate=False, indent=None, sort_keys=False)
     harmless = _TAG.sub("<\u2060", text)  # a character without width
     return chart if harmless == text else cast("Drawing", type(chart).from_json(harmless, validate=False))

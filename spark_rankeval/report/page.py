@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jinja2
 from markupsafe import Markup
 
-from spark_rankeval.errors import UnknownMetricError, names_of_caller, speaking_of, unit_words
+from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.records.audit_rows import audit_table, findings, headline, left_out_in_words, unchecked_in_words
 from spark_rankeval.records.comparison_rows import (
     difference_notes,
@@ -76,12 +76,11 @@ class Section:
 
 def page(contents: Contents) -> str:
     """The report as one HTML document."""
-    with speaking_of(contents.unit, names_of_caller(contents)):
-        judged = judged_means(contents.summary, contents.unit)
-        if judged is not None:
-            # What each judge alone says is a column beside the estimate.
-            contents = replace(contents, summary=list(filter(is_estimated, contents.summary)))
-        return document(contents.title, _facts(contents), list(_sections(contents, judged)))
+    judged = judged_means(contents.summary)
+    if judged is not None:
+        # What each judge alone says is a column beside the estimate.
+        contents = replace(contents, summary=list(filter(is_estimated, contents.summary)))
+    return document(contents.title, _facts(contents), list(_sections(contents, judged)))
 
 
 def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Section]) -> str:
@@ -94,8 +93,6 @@ def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Se
         lstrip_blocks=True,
     )
     style = environment.get_template("style.css").render(on_dark=ON_DARK)
-    facts = [(unit_words(name), fact) for name, fact in facts]
-    sections = list(map(_worded, sections))
     return environment.get_template("report.html").render(
         title=title,
         facts=[*facts, ("report created (UTC)", f"{datetime.now(UTC):%Y-%m-%d %H:%M}")],
@@ -104,19 +101,6 @@ def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Se
         svg=Markup,  # of Vega, parsed and written again: texts in it are escaped
         on_page=on_page,
         version=__version__,
-    )
-
-
-def _worded(section: Section) -> Section:
-    """A section in the words of the caller."""
-    return replace(
-        section,
-        heading=unit_words(section.heading),
-        words=list(map(unit_words, section.words)),
-        points=list(map(unit_words, section.points)),
-        remarks=list(map(unit_words, section.remarks)),
-        tables=[table.worded() for table in section.tables],
-        folded=[table.worded() for table in section.folded],
     )
 
 

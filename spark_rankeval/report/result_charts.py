@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import check_extra, needs_extra
 from spark_rankeval.errors import (
-    USER,
     InputError,
     MetricError,
     UnknownMetricError,
     did_you_mean,
-    unit_words,
-    uses_own_unit,
 )
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import expand, parse_metric
@@ -87,7 +84,6 @@ class ResultPlots:
         models: all models; each has its colour by its name.
         users_by_value: counts users by their value in a column of the per-user table, on Spark.
         notes: whether charts show the notes of the result; a page shows them once for all its charts.
-        unit: the word for what lists are for.
     """
 
     rows: tuple[SummaryRow, ...]
@@ -95,7 +91,6 @@ class ResultPlots:
     models: Sequence[str]
     users_by_value: Callable[[str, Grid], Counts]
     notes: bool = True
-    unit: str = USER
 
     def __repr__(self) -> str:
         return (
@@ -125,7 +120,6 @@ class ResultPlots:
             msg = f"there is no metric {str(metric)!r} to draw, with or without a cutoff; {near}available: {available}"
             raise UnknownMetricError(msg) from error
 
-    @uses_own_unit
     def judged(self, *, width: int = WIDTH) -> Drawing:
         """Means under human grades by both judges of `Judged`, beside those by each alone.
 
@@ -135,13 +129,12 @@ class ResultPlots:
         Raises:
             InputError: the grades were not those of `Judged`.
         """
-        judged = judged_means(self._total_rows(), self.unit)
+        judged = judged_means(self._total_rows())
         if judged is None:
             msg = "only evaluate(…, relevance=Judged(human=…, judge=…)) has means of two judges to draw"
             raise InputError(msg)
         return judged_chart(judged, width)
 
-    @uses_own_unit
     def means(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
         """Means with their intervals, models side by side.
 
@@ -183,7 +176,6 @@ class ResultPlots:
             width=width,
         )
 
-    @uses_own_unit
     def curve(self, metric: str | Metric, over: CurveAxis = "cutoff", *, width: int = WIDTH) -> Drawing:
         """A metric against its cutoff, with a band from end to end of the intervals; the table is ``result.curve(metric, over)``.
 
@@ -209,7 +201,6 @@ class ResultPlots:
         places = [(cutoff, row) for cutoff, row in points if cutoff is not None]
         return self._lines(places, f"{name} by cutoff", "cutoff k", mean_of(points[0][1], name), more, width)
 
-    @uses_own_unit
     def precision_recall(self, *, width: int = WIDTH) -> Drawing:
         """Interpolated precision against recall, averaged over users, with bands.
 
@@ -241,7 +232,7 @@ class ResultPlots:
         rows = [row for _, row in points]
         reading = [interval_reading(rows, "band", "separately for each point"), *more, *self._notes(rows)]
         return curve_chart(
-            [estimate_of(row, _series(row), place, unit_words(f"{row.n_users:,} users")) for place, row in points],
+            [estimate_of(row, _series(row), place, f"{row.n_users:,} users") for place, row in points],
             title=title,
             reading=reading,
             x_title=x_title,
@@ -251,7 +242,6 @@ class ResultPlots:
             width=width,
         )
 
-    @uses_own_unit
     def slices(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
         """A metric in every slice of the users as a forest plot, with a dashed line for all users.
 
@@ -277,7 +267,6 @@ class ResultPlots:
             shown, total_rows, str, "slice of users", reading, series=self.models, has_totals=True, width=width
         )
 
-    @uses_own_unit
     def item_groups(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
         """A metric in every group of items as a forest plot, with a dashed line for all items.
 
@@ -318,7 +307,6 @@ class ResultPlots:
             width=width,
         )
 
-    @uses_own_unit
     def quantiles(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
         """The spread of the users' values, from the quantiles of the summary. It needs no pass over the users.
 
@@ -386,7 +374,6 @@ class ResultPlots:
             histograms.append(Histogram(row.model, bars, sum(users.values()), *ends, users_in_note(row)))
         return rows, histograms
 
-    @uses_own_unit
     def draw_users(self, counted: tuple[list[SummaryRow], list[Histogram]], *, width: int = WIDTH) -> Drawing:
         """The chart of `count_users`."""
         with needs_extra("report", PURPOSE):

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Self, get_args, get_origin, get_typ
 
 from spark_rankeval.checks import as_names, check_name, check_table, is_number, local_package, one_of
 from spark_rankeval.dialects import DEFAULT, Dialect, find_dialect
-from spark_rankeval.errors import USER, InputError, OptionError, did_you_mean
+from spark_rankeval.errors import InputError, OptionError, did_you_mean
 from spark_rankeval.ranking.batch import POPULATIONS, Population
 from spark_rankeval.ranking.lists import LABEL_COLUMNS
 from spark_rankeval.statistics.description import DescriptionOptions
@@ -465,16 +465,12 @@ class ScoringOptions(UserOptions, RankingOptions, ColumnOptions):
     no_answer: ColumnOrTable | None = None
     exclude: Table | None = None
     facts: Facts = Facts()
-    unit: str = USER
 
     def __post_init__(self) -> None:
         RankingOptions.__post_init__(self)
         UserOptions.__post_init__(self)
         if self.grades_may_be_missing and self.relevance is None:
             msg = "on_invalid: missing_grades is about a column of grades; name it with relevance="
-            raise OptionError(msg)
-        if not (isinstance(self.unit, str) and self.unit.isalpha()):
-            msg = f"unit must be a word for what a list is for, such as 'query'; got {self.unit!r}"
             raise OptionError(msg)
         if not isinstance(self.facts, Facts):
             msg = f"facts must be Facts(…), such as Facts(training=table); got {type(self.facts).__name__}"

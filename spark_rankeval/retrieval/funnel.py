@@ -12,7 +12,7 @@ import pandas as pd
 
 from spark_rankeval.checks import is_cutoff, kind_of
 from spark_rankeval.dialects import Dialect
-from spark_rankeval.errors import USER, InputError, OptionError, did_you_mean, speaking_of, uses_own_unit
+from spark_rankeval.errors import InputError, OptionError, did_you_mean
 from spark_rankeval.evaluation.evaluate import prepare, result_of
 from spark_rankeval.evaluation.result import Result, warn_if_changing
 from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric
@@ -67,12 +67,10 @@ class Funnel(Shown):
         rows: the stages in their order, first of all users, and then of each slice.
         result: the evaluation of the stages. `Result.per_user` has the figures of every user, `Result.data_quality` what the rows
             were like.
-        unit: the word for what a list is for, which tables and charts use.
     """
 
     rows: tuple[StageRow, ...]
     result: Result
-    unit: str = USER
 
     @property
     def stages(self) -> list[str]:
@@ -130,12 +128,10 @@ class Funnel(Shown):
         """The rows of `to_pandas` as JSON; NaN becomes null."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
-    @uses_own_unit
     def to_latex(self) -> str:
         """The tables in LaTeX: a ``tabular`` each, for the package ``booktabs``. Captions and notes become comments."""
         return as_latex(self._on_paper())
 
-    @uses_own_unit
     def plot(self, slice: str = "all", *, width: int = WIDTH) -> Drawing:
         """The stages as an Altair chart; needs the extra ``report``.
 
@@ -186,7 +182,6 @@ def funnel(
     by: ByOption = (),
     user_weight: str | None = None,
     cluster: str | Sequence[str] | None = None,
-    unit: str = USER,
     facts: Facts = Facts(),  # noqa: B008 # it is frozen
     ci: str | IntervalMethod | None = "t",
 ) -> Funnel:
@@ -225,7 +220,6 @@ def funnel(
         by: as in `evaluate`; each slice has a funnel.
         user_weight: as in `evaluate`.
         cluster: as in `evaluate`.
-        unit: as in `evaluate`, such as ``query``.
         facts: as in `evaluate`; the funnel reads the attributes of users.
         ci: as in `evaluate`.
 
@@ -239,7 +233,7 @@ def funnel(
     options = ScoringOptions(
         user=user, item=item, score=score, rank=rank, relevance=relevance, relevance_threshold=relevance_threshold, dialect=dialect,
         ties=ties, exclude=exclude, on_invalid=on_invalid, users=users, population=population, by=by, user_weight=user_weight,
-        cluster=cluster, unit=unit, facts=facts,
+        cluster=cluster, facts=facts,
     )  # fmt: skip
     summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=())
     _check_stages(stages, labels, relevance, ties)
@@ -247,10 +241,9 @@ def funnel(
     metrics_by_stage = _metrics(list(stages), cutoffs, _checked_metric(metric, cutoffs[-1], options.convention))
     labels_by_stage = {stage: list(map(str, metrics)) for stage, metrics in metrics_by_stage.items()}
     named = {str(one): one for metrics in metrics_by_stage.values() for one in metrics}
-    with speaking_of(unit):
-        scoring = prepare(stages, labels, named, options)
-        warn_if_changing(scoring.sources)
-        result = result_of(_with_metrics_of_stages(scoring, labels_by_stage), summary)
+    scoring = prepare(stages, labels, named, options)
+    warn_if_changing(scoring.sources)
+    result = result_of(_with_metrics_of_stages(scoring, labels_by_stage), summary)
     shown = tuple(row for row in result.summary if row.metric in labels_by_stage[row.model])
     result = replace(result, summary=shown)
     figures = {(row.slice, row.model, row.metric): row for row in result.summary}
@@ -264,7 +257,7 @@ def funnel(
         for name in slices
         for stage, cutoff in zip(stages, cutoffs, strict=True)
     ]  # fmt: skip
-    return Funnel(tuple(rows), result, unit)
+    return Funnel(tuple(rows), result)
 
 
 def _with_metrics_of_stages(scoring: Scoring, labels_by_stage: Mapping[str, Sequence[str]]) -> Scoring:

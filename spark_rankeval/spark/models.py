@@ -21,7 +21,6 @@ from spark_rankeval.spark.grouping import agreed
 from spark_rankeval.spark.per_user import (
     MetricColumn,
     PerUserSchema,
-    Settings,
     columns_of_models,
     hashes_by_name,
     how_marks_are_read,
@@ -96,7 +95,6 @@ class ModelTable:
     keeps_without_cluster: bool = False  # whether users without a cluster were chosen to count as clusters alone
     dialect: str = ""  # whose conventions filled what metrics leave open
     hashes: Mapping[str, str] = field(default_factory=dict)  # the columns of hashes of users' rows, by table
-    unit: str = Settings.unit  # what lists are for, in words
     judges: Judges | None = None  # the two judges of the grades, if there are two
     notes: tuple[str, ...] = ()  # what its figures could be mistaken for, because of the tables that it was made of
 
@@ -158,7 +156,7 @@ def read_table(
     return ModelTable(
         frame, user, metrics, errors, model, next(iter(models), None), weights, clusters=cluster_columns,
         keeps_without_cluster=keeps, dialect=schema.settings.dialect, hashes=schema.hashes or hashes_by_name(frame),
-        unit=schema.settings.unit, judges=_judges_of(frame, schema),
+        judges=_judges_of(frame, schema),
         notes=notes_of_tables(schema.settings.labels),
     )  # fmt: skip
 
@@ -308,11 +306,6 @@ class ModelTables:
     def clusters(self) -> tuple[str, ...]:
         """The columns that make users a cluster; none: users are independent."""
         return self.tables[0].clusters
-
-    @property
-    def unit(self) -> str:
-        """What lists are for, in words."""
-        return self.tables[0].unit
 
     @property
     def judges(self) -> Judges | None:

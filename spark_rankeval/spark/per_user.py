@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import one_of
 from spark_rankeval.dialects import Dialect, find_dialect
-from spark_rankeval.errors import USER, InputError, MetricError
+from spark_rankeval.errors import InputError, MetricError
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import column_name, column_names, parse_metric, parse_metrics
 from spark_rankeval.records.stored import Query
@@ -85,7 +85,6 @@ class Settings:
     conflicting_labels: str = "error"  # ``last`` if the last of an item's labels holds, so that several are no mistake
     mean: str = "defined"  # ``all`` if an undefined value makes the mean undefined
     unpredicted: str = "counted"  # what becomes of users without predictions: ``counted`` or ``left_out``
-    unit: str = USER  # what lists are for, in words
     # Where labels are: a ``table`` of their own, such a table of ``chunks`` whose documents the predictions know, or the rows of
     # ``predictions``.
     labels: str = "table"

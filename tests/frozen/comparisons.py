@@ -80,7 +80,7 @@ MODELS = {
         w.new, w.old, ["rbo", "kendall_distance(labels='best_k')@5", "precision@3"], score="score", model="new, old"
     ),
     "a funnel of two stages": lambda w: funnel(
-        {"old": w.old, "new": w.new}, w.labels, [4, 2], by="country", facts=Facts(attributes=w.people), unit="query", **SCORED
+        {"old": w.old, "new": w.new}, w.labels, [4, 2], by="country", facts=Facts(attributes=w.people), **SCORED
     ),
     "groups of users": lambda w: compare_groups(of_new(w), "control", group="variant"),
     "groups of users with a covariate and weights": lambda w: compare_groups(
@@ -239,7 +239,7 @@ TABLES = {
         w.log.where("day < 7"), w.log.where("day >= 5"), time="day", on_invalid="drop"
     ).to_pandas(),
     "the agreement of judges": lambda w: [
-        (found := judge_agreement(judged(w), ["grade", "click", "llm"], by="early", unit="query")), found.sentences, *tables_of(found)
+        (found := judge_agreement(judged(w), ["grade", "click", "llm"], by="early")), found.sentences, *tables_of(found)
     ],
     "the order of models under judges": lambda w: model_order_agreement(
         evaluate({"new": w.new, "old": w.old, "low": w.low}, judged(w), ["ndcg@5", "rr"], score="score", relevance=["grade", "click"])

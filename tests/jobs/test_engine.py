@@ -34,7 +34,7 @@ TEXT = """
 
 def test_a_run_has_one_name_on_each_engine():
     config = parse_config(SMALLEST, EvaluateConfig)
-    assert run_id_of(replace(config, session=Session("sail", 2)), {}) == run_id_of(config, {}) == "rca5dfacd7438"
+    assert run_id_of(replace(config, session=Session("sail", 2)), {}) == run_id_of(config, {}) == "r84bcb6e60b97"
     tables = {"a": {"output": "o", "run_id": "x"}, "b": {"path": "p"}}
     comparison = {"models": tables, "comparison": {"baseline": "a"}, "output": {"path": "o"}}
     assert run_id_of(parse_config(comparison, CompareConfig), {}) == "r7a691cfdfd50"

@@ -18,11 +18,11 @@ from spark_rankeval.records.slices import ALL_VALUES
 JUDGES = ("human", "llm", "llm2")
 
 
-def judged(items, *, slices=(), level="ordinal", unit="query"):
+def judged(items, *, slices=(), level="ordinal"):
     """The agreement on items, and on those of users who are in slices, by the slice's name."""
     counts = {(ALL_VALUES,): counts_of(items)}
     counts |= {(name,): counts_of([item for item in items if item[0] in users]) for name, users in dict(slices).items()}
-    return rows_of_counts(counts, JUDGES[: len(items[0][1])], ["market"], 0.95, level, unit)
+    return rows_of_counts(counts, JUDGES[: len(items[0][1])], ["market"], 0.95, level)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_large_scales_and_many_slices_are_not_printed():
     assert "by the grades of" not in repr(judged(items))
     assert "by the grades of" in repr(judged([(user, tuple(grade % 11 for grade in pair)) for user, pair in items]))
     two = [(user, (1.0, 2.0)) for user in range(13)]
-    many = judged(two, slices={str(user): [user] for user in range(13)}, level="nominal", unit="user")
+    many = judged(two, slices={str(user): [user] for user in range(13)}, level="nominal")
     assert "2 more slices are not shown: to_pandas() has them all" in repr(many)
     assert "market=12" in many.to_markdown()
 

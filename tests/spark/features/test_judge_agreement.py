@@ -55,9 +55,7 @@ def check(judged, slice_, rows):
 
 def test_figures_of_all_labels_and_of_slices_are_those_of_their_rows(spark, rows):
     labels = spark.createDataFrame(rows, SCHEMA)
-    judged = judge_agreement(
-        labels, JUDGES, user=["query", "part"], item="doc", by=Cube("market", "kind"), unit="query"
-    )
+    judged = judge_agreement(labels, JUDGES, user=["query", "part"], item="doc", by=Cube("market", "kind"))
     check(judged, "all", rows)
     for market in ("DE", None, "FR"):
         in_market = [row for row in rows if row[6] == market]

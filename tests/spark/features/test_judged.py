@@ -75,7 +75,7 @@ def evaluated(predictions, labels, metrics=METRICS, **options):
     """Means of sessions; options of both judges are among the others."""
     of_judges = {name: options.pop(name) for name in ("probability", "stratum", "graded") if name in options}
     judged = Judged(**{"human": "human", "judge": "llm", **of_judges})
-    call = {"score": "score", "relevance": judged, "by": "country", "unit": "session"}
+    call = {"score": "score", "relevance": judged, "by": "country"}
     return evaluate(predictions, labels, metrics, **call | options)
 
 
@@ -278,8 +278,8 @@ REFUSED = [
     ({"relevance": None, "on_invalid": UNJUDGED}, OptionError, "name it with relevance="),
     ({"relevance": Judged(human="hand", judge="llm")}, InputError, "hand"),
     ({"graded": "llm"}, InputError, "graded='llm' must be a boolean"),
-    ({"probability": "above"}, DataError, r"probability 'above' of the draw is missing.* session"),
-    ({"probability": "two"}, DataError, r"differ between rows of the same session: 1 \(for example user=7, two="),
+    ({"probability": "above"}, DataError, r"probability 'above' of the draw is missing.* user"),
+    ({"probability": "two"}, DataError, r"differ between rows of the same user: 1 \(for example user=7, two="),
 ]
 
 
@@ -297,7 +297,7 @@ def test_two_judges_are_two_and_have_t_intervals(result):
         Judged(human="human", judge="human")
     with pytest.raises(OptionError, match="t intervals"):
         summarise(result.per_user, ci="bca")
-    words = r"rr model 1 \(as good as [\d.]+, and 5 are needed\).*: too few graded sessions carry the spread of their human values, so"
+    words = r"rr model 1 \(as good as [\d.]+, and 5 are needed\).*: too few graded users carry the spread of their human values, so"
     assert re.search(words, str(result))
 
 

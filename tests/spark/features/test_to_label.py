@@ -90,8 +90,8 @@ def test_the_seed_and_the_ids_alone_decide_who_is_drawn(tables, pairs):
 def test_a_draw_after_a_draw_says_how_likely_each_query_was_in_either(tables, pairs):
     models, labels, *_ = tables
     call = (models, labels.selectExpr("*", "0.1 AS before"), f"ndcg@{K}", 100)
-    with pytest.warns(UserWarning, match=r"people graded 6 queries before.*chosen by hand"):
-        drawn_now = to_label(*call, rows="queries", **NAMES, unit="query")
+    with pytest.warns(UserWarning, match=r"people graded 6 users before.*chosen by hand"):
+        drawn_now = to_label(*call, rows="queries", **NAMES)
     queries = drawn_now.toPandas().set_index("query").sort_index()
     assert list(queries.columns) == ["stratum", "is_drawn", "probability"]
     assert list(queries.index) == list(range(N))
