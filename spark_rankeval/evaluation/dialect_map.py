@@ -202,14 +202,15 @@ def dialect_map(
             paths[label, dialect.name] = end if isinstance(end, str) else [("", start), *_steps(start, end)]
     # What of labels is relevant is counted as the default has it, or the caller.
     threshold = DEFAULT.relevance_threshold if relevance_threshold is None else relevance_threshold
-    moments, quality = _evaluate(paths.values(), sources, choices, threshold)
+    labels_are_in = _labels_are_in(labels, sources)
+    moments, quality = _evaluate(paths.values(), sources, choices, threshold, labels_are_in)
     warn_of_labels({"": quality}, parsed.values())
     rows = tuple(
         replace(_row(label, dialect, path, moments), asked=parsed.spelled.get(label, ""))
         for (label, dialect), path in paths.items()
     )
     unordered = [each.name for each in chosen if each.ranking.ties == "position" and not lists.scored_arrays]
-    notes = notes_of_tables(_labels_are_in(sources))
+    notes = notes_of_tables(labels_are_in)
     return DialectMap(rows, quality, (*notes, *notes_of_given_order(unordered, [quality])))
 
 
@@ -223,9 +224,9 @@ def _read(predictions: Predictions, labels: Table | None, options: ScoringOption
     return sources if long_table is None else sources.take_long_table(long_table), options
 
 
-def _labels_are_in(sources: Sources) -> str:
+def _labels_are_in(labels: Table | None, sources: Sources) -> str:
     """Where labels are, as `Settings` says it."""
-    return "table" if sources.long_table is None else "predictions"
+    return "predictions" if labels is None and not sources.labels.shares_table else "table"
 
 
 def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
@@ -263,7 +264,11 @@ def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
 
 
 def _evaluate(
-    paths: Iterable[list[tuple[str, _Reading]] | str], sources: Sources, choices: OnInvalid, threshold: float | None
+    paths: Iterable[list[tuple[str, _Reading]] | str],
+    sources: Sources,
+    choices: OnInvalid,
+    threshold: float | None,
+    labels_are_in: str,
 ) -> tuple[dict[_Reading, Moments], DataQuality]:
     """The figures of every reading that a path goes through, in one action."""
     readings = dict.fromkeys(reading for path in paths if not isinstance(path, str) for _, reading in path)
@@ -281,9 +286,9 @@ def _evaluate(
         label_arrays=sources.labels.arrays,
         options=RankingOptions(on_invalid=choices.choice),
     )
-    task = with_features_of(task, sources.features, numbers_rows=sources.numbers_rows)
+    task = with_features_of(task, sources.features)
     values = tuple(Value(str(reading.metric), reading.metric) for reading in ordered_readings)
-    settings = Settings(on_invalid=choices.choice, labels=_labels_are_in(sources))
+    settings = Settings(on_invalid=choices.choice, labels=labels_are_in)
     scoring = Scoring(sources, Reading(task, values), settings).sampled()
     figures = scoring.describe_values(scoring.plan(), MOMENTS_ALONE)
     raise_if_unusable(totals_in(task, figures), scoring.settings)

@@ -87,7 +87,7 @@ from spark_rankeval.spark.tables import Sources, read_sources
 from spark_rankeval.spark.tasks import broadcast_tables, run_on_workers
 from spark_rankeval.statistics.intervals import IntervalMethod
 from spark_rankeval.worker.all_lists import AllLists
-from spark_rankeval.worker.features import Intents, NumberedRows, Stages
+from spark_rankeval.worker.features import Intents, Stages
 from spark_rankeval.worker.item_facts import FactsOfItems
 from spark_rankeval.worker.item_groups import (
     ATTRIBUTE_KEY,
@@ -265,7 +265,6 @@ def with_features_of(
     sources: Iterable[SourceFeature] = (),
     *,
     judged: Judged | None = None,
-    numbers_rows: bool = False,
 ) -> ScoringTask:
     """The task with the features that its metrics ask for, and with those of the tables of a call."""
     features: list[Feature] = []
@@ -281,8 +280,6 @@ def with_features_of(
         features.append(Unjudged())
     if judged is not None:
         features.append(GradedByPeople(judged.is_drawn))
-    if numbers_rows:
-        features.append(NumberedRows())
     features += (feature for source in sources for feature in source.for_workers())
     return replace(task, features=tuple(features))
 
@@ -409,7 +406,6 @@ def prepare(
         reading.task,
         sources.features,
         judged=options.judged,
-        numbers_rows=sources.numbers_rows,
     )
     model_column = sources.model_column or ("model" if models != [""] else "")
     columns = columns_of(reading.values, requested, _columns_taken(sources, task, model_column))

@@ -21,7 +21,6 @@ from spark_rankeval.spark.source import (
     ROW_HASH,
     WITHOUT_ITEMS,
     WITHOUT_USERS,
-    BothSides,
     GroupedFeature,
     MarkedUsers,
     SourceTable,
@@ -75,10 +74,6 @@ if TYPE_CHECKING:
 
 #: The column of the arrays of a row.
 ARRAYS = "arrays_"
-#: 1 if a row of both sides is a prediction, or a label; else 0.
-IS_PREDICTION, IS_LABEL = "is_prediction_", "is_label_"
-# Whether a row of both sides has what a prediction needs, and what a label needs.
-_VALID_PREDICTION, _VALID_LABEL = "spark_rankeval_is_prediction", "spark_rankeval_is_label"
 
 
 @dataclass(frozen=True)
@@ -155,35 +150,15 @@ class TableRows:
         about = (*self.named_users(source), *self._model_of(source), *_marks(marked))
         return select(source.frame, *about, *self._columns_of(source, self._valid(source)))
 
-    def rows_of_both(self, both: BothSides) -> DataFrame:
-        """The rows of a table that are predictions and labels at once, under our names."""
-        first, labels = self.sources.predictions, self.sources.labels
-        frame = both.frame
-        if both.without_ids is not None:
-            # Any number of a row will do in a table that is read once, and costs no sort.
-            frame = with_columns(both.without_ids, {labels.item: call("monotonically_increasing_id")})
-        # As columns, which are computed once: an engine may repeat a condition for each column that has it.
-        frame = with_columns(frame, {_VALID_PREDICTION: self._valid(first), _VALID_LABEL: self._valid(labels)})
-        columns = (
-            *self._columns_of(first, named(_VALID_PREDICTION), both.is_prediction),
-            *self._columns_of(labels, named(_VALID_LABEL), both.is_label),
-        )
-        sides = {IS_PREDICTION: both.is_prediction, IS_LABEL: both.is_label}
-        marks = [when(is_there, 1, 0).alias(name) for name, is_there in sides.items() if is_there is not None]
-        marks += _marks(self.sources.marked_users)
-        return select(frame, *self.named_users(first), *columns, *marks)
-
     def _valid(self, source: SourceTable) -> Sql:
         """Whether a row has all that a ranking needs."""
         model = self.sources.model_column if source.role == "predictions" else None
         return says_something(source, self.task, model)
 
-    def _columns_of(self, source: SourceTable, valid: Sql, is_there: Sql | None = None) -> list[Sql]:
-        """The item and the numbers of a row, null if it cannot be used or is not there, and what is counted of it."""
+    def _columns_of(self, source: SourceTable, valid: Sql) -> list[Sql]:
+        """The item and the numbers of a row, null if it cannot be used, and what is counted of it."""
         ids, values = names_of(source)
         infinite: list[Sql] = []
-        if is_there is not None:
-            valid = valid & is_there
         if self.counts_infinite(source):
             unusual = ~none_holds(unusual_reasons(source, source.values_sql(), self.task))
             infinite = [when(valid & unusual, 1, 0).alias(INFINITE)]
@@ -196,8 +171,7 @@ class TableRows:
         # Predictions are hashed where they are added up: a column more of them would cost more than the hash.
         if source.role != "labels":
             return [*columns, *infinite]
-        hashed = row_hash(source) if is_there is None else when(is_there, row_hash(source))
-        return [*columns, *infinite, hashed.alias(ROW_HASH)]
+        return [*columns, *infinite, row_hash(source).alias(ROW_HASH)]
 
     def _as_numbers(self, source: SourceTable) -> list[Sql]:
         """Scores and grades as numbers that compare as float64; float32 stays, which is narrower and loses nothing.
@@ -472,10 +446,8 @@ class Grouping:
                 *(row_hash(source).alias(grouped_row.hash_column(source.role)) for source in (first, labels)),
             )
             return self._with_broadcasts(with_hashes_of_vectors(grouped, self.sources))
-        joined = self._lists()
-        if self._rows_of_both is None:
-            # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
-            joined = joined.join(self._labels(), self.user_columns, "full")
+        # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
+        joined = self._lists().join(self._labels(), self.user_columns, "full")
         users = [named(name) for name in self.user_columns]
         no_user = any_of(user.is_null() for user in users).alias(grouped_row.NO_USER)
         hashed = [self._hash_of(users)] if with_user_hash else []
@@ -522,12 +494,6 @@ class Grouping:
         return predictions
 
     @cached_property
-    def _rows_of_both(self) -> BothSides | None:
-        """The rows that are grouped once for the lists of predictions and of labels, if nothing is joined to them."""
-        joins = any(feature.joins for feature in self._features)
-        return self.sources.rows_of_both if self.gathering == "all" and not joins else None
-
-    @cached_property
     def _typed(self) -> Typed:
         return Typed(self.user_columns, self.rows.named_users, self.item_type())
 
@@ -558,8 +524,7 @@ class Grouping:
         if first.arrays:
             rows = self.rows.rows_of_models(models, self.rows.arrays_of)
             return self._grouped_arrays(rows, grouped_row.PREDICTION_ROWS, models)
-        both = self._rows_of_both
-        rows = self.rows.rows_of_models(models, self.rows.user_rows) if both is None else self.rows.rows_of_both(both)
+        rows = self.rows.rows_of_models(models, self.rows.user_rows)
         users = self.user_columns
         n_rows, merged = None, None
         has_made_ids = self.sources.labels.has_made_ids
@@ -573,16 +538,12 @@ class Grouping:
             rows = aggregate(rows.repartition(*users), keys, call("count", 1).alias(_ROW), *best, *infinite, total)
             hashed = named(ROW_HASH)
             n_rows, merged = named(_ROW), when(named(grouped_row.ITEMS).is_not_null(), named(_ROW) - 1, 0)
-        is_hashed_there = is_hashed_by_workers(self.item_type()) if not has_made_ids else self.sources.numbers_rows
-        by_workers = self.gathering == "all" and n_rows is None and is_hashed_there
+        by_workers = (
+            self.gathering == "all" and n_rows is None and not has_made_ids and is_hashed_by_workers(self.item_type())
+        )
         counts_infinite = self.rows.counts_infinite(first)
         lists = PredictionLists(users, models, self.gathering, self.keep, self._listed, counts_infinite)
-        label_lists = []
-        if both is not None:
-            n_rows = None if both.is_prediction is None else named(IS_PREDICTION)
-            label_lists = self._label_lists(call("count", 1) if both.is_label is None else call("sum", named(IS_LABEL)))
-            label_lists += self._marks
-        return lists.grouped(rows, None if by_workers else hashed, n_rows, merged, label_lists)
+        return lists.grouped(rows, None if by_workers else hashed, n_rows, merged)
 
     @property
     def _listed(self) -> tuple[str, ...]:

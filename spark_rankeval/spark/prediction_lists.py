@@ -61,7 +61,6 @@ class PredictionLists:
         hashed: Sql | None,
         n_rows: Sql | None,
         merged: Sql | None,
-        extra_aggregates: Sequence[Sql],
     ) -> DataFrame:
         """One row per user.
 
@@ -70,7 +69,6 @@ class PredictionLists:
             hashed: the hash of a row; None: workers hash the lists.
             n_rows: how many rows of a table a row stands for; None: one.
             merged: how many of these were merged with another.
-            extra_aggregates: aggregates of what else is to be known of a user's rows. Several models with whole lists take none.
         """
         several = len(self.models) > 1
         if several and self.gathering == "all":
@@ -82,7 +80,7 @@ class PredictionLists:
                 rows, {name: values for model in models for name, values in self._made_of(model).items()}
             )
         columns = [column for model in models for column in self._model_columns(model, hashed, n_rows, merged)]
-        grouped = aggregate_lists(rows, self.users, *columns, *extra_aggregates)
+        grouped = aggregate_lists(rows, self.users, *columns)
         if self.gathering != "best":
             return grouped
         names = [named(name) for name in grouped.columns if not name.startswith(_BEST)]
@@ -203,7 +201,6 @@ def choose_plan(
     engine: Engine,
     excludes: bool,
     has_long_lists: bool,
-    each_row_is_both: bool = False,
 ) -> Plan:
     """Choose how predictions are brought together: whole lists, unless one may not fit into memory and metrics have cutoffs.
 
@@ -214,7 +211,6 @@ def choose_plan(
         engine: what runs the plan.
         excludes: whether items will be left out of the predictions, so that others move up.
         has_long_lists: whether a user's list may not fit into memory.
-        each_row_is_both: whether labels are in the rows of the predictions.
     """
     if predictions.vectors is not None:
         all_items = "Every item of the catalogue is ranked for each user, by scores from vectors; no table of predictions is made."
@@ -224,7 +220,7 @@ def choose_plan(
     cutoff = task.largest_cutoff
     words = "All predictions of a user are grouped."
     if has_long_lists:
-        obstacle = _obstacle(task, metrics, engine, excludes, each_row_is_both)
+        obstacle = _obstacle(task, metrics, engine, excludes)
         if cutoff is not None and obstacle is None:
             return _best(cutoff + _SLACK, merges=task.merges_duplicates)
         words += f" Lists may be too long for memory, but none is cut: {obstacle}"
@@ -260,9 +256,7 @@ def _plan_for_arrays(task: ScoringTask, predictions: SourceTable, excludes: bool
     return Plan("all", 0, tuple(words), first=cutoff)
 
 
-def _obstacle(
-    task: ScoringTask, metrics: Mapping[str, Metric], engine: Engine, excludes: bool, each_row_is_both: bool
-) -> str | None:
+def _obstacle(task: ScoringTask, metrics: Mapping[str, Metric], engine: Engine, excludes: bool) -> str | None:
     """Why predictions cannot be left out, or None."""
     whole = [label for label, metric in metrics.items() if metric.reads.depth is None]
     # A metric of the items themselves reads only the scores of its first places.
@@ -270,7 +264,6 @@ def _obstacle(
     rankings = [view.ranking for view in task.views]
     ties = next((ranking.ties for ranking in rankings if ranking.ties != "item_asc"), None)
     obstacles = {
-        "labels are in the same rows, and none of them may be missing.": each_row_is_both,
         f"the cutoff {task.largest_cutoff} is too large to leave any out.": (task.largest_cutoff or 0) + _SLACK
         > _MOST_KEPT,
         f"{_subject(whole, 'looks', 'look')} at whole lists, without a cutoff.": bool(whole),

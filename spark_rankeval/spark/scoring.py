@@ -570,7 +570,6 @@ class Scoring:
                 engine_of(first.source.frame.sparkSession),
                 excludes=sources.exclude is not None,
                 has_long_lists=self.has_long_lists,
-                each_row_is_both=sources.rows_of_both is not None,
             )
         return together(plans)
 

@@ -703,23 +703,12 @@ PLACE = "place_in_list"
 
 
 @dataclass(frozen=True)
-class BothSides:
-    """A table of rows that are predictions, labels, or both."""
-
-    frame: DataFrame
-    is_prediction: Sql | None = None  # None: every row is
-    is_label: Sql | None = None
-    without_ids: DataFrame | None = None  # the same before ids were made
-
-
-@dataclass(frozen=True)
 class LongTable:
     """What a long table is for an evaluation: the rows of each side, and the options that name their columns."""
 
     predictions: DataFrame | Mapping[str, DataFrame]
     labels: DataFrame
     options: ScoringOptions
-    both: BothSides | None  # the rows of both sides, if there is one model
     frames: list[DataFrame]  # the tables of all models
     has_made_ids: bool  # whether rows name no item
 
@@ -776,9 +765,9 @@ def read_long_table(
     only = next(iter(frames))
     _check(options, has_models=has_models)
     columns = {name: _Columns.find(frame, options) for name, frame in frames.items()}
-    has_made_ids, without_ids = options.item is None, None
+    has_made_ids = options.item is None
     if has_made_ids:
-        item, without_ids = _made_id(frames[only]), frames[only]
+        item = _made_id(frames[only])
         frames = {only: with_columns(frames[only], {item: _place(columns[only], is_rank=options.rank is not None)})}
         # Ids are numbers in an order that no dialect may turn round, or ties would flatter.
         options = replace(options, item=item, ties=options.ties or "item_asc")
@@ -791,7 +780,6 @@ def read_long_table(
         scored if isinstance(predictions, Mapping) else scored[only],
         _labels_of_models(labels, columns[only], options) if has_models else labels[only],
         _with_attributes(frames, options),
-        None if has_models else BothSides(frames[only], is_prediction[only], is_label[only], without_ids),
         list(frames.values()),
         has_made_ids,
     )
@@ -858,7 +846,6 @@ def _place(columns: _Columns, *, is_rank: bool) -> Sql:
     # A missing grade is the lowest, be it null or NaN.
     grades = [when(~call("isnan", named(grade).cast("double")), named(grade)) for grade in columns.grades]
     order = [value if is_rank else descending(value), *grades, *map(named, (*columns.weight, *columns.cost))]
-    # Of the type of numbers of rows, which take its place in a table that is read once.
     return over(call("row_number"), map(named, columns.users), order).cast("bigint")
 
 

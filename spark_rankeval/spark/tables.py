@@ -12,7 +12,6 @@ from spark_rankeval.checks import check_table, is_name
 from spark_rankeval.errors import InputError
 from spark_rankeval.request.call import AttributeNames, ColumnNames, Table, Vectors
 from spark_rankeval.spark.source import (
-    BothSides,
     LongTable,
     MarkedUsers,
     SourceFeature,
@@ -69,33 +68,15 @@ class Sources:
     judged: Mapping[str, str] = field(
         default_factory=dict
     )  # the columns that say which users people graded, by their names on the way
-    long_table: BothSides | None = None  # the table that has the rows of both predictions and labels
 
     @property
     def predictions(self) -> SourceTable:
         """The predictions of the first model."""
         return self.models[0].source
 
-    @property
-    def rows_of_both(self) -> BothSides | None:
-        """The table whose rows are predictions and labels, if no further table has users: one grouping can then make both lists."""
-        first, labels = self.predictions, self.labels
-        has_arrays = first.arrays or labels.arrays
-        if has_arrays or len(self.models) > 1 or self.users is not None or self.attributes is not None:
-            return None
-        both = BothSides(first.frame) if first.frame is labels.frame else self.long_table
-        is_alone = both is not None and all(marked.whole is both.frame for marked in self.marked_users)
-        return both if is_alone else None
-
-    @property
-    def numbers_rows(self) -> bool:
-        """Whether numbers of rows stand for items: rows name none, and are read once, so that these numbers need not be the same again."""
-        return self.rows_of_both is not None and self.labels.has_made_ids
-
     def take_long_table(self, table: LongTable) -> Sources:
         """These tables, as they stand in one long table."""
-        labels = replace(self.labels, has_made_ids=table.has_made_ids)
-        return replace(self, long_table=table.both, labels=labels)
+        return replace(self, labels=replace(self.labels, has_made_ids=table.has_made_ids))
 
     @property
     def marked_users(self) -> list[MarkedUsers]:

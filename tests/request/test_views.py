@@ -36,8 +36,8 @@ def task_of(metrics, dialect="default", ties=None, threshold=None, keep_best=Fal
     return ScoringTask(tuple(views)), {value.label: value.metric for value in values}
 
 
-def plan_of(metrics, table=OF_ROWS, engine=ENGINE, excludes=False, long=True, each_row_is_both=False, **call):
-    beside = {"excludes": excludes, "has_long_lists": long, "each_row_is_both": each_row_is_both}
+def plan_of(metrics, table=OF_ROWS, engine=ENGINE, excludes=False, long=True, **call):
+    beside = {"excludes": excludes, "has_long_lists": long}
     return choose_plan(*task_of(metrics, **call), table, engine, **beside)
 
 
@@ -56,7 +56,6 @@ def plan_of(metrics, table=OF_ROWS, engine=ENGINE, excludes=False, long=True, ea
         (["precision@5"], {"dialect": "torchmetrics"}, "scores compare as float32 in this dialect."),
         (["ndcg(judged_only=true)@5"], {}, "items without a label are left out of them (judged_only), and others move up."),
         (["recall@200000"], {}, "the cutoff 200000 is too large to leave any out."),
-        (["ndcg@5"], {"each_row_is_both": True}, "labels are in the same rows, and none of them may be missing."),
     ],
 )  # fmt: skip
 def test_explain_says_whether_the_plan_prunes_and_what_prevents_it(metrics, options, words):

@@ -5,12 +5,11 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.worker import reading
-from spark_rankeval.worker.features import order_of_rows
 from spark_rankeval.worker.reading import comparable, last_bytes, side_of
 
 # Of few letters, so that there are equal ones; of up to four bytes each, so that bytes above 127 come first in their word.
@@ -114,31 +113,6 @@ def test_numbers_that_32_bits_do_not_hold_stay_apart_from_those_that_they_become
     within = beyond % 2**32 - 2**32 * (beyond % 2**32 >= 2**31)
     (predictions, labels), _ = comparable(*map(of_one_user, (pa.array([beyond, 5]), pa.array([within, 5]))))
     assert (predictions == labels).tolist() == [False, True]
-
-
-NUMBERS = st.sampled_from([-1.0, 0.0, 0.5, 2.0])
-GRADES = st.tuples(*[NUMBERS | st.just(np.nan)] * 2)
-# Whether a row is a prediction; its grades, None without a label; its cost.
-ROWS = st.lists(st.tuples(st.booleans(), st.none() | GRADES, NUMBERS), max_size=12)
-
-
-@settings(max_examples=150, deadline=None, derandomize=True)
-@given(rows=ROWS, numbers=st.permutations(range(7, 7 + 12 * 5, 5)), has_costs=st.booleans())
-def test_rows_that_name_no_item_are_ordered_by_what_they_say_and_not_by_their_numbers(rows, numbers, has_costs):
-    numbered = [(number, *row) for number, row in zip(numbers, rows, strict=False)]
-    predictions, labels = [row for row in numbered if row[1]], [row for row in numbered if row[2] is not None]
-    ids, of_labels = (np.array([row[0] for row in some], np.int64) for some in (predictions, labels))
-    grades = [np.array([row[2][index] for row in labels]) for index in range(2)]
-    costs = np.array([row[3] for row in predictions]) if has_costs else None
-
-    def said(row):
-        grades = () if row[2] is None else tuple(-np.inf if np.isnan(grade) else grade for grade in row[2])
-        return grades, row[3] if has_costs else 0.0
-
-    places = order_of_rows(ids, of_labels, grades, costs)(ids[None])[0]
-    for row, place in zip(predictions, places, strict=True):
-        for other, other_place in zip(predictions, places, strict=True):
-            assert (place < other_place) == (said(row) < said(other))
 
 
 def test_both_zeros_are_one_item():
