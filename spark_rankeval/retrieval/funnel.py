@@ -331,9 +331,10 @@ def _checked_metric(metric: str | Metric, last: int, dialect: Dialect) -> TieAwa
         goal = replace(goal, k=last)
     if goal.k is None or goal.k > last:
         looks = "as many places as a user has relevant items" if goal.k is None else f"{goal.k} places"
+        cut = replace(goal, k=last) if goal.takes_cutoff else f"ndcg@{last}"
         msg = (
             f"metric={str(metric)!r} looks at {looks}, and the last stage passes on {last}, so its value could be above its ceiling; use "
-            f"'ndcg@{last}', or another k"
+            f"{str(cut)!r}, or another k"
         )
         raise OptionError(msg)
     if parameter := judges_retrieved(goal.resolve(dialect)):

@@ -150,6 +150,7 @@ def test_a_stage_may_rank_the_whole_catalogue(spark):
         ({"metric": "auc"}, OptionError, "metric='auc' has no ceiling.*available: ap, cg, dcg"),
         ({"metric": "novelty@5"}, OptionError, "has no ceiling"),
         ({"metric": "ndcg@3"}, OptionError, "looks at 3 places, and the last stage passes on 2, .*use 'ndcg@2'"),
+        ({"metric": "recall@3"}, OptionError, "looks at 3 places, .*use 'recall@2'"),
         ({"metric": "r_precision"}, OptionError, "looks at as many places as a user has relevant items"),
         ({"metric": "ndcg(ceiling=5)@5"}, OptionError, "leave out ceiling=5"),
         ({"dialect": "default"}, OptionError, r"judges only the order.*\"ndcg\(ideal='labels'\)@2\""),
