@@ -82,7 +82,8 @@ def _deciding(row: ComparisonRow) -> str:
     width = 2 * abs(abs(row.difference) - row.margin) * corrected
     state = "open" if row.verdict in (UNDECIDED, NO_USER_DIFFERS) else "decided"
     stays = f"if the difference stays {row.difference:+.3g}"
-    return "" if math.isnan(width) else f"the verdict is {state}, and a width below {width:.3g} decides it {stays}"
+    decides = f"a width below {width:.3g}" if width else "no width"
+    return "" if math.isnan(width) else f"the verdict is {state}, and {decides} decides it {stays}"
 
 
 def _record(row: JudgedRow, width: float, verdict: str) -> dict[str, Any]:

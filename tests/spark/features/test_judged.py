@@ -326,6 +326,13 @@ def test_labels_needed_says_which_width_decides(results):
     assert len(decided) > 3
 
 
+def test_no_width_decides_while_models_are_equal(tables):
+    (mine, _), labels = tables[0].values(), tables[1]
+    both = evaluated({"one": mine, "other": mine}, labels, "rr", by=())
+    remark = labels_needed(compare(both, "one"), 0.1)["remark"][0]
+    assert "the verdict is open, and no width decides it if the difference stays +0" in remark
+
+
 def test_models_that_the_judge_orders_in_the_wrong_way_are_a_warning(spark):
     rows = [
         (query, item, human if query % 4 == 0 else None, 1.0 - human)
