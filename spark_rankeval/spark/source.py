@@ -420,8 +420,10 @@ def _values(
             return []
         boolean = meaning == "relevance" and isinstance(value.kind, T.BooleanType)
         if not isinstance(value.kind, T.NumericType) and not boolean:
+            # Neither becomes a number at once.
+            how = " to timestamp, and that to double" if isinstance(value.kind, T.DateType | T.TimestampNTZType) else ""
             problems.append(
-                f"{role}: {meaning}={value.name!r} must be a number; it is {value.kind.simpleString()}. Cast it"
+                f"{role}: {meaning}={value.name!r} must be a number; it is {value.kind.simpleString()}. Cast it{how}"
             )
         return [value]
 

@@ -370,13 +370,13 @@ _ITEM_TYPES = (T.IntegralType, T.StringType, *_FLOATING)
 #: What a column names.
 Named = Literal["user", "item", "slice", "cluster", "model", "category", "intent"]
 _ADVICE: dict[Named, str] = {
-    "user": "cast it to string, or name its parts as columns",
+    "user": "cast it to string, or make columns of its parts",
     "item": "items must be whole numbers, strings or doubles",
-    "slice": "slices need plain values: cast it",
+    "slice": "slices need plain values: cast it to string",
     "cluster": "clusters need plain values: cast it to string",
     "model": "model names must be plain values: cast it to string",
-    "category": "categories must be plain values: cast it, or take one of several",
-    "intent": "intents must be plain values or arrays of these: cast it",
+    "category": "categories must be plain values: cast it to string, or take one of several",
+    "intent": "intents must be plain values or arrays of these: cast it to string",
 }
 #: What unsigned integers of 64 bits become if a value needs the last bit.
 UINT64 = T.DecimalType(20, 0)

@@ -114,11 +114,19 @@ EVALUATIONS = [
     (on(item=None), InputError, "item=None is for one table"),
     (on(item=["item", "grade"]), InputError, "item must be one column, or a tuple of two .* got .'item', 'grade'.. If"),
     (on("text scores"), InputError, "score='score' must be a number; it is string"),
+    *[
+        (
+            on(lambda w, kind=kind: w["mine"].withColumn("score", F.expr(f"{kind}'2026-11-20'"))),
+            InputError,
+            f"it is {kind}. Cast it to timestamp, and that to double",
+        )
+        for kind in ("date", "timestamp_ntz")
+    ],
     (on("several scores"), InputError, r"'score' is ambiguous: the table has \['score', 'SCORE'\]"),
     (on([1]), InputError, "predictions must be a table or Vectors; got a list"),
     (on(**named(user="n_labels"), user="n_labels"), InputError, "'n_labels' is also the name of a count"),
     *[
-        (on(lambda w, text=text: w["mine"].withColumn("user", F.expr(text))), InputError, f"user.*is {kind}")
+        (on(lambda w, text=text: w["mine"].withColumn("user", F.expr(text))), InputError, f"user.*is {kind}; .*make columns of its parts")
         for kind, text in {"struct<a:int>": "struct(1 AS a)", "map<int,int>": "map(1, 1)"}.items()
     ],
     (on(lambda w: w["mine"].withColumn("item", F.array(F.array("item")))), InputError, "item|score"),
