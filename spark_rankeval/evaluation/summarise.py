@@ -545,7 +545,7 @@ def write_per_user(
     _slices_of(per_user, by)
     one_of("mode", mode, ("errorifexists", "overwrite"))
     staged, publish = place_of_users(per_user, path, table, run_id, mode)
-    with workers_explained(), staged as stored:
+    with workers_explained(frames=[per_user]), staged as stored:
         result = summary_of(stored, options)
         published = publish(stored)
     return replace(result, _table=lambda: published)

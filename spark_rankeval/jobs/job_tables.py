@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -18,6 +19,7 @@ from spark_rankeval.jobs.config import Source
 from spark_rankeval.jobs.logs import errors_with_keys
 from spark_rankeval.spark.engine import engine_of, input_files, said_by_java
 from spark_rankeval.spark.local_tables import NANOSECONDS, ON_NANOSECONDS, with_spark_types
+from spark_rankeval.spark.python_workers import no_json_in_words
 from spark_rankeval.spark.sql import column
 from spark_rankeval.trec import read_qrels, read_run
 
@@ -76,6 +78,8 @@ def read_table(spark: SparkSession, source: Source, section: str, names_of_ids: 
             reason = f"this session does not have the format {source.format!r}; start Spark with it ({_LACKING[source.format]})"
         elif (no_format := _NO_FORMAT.search(str(error))) is not None:
             reason = f"{engine_of(spark).name} has no format {no_format[1]!r}; store the table as parquet, or run the job on Spark"
+        elif no_json := no_json_in_words(str(error), _files_of(spark, *source.paths)):
+            reason = no_json
         elif NANOSECONDS in str(error):
             reason = _columns_of_nanoseconds(source) + ON_NANOSECONDS
         elif not (isinstance(error, PySparkException) or _is_of_the_jvm(error) or source.format in _LACKING):
@@ -96,11 +100,16 @@ def _columns_of_nanoseconds(source: Source) -> str:
     return f"{listed([repr(each.name) for each in schema if '[ns' in str(each.type)])}: "
 
 
+def _files_of(spark: SparkSession, *paths: str) -> Iterator[str]:
+    """The files at paths, as they are asked for."""
+    return chain.from_iterable(input_files(spark.read.schema("value string").text(path)) for path in paths)
+
+
 def _check_paths(spark: SparkSession, source: Source) -> None:
     """Refuse paths with nothing there, which some engines read as no rows."""
     if engine_of(spark).is_spark or source.format in _TYPED_TABLES:
         return
-    missing = [path for path in source.paths if not input_files(spark.read.schema("value string").text(path))]
+    missing = [path for path in source.paths if not [*_files_of(spark, path)]]
     if missing:
         msg = f"there is no file at {', '.join(missing)} [PATH_NOT_FOUND]"
         raise AnalysisException(msg)

@@ -269,7 +269,7 @@ def running(
     run.begin()
     log.tell("running", place=run.output)
     try:
-        with errors_with_keys(config.keys()), workers_explained(config.own_module):
+        with errors_with_keys(config.keys()), workers_explained(config.own_module, tables.values()):
             yield run
     except Exception as error:
         what, code = outcome_of(error)

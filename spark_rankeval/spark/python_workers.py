@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -9,13 +10,20 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
-from spark_rankeval.errors import EngineError, MetricError, SparkRankEvalError, WorkerError
+from spark_rankeval.errors import DataError, EngineError, MetricError, SparkRankEvalError, WorkerError
 from spark_rankeval.request.call import CATALOGUE_TOO_LARGE
+from spark_rankeval.spark.engine import input_files
 from spark_rankeval.worker.process import TABLE_TOO_LARGE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 # What runs in a worker imports these; other modules are of the caller's own functions.
 _NEEDED = "spark_rankeval|numpy|pandas|pyarrow|pyspark"
@@ -93,10 +101,10 @@ def _what_python_lacks(python: str, place: str | None) -> str:
 
 
 @contextmanager
-def workers_explained(own_module: str = "") -> Iterator[None]:
+def workers_explained(own_module: str = "", frames: Iterable[DataFrame] = ()) -> Iterator[None]:
     """Turn an error of an action into ours: a MetricError of an own metric, a WorkerError or EngineError that names what is lacking.
 
-    A module of the caller's own is named, too, if workers cannot import it.
+    A module of the caller's own is named, too, if workers cannot import it, and the line of the frames' files that is no JSON.
     """
     try:
         yield
@@ -111,6 +119,8 @@ def workers_explained(own_module: str = "") -> Iterator[None]:
                 "or evaluate a part of the users at a time"
             )
             raise EngineError(msg) from error
+        if no_json := no_json_in_words(str(error), (file for frame in frames for file in input_files(frame))):
+            raise DataError(no_json) from None
         if too_large := _TOO_LARGE.search(str(error)):
             raise EngineError(too_large[0]) from error
         if own_module and re.search(rf"No module named '{re.escape(own_module.partition('.')[0])}['.]", str(error)):
@@ -127,6 +137,22 @@ def workers_explained(own_module: str = "") -> Iterator[None]:
         )
         # Spark's own error is a hundred lines of Java that say no more.
         raise WorkerError(msg) from None
+
+
+def no_json_in_words(said: str, files: Iterable[str]) -> str:
+    """Which line of the files on this machine is no JSON, if an error of Sail says that there is one."""
+    if "Json error: " not in said:
+        return ""
+    what = "a line is cut, or is no JSON. Mend it, or leave it out"
+    for path in (Path(unquote(file).removeprefix("file://")) for file in files):
+        if path.suffix.endswith(("json", "jsonl")) and path.is_file():
+            with path.open("rb") as lines:
+                for number, line in enumerate(lines, 1):
+                    try:
+                        json.loads(line.strip() or "0")
+                    except ValueError:
+                        return f"{path}, line {number}: {what}"
+    return what
 
 
 def what_workers_lack(said: str) -> str:

@@ -168,7 +168,7 @@ def collected_messages(
     widths = [_WIDTH] * (n_bytes > _TAKEN_BY_DRIVER) + [1] * (n_bytes > _LARGE)
     for width in [_WIDTH] if have_buckets else widths:
         messages = merged_messages(messages, mergers, width)
-    with workers_explained():
+    with workers_explained(frames=[messages]):
         return [Message(row[BUCKET], row[KIND], bytes(row[PAYLOAD])) for row in messages.collect()]
 
 

@@ -115,6 +115,17 @@ def test_files_with_nanoseconds_are_read_or_their_column_and_the_setting_for_the
     assert row.mean == 0.5
 
 
+@pytest.mark.parametrize("schema", ["", ', schema = "user int, item string, score double"'])
+def test_the_line_that_is_no_json_is_named_on_sail_and_its_row_on_spark(spark, tmp_path, platform, schema):
+    (tmp_path / "p.json").write_text('{"user": 1, "item": "a", "score": 0.5}\n\n{"user": 1, "item": "b", "sc\n')
+    pd.DataFrame({"user": [1, 2], "item": ["a", "a"]}).to_parquet(tmp_path / "l.parquet")
+    predictions = f'path = "FOLDER/p.json", format = "json"{schema}'
+    text = JOB.replace('path = "FOLDER/p.KIND", format = "KIND"', predictions).replace("KIND", "parquet")
+    done = run_here(main, tmp_path, text)
+    expected = "FOLDER/p.json, line 3: a line is cut, or is no JSON. Mend it" if platform == "sail" else "null"
+    assert expected in done.err
+
+
 @pytest.mark.parametrize(
     ("said", "may_pass"),
     [
