@@ -385,6 +385,7 @@ _ITEMS_OF: dict[type[T.DataType], str] = {
     T.BinaryType: "write it as text with F.hex (bytes.hex in pandas, bin.encode('hex') in polars)",
     T.ArrayType: "make one list of the lists with F.flatten",
     T.MapType: "make rows of its keys and values with F.explode",
+    T.StructType: "make a column of its field, or of several with F.concat_ws",
 }
 # From this power of 2 on, floating point lacks some whole numbers: an id may have become the number of another one.
 _BITS = {T.FloatType: 24, T.DoubleType: 53}

@@ -141,6 +141,8 @@ WRONG = [
     (lambda: pl.DataFrame({"user": pl.Series([2**63], dtype=pl.UInt64), "item": ["a"]}),
      "'user' is bigint in predictions and uint64 (decimal(20,0)) in labels. Cast both to string"),
     (lambda: pd.DataFrame({"user": [1], "item": [[["a"]]]}), "make one list of the lists with F.flatten"),
+    (lambda: pd.DataFrame({"user": [1], "item": [{"id": "a"}]}), "struct<id:string>; items must be whole numbers, strings or doubles: "
+     "make a column of its field, or of several with F.concat_ws"),
     (pd.DataFrame, "labels has no column 'user' (user=); it has: ;"),
 ]  # fmt: skip
 
