@@ -94,6 +94,8 @@ def check_table(role: str, frame: Any, *, instead: str = "") -> None:
         kind = type(frame)
         package = kind.__module__.partition(".")[0]
         advice = _AS_TABLE.get(f"{kind.__module__}.{kind.__name__}") or _AS_TABLE.get(package) or _TABLES
+        if isinstance(frame, dict) and any(map(is_table, frame.values())):
+            advice = "Pass one of its tables"
         msg = f"{role} must be a table{f' or {instead}' if instead else ''}; got a {kind_of(frame)}. {advice}"
         raise InputError(msg)
     if frame.isStreaming:

@@ -49,6 +49,14 @@ def test_tables_of_other_packages_are_refused_by_their_name(words):
         merge([TABLES[words]])
 
 
+@pytest.mark.parametrize(
+    ("given", "advice"), [({"als": of("pyspark.sql.dataframe")}, "Pass one of"), ({"q": {"d": 1}}, "Make rows")]
+)
+def test_a_dict_of_tables_is_no_dict_of_values(given, advice):
+    with pytest.raises(InputError, match=rf"labels must be a table; got a dict\. {advice}"):
+        check_table("labels", given)
+
+
 @pytest.mark.parametrize("kind", LOCAL_TABLES)
 def test_tables_in_memory_need_a_session(kind, monkeypatch):
     monkeypatch.setattr("spark_rankeval.local.active_session", lambda: None)
