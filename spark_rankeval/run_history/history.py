@@ -81,7 +81,10 @@ def history(metrics_table: Table, *, slice: str | None = "all") -> History:  # t
     with replaced_files_explained("metrics_table"):
         records = [record.asDict() for record in chosen.withColumn(TIME, F.unix_micros(TIME)).collect()]
     ordered = sorted(records, key=lambda record: (record[TIME], str(record[RUN_ID])))
-    return History(tuple(map(_history_row, ordered)))
+    rows = [*map(_history_row, ordered)]
+    if all(date_of_run(each.run) for each in rows):
+        rows.sort(key=lambda each: date_of_run(each.run) or each.time)
+    return History(tuple(rows))
 
 
 def _history_row(record: dict[str, Any]) -> HistoryRow:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from spark_rankeval import history
 from spark_rankeval.jobs.evaluate import main
 
 
@@ -25,14 +26,20 @@ def nights(spark, tmp_path_factory):
         assert main(["--config", str(folder / "job.toml")]) == 0
         (row,) = spark.read.parquet(f"{folder}/out/gates/run_id={run_id}").collect()
         found[run_id] = row["found"]
-    return found
+    return found, history(spark.read.parquet(f"{folder}/out/metrics").where("run_id != 'again'"))
 
 
 def test_earlier_is_by_the_dates_of_runs(nights):
-    assert nights == {
+    found, _ = nights
+    assert found == {
         "2026-11-19": "0.6; no earlier good run has this figure",
         "2026-11-20": "0.9, after 0.6 in 2026-11-19 (+50%), within chance, which explains up to 0.38",
         "2026-11-18": "0.5; no earlier good run has this figure",
         "2026-11-21": "0.8, after 0.9 in 2026-11-20 (-11%), within chance, which explains up to 0.33",
         "again": "0.7, after 0.8 in 2026-11-21 (-13%), within chance, which explains up to 0.4",
     }
+
+
+def test_tables_of_runs_have_the_order_of_their_dates_as_charts_do(nights):
+    _, runs = nights
+    assert list(runs.runs) == ["2026-11-18", "2026-11-19", "2026-11-20", "2026-11-21"]
