@@ -207,11 +207,9 @@ def _labels_of_caller(sources: Sources) -> SourceTable:
 
 
 def _unread_grades_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> list[str]:
-    """A sentence on metrics of gain that read no grades, if nothing reads numbers of the labels that are called like grades."""
+    """A sentence on metrics that would tell grades apart, if nothing reads numbers of the labels that are called like grades."""
     labels = _labels_of_caller(sources)
-    names = [
-        name for name, metric in metrics.items() if isinstance(metric, GainMetric) and not metric.sees_relevance_alone
-    ]
+    names = [name for name, each in metrics.items() if isinstance(each, RelevanceMetric) and each.threshold != -math.inf]
     if labels.grades or labels.arrays or labels.shares_table or not names:
         return []
     read = {*labels.columns_read, *sources.slices, sources.weight, *sources.clusters, *sources.judged.values()}
@@ -221,7 +219,7 @@ def _unread_grades_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> 
         return []
     verb, value = ("takes" if len(names) == 1 else "take"), repr(numbers[0]) if len(numbers) == 1 else "…"
     return [
-        f"{listed(names, MOST_LISTED)} {verb} every label as grade 1, because the call names no column of grades. If "
+        f"{listed(names, MOST_LISTED)} {verb} every label as relevant, with grade 1, because the call names no column of grades. If "
         f"{' or '.join(map(repr, numbers[:MOST_LISTED]))} of the labels has grades, pass relevance={value}"
     ]
 

@@ -48,22 +48,21 @@ def test_labels_of_excluded_items_are_in_the_notes():
 
 
 ALONE = (
-    "ndcg@5 takes every label as grade 1, because the call names no column of grades. If 'grade' of the labels has grades, pass "
-    "relevance='grade'"
+    "{} every label as relevant, with grade 1, because the call names no column of grades. If 'grade' of the labels has grades, "
+    "pass relevance='grade'"
 )
-SEVERAL = (
-    "dcg@5 and err take every label as grade 1, because the call names no column of grades. If 'stars' or 'Rel' of the labels has "
-    "grades, pass relevance=…"
-)
+SEVERAL = ALONE.replace("'grade' of", "'stars' or 'Rel' of").replace("'grade'", "…")
 
 
 @pytest.mark.parametrize(
     ("metrics", "numbers", "values", "others", "says"),
     [
-        (["recall@5", "ndcg@5"], ["grade"], (), {}, ALONE),
-        (["dcg@5", "err"], ["stars", "day", "Rel"], (), {}, SEVERAL),
-        ("recall@5", ["grade"], (), {}, ""),
-        ("ndcg(gain='binary')@5", ["grade"], (), {}, ""),
+        (["recall@5", "ndcg@5"], ["grade"], (), {}, ALONE.format("recall@5 and ndcg@5 take")),
+        (["dcg@5", "err"], ["stars", "day", "Rel"], (), {}, SEVERAL.format("dcg@5 and err take")),
+        ("recall@5", ["grade"], (), {}, ALONE.format("recall@5 takes")),
+        ("ndcg(gain='binary')@5", ["grade"], (), {}, ALONE.format("ndcg(gain='binary')@5 takes")),
+        ("recall(relevance_threshold=-inf)@5", ["grade"], (), {}, ""),
+        (["novelty@5", "spearman"], ["grade"], (), {}, ""),
         ("ndcg@5", [], (), {}, ""),
         ("ndcg@5", ["day", "views", "timestamp"], (), {}, ""),
         ("ndcg@5", ["grade"], (ValueColumn("label", T.IntegerType()),), {}, ""),
@@ -72,7 +71,7 @@ SEVERAL = (
         ("ndcg@5", ["grade"], (), {"weight": "grade"}, ""),
     ],
 )
-def test_metrics_of_gain_say_that_numbers_of_the_labels_may_be_grades(metrics, numbers, values, others, says):
+def test_metrics_of_relevance_say_that_numbers_of_the_labels_may_be_grades(metrics, numbers, values, others, says):
     columns = [T.StructField(name, T.IntegerType()) for name in ("user", *numbers)]
     schema = T.StructType([*columns, T.StructField("item", T.StringType())])
     frame = SimpleNamespace(schema=schema)

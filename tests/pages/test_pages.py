@@ -69,8 +69,8 @@ def of_pages():
         "whole_catalogue.md": [pytest.mark.not_on_sail("ml")],
         "from_ratings.md": [pytest.mark.not_on_sail("ml")],
         # Their tables have columns for all calls.
-        "calls.md": [pytest.mark.filterwarnings("ignore:.*excluded item", "ignore:.* every label as grade 1")],
-        "results.md": [pytest.mark.filterwarnings("ignore:.* every label as grade 1")],
+        "calls.md": [pytest.mark.filterwarnings("ignore:.*excluded item", "ignore:.* every label as relevant")],
+        "results.md": [pytest.mark.filterwarnings("ignore:.* every label as relevant")],
     }
     return [pytest.param(page, id=page.name, marks=needs.get(page.name, ())) for page in PAGES if page != README]
 
