@@ -209,7 +209,9 @@ def _labels_of_caller(sources: Sources) -> SourceTable:
 def _unread_grades_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> list[str]:
     """A sentence on metrics that would tell grades apart, if nothing reads numbers of the labels that are called like grades."""
     labels = _labels_of_caller(sources)
-    names = [name for name, each in metrics.items() if isinstance(each, RelevanceMetric) and each.threshold != -math.inf]
+    names = [
+        name for name, each in metrics.items() if isinstance(each, RelevanceMetric) and each.threshold != -math.inf
+    ]
     if labels.grades or labels.arrays or labels.shares_table or not names:
         return []
     read = {*labels.columns_read, *sources.slices, sources.weight, *sources.clusters, *sources.judged.values()}
@@ -222,6 +224,10 @@ def _unread_grades_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> 
         f"{listed(names, MOST_LISTED)} {verb} every label as relevant, with grade 1, because the call names no column of grades. If "
         f"{' or '.join(map(repr, numbers[:MOST_LISTED]))} of the labels has grades, pass relevance={value}"
     ]
+
+
+# Of so few users chance puts all relevant predictions at one end.
+_FEW_USERS = 5
 
 
 def misread_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> list[str]:
@@ -293,6 +299,25 @@ def unmatched_ids(
             apart = ids_apart(sources, model, overlap)
             if apart is not None:
                 sentences.append(several + _ids_in_words(overlap, apart, model))
+    return sentences
+
+
+def reversed_in_words(
+    sources: Sources, qualities: Mapping[str, DataQuality], counts: Mapping[str, Mapping[str, Moments]]
+) -> list[str]:
+    """Sentences on models whose scores put the relevant predictions of most users last, and of no user first."""
+    sentences = []
+    for model in sources.models:
+        ends = [counts[model.name].get(Overlap("labels", kind).column) for kind in ("first", "last")]
+        n_first, n_last = (0 if end is None else end.n - end.n_zero for end in ends)
+        n_users = qualities[model.name].n_in_both_at_most
+        is_scored = model.source.value_kind == "score" and model.source.has_value
+        if is_scored and not n_first and n_last >= max(_FEW_USERS, n_users / 2):
+            several = f"model {model.name!r}: " if len(sources.models) > 1 else ""
+            sentences.append(
+                f"{several}the relevant predictions of {n_last:,} of {n_users:,} users with labels and predictions are the last of their "
+                "list, and of no user the first. If the lowest scores are the best, pass a column of their negatives"
+            )
     return sentences
 
 

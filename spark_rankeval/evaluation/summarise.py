@@ -21,6 +21,7 @@ from spark_rankeval.evaluation.result import (
     raise_if_invalid,
     raise_if_unusable,
     repeats_in_words,
+    reversed_in_words,
     unmatched_ids,
     warn_if_apart,
     warn_of_labels,
@@ -208,6 +209,8 @@ def _built(
         warn_of_labels(qualities, metrics.values())
     unmatched = [] if findings.sources is None else unmatched_ids(findings.sources, qualities, findings.counts)
     misread = [] if findings.sources is None else misread_in_words(findings.sources, metrics)
+    if findings.sources is not None:
+        misread += reversed_in_words(findings.sources, qualities, findings.counts)
     for words in (*unmatched, *misread):
         warn(words)
     repeats = [] if findings.sources is None else repeats_in_words(findings.sources, findings.counts)

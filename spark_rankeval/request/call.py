@@ -709,10 +709,13 @@ UNUSABLE_FACTS = "n_invalid_facts"
 
 
 class Overlap(NamedTuple):
-    """Ids of a table that should occur in another table: among the predictions, or those of ``intents`` among the labels."""
+    """Ids of a table that should occur in another table: among the predictions, or those of ``intents`` among the labels.
+
+    Of kind ``first`` or ``last`` it counts users whose relevant predictions are the first, or the last, of a list with others.
+    """
 
     role: str  # the table, by its role; ``intents``: the table of items, if it has the intents of labels
-    kind: Literal["items", "users"]
+    kind: Literal["items", "users", "first", "last"]
 
     @property
     def column(self) -> str:

@@ -145,6 +145,8 @@ def overlaps_of(sources: Sources, task: ScoringTask) -> tuple[Overlap, ...]:
 def _overlaps_of(sources: Sources, task: ScoringTask) -> Iterator[Overlap]:
     if any(metric.reads_labels for metric in task.metrics):
         yield Overlap("labels", "items")
+        if any(view.largest_cutoff is None for view in task.views):
+            yield from (Overlap("labels", "first"), Overlap("labels", "last"))
     if sources.exclude is not None:
         yield from (Overlap("exclude", "users"), Overlap("exclude", "items"))
     for feature in sources.features:

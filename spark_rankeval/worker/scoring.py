@@ -17,7 +17,7 @@ from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.lists import RawLists, contained, distinct, repeated_items
 from spark_rankeval.ranking.ragged import Array, IntArray, Ragged, offsets_of, pieces
 from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
-from spark_rankeval.request.call import INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, CountNames
+from spark_rankeval.request.call import INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, CountNames, Overlap
 from spark_rankeval.request.task import NORMALISER, ScoringTask, View, counts_of_models, user_counts
 from spark_rankeval.wire import Message, messages_of
 from spark_rankeval.worker.process import (
@@ -226,7 +226,7 @@ def _score_model(
     none = np.zeros(batch.n_users, np.int64)
     counts["n_conflicting_attributes"] = none if conflicts is None else whole_numbers(conflicts)
     if task.overlaps:
-        counts |= _overlaps(task, inputs, model, ranked, counts)
+        counts |= _overlaps(task, inputs, model, ranked, tuple(views.values()), counts)
     scores.counts.update((count_of_model(name, model), count) for name, count in counts.items())
     return ranked
 
@@ -236,6 +236,7 @@ def _overlaps(
     inputs: _Inputs,
     model: int,
     ranked: list[tuple[RankingBatch, RankingCounts]],
+    views: Sequence[View],
     counts: dict[str, Array],
 ) -> dict[str, Array]:
     """The counts of overlaps of a model by name, given its other counts."""
@@ -248,7 +249,33 @@ def _overlaps(
     for feature in inputs.features:
         met |= feature.tables_met()
     has_list = counts["n_predictions"] + counts["n_excluded"] > 0
-    return overlap_counts(task.overlaps, met, inputs.sides, inputs.predictions[model].ids, has_list)
+    ids = [overlap for overlap in task.overlaps if overlap.kind in ("items", "users")]
+    found = overlap_counts(ids, met, inputs.sides, inputs.predictions[model].ids, has_list)
+    if len(ids) < len(task.overlaps):
+        whole = (batch for (batch, _), view in zip(ranked, views, strict=True) if view.largest_cutoff is None)
+        found |= ends_of_lists(next(whole, None), views[0].relevance_threshold, len(has_list))
+    return found
+
+
+def ends_of_lists(batch: RankingBatch | None, threshold: float | None, n_users: int) -> dict[str, Array]:
+    """Which users' relevant predictions are the first, and whose are the last, of a list that has others; int64 (n_users,).
+
+    None: no list of this model is looked at as a whole.
+    """
+    is_first = is_last = np.zeros(n_users, np.bool_)
+    if batch is not None:
+        hits = batch.hits(threshold)
+        n_hits = np.bincount(hits.user, minlength=n_users)
+        n_others = batch.n_predictions - n_hits
+        lowest, highest = np.zeros((2, n_users), np.int64)
+        np.maximum.at(lowest, hits.user, hits.rank)
+        highest[hits.user[::-1]] = hits.rank[::-1]
+        has_both = (n_hits > 0) & (n_others > 0)
+        is_first, is_last = has_both & (lowest == n_hits), has_both & (highest == n_others + 1)
+    return {
+        Overlap("labels", "first").column: is_first.astype(np.int64),
+        Overlap("labels", "last").column: is_last.astype(np.int64),
+    }
 
 
 def _views_of(task: ScoringTask, model: int, columns: dict[str, pa.Array]) -> dict[int, View]:

@@ -185,3 +185,24 @@ def test_tables_that_should_share_ids_with_predictions_are_looked_at(unlike):
         "none of the 2 excluded items", "none of the 2 users of training", "none of the 2 users of the baseline"
     ]  # fmt: skip
     assert beginnings("alpha_ndcg@2", items=items)[0].startswith("none of the 2 labelled items")
+
+
+@pytest.mark.parametrize("metrics", [["rr"], ["rr", "precision@2"]])
+def test_scores_that_put_all_relevant_items_last_get_a_word(spark, metrics):
+    """Of 8 users with both, 6 have their relevant items last, one in the middle; the last one has no other item."""
+    rows = [
+        (f"user {user}", item, score)
+        for user in range(7)
+        for item, score in zip("abcd", (0.1, 0.4, 0.6, 0.9), strict=True)
+    ]
+    liked = [(f"user {user}", item, 1.0) for user in range(6) for item in "ab"] + [
+        ("user 6", "b", 1.0),
+        ("alone", "a", 1.0),
+    ]
+    tables = spark.createDataFrame([*rows, ("alone", "a", 0.5)], PREDICTED), spark.createDataFrame(liked, GRADED)
+    words = "the relevant predictions of 6 of 8 users with labels and predictions are the last of their list, and of no user the first"
+    with pytest.warns(SparkRankEvalWarning, match=words):
+        result = evaluate(*tables, metrics, **COLUMNS)
+    assert any(words in note for note in result.notes)
+    turned = tables[0].withColumn("score", -F.col("score"))
+    assert not any("are the last" in note for note in evaluate(turned, tables[1], metrics, **COLUMNS).notes)
