@@ -141,11 +141,12 @@ mutants-pyspark: java setup $(VENV)/.classes
 # The matrix of platforms: versions of Spark, classic or Connect, pandas 2 or 3. A Connect server runs in its own process.
 # Each platform is a target, such as test-spark-3.5 or test-connect-4.3. It runs the tests of Spark, or those named by TESTS.
 # Only the tests' process has the package on its path. A Connect server's Python gets it as a zip.
+# Simulations compute no figure with an engine: they run once, in `make simulations`.
 # The whole suite runs on ROWS: Sail, classic Spark with pandas 2 and 3, and Connect with pandas 2. The other platforms run a smoke, which
 # is what has most often differed: figures, SQL expressions, storage, and on the newest Connect a job.
 ROWS := test-sail test-spark-3.5 test-spark-4.3 test-connect-4.0 test-connect-4.3-pandas-2
 SMOKE_ROWS := test-spark-4.0 test-spark-4.3-pandas-2 test-connect-3.5
-TESTS ?= tests tests/jobs tests/pages
+TESTS ?= tests tests/jobs tests/pages --ignore=tests/statistics/test_simulations_at_night.py
 SMOKE := tests/spark/test_same_everywhere.py tests/spark/test_expressions.py tests/spark/test_columns.py tests/pyspark/test_storage.py
 .PRECIOUS: .venv-platform-%/.installed .venv-benchmark-%/.installed
 

@@ -103,7 +103,7 @@ def _lines_of_dict(values):
 def _lines_of_table(frame):
     """The columns with their types and marks, and the rows in order of their text."""
     for field in frame.schema.fields:
-        marks = f" {_json(field.metadata)}" if field.metadata else ""
+        marks = f" {_json(dict(sorted(field.metadata.items())))}" if field.metadata else ""
         yield f"column {field.name}: {field.dataType.simpleString()}{marks}"
     yield from sorted(" | ".join(map(_text, row)) for row in frame.collect())
 

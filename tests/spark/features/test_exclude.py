@@ -52,7 +52,7 @@ def test_that_nothing_was_excluded_is_printed_and_an_empty_list_is_not_blamed_on
     labels = table.drop("score")
     # Users and items are those of the predictions, and no pair of them is.
     exclude = spark.createDataFrame([("a", "y"), ("b", "x")], WORDS)
-    with warnings.catch_warnings(action="error"):
+    with warnings.catch_warnings(action="error", category=SparkRankEvalWarning):
         result = evaluate(table, labels, "rr", score="score", exclude=exclude)
         for shown in (result, summarise(result.per_user)):
             assert "; 0 predictions excluded" in repr(shown)

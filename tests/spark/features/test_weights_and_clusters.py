@@ -245,7 +245,9 @@ def test_few_clusters_are_warned_of_and_parts_of_a_person_are_noted(tables, plai
         merge([day, day])
     smallest = min(row.effective_n_clusters for row in day.summary)
     for warned in (of_day, of_gaps, sum_of_days):
-        assert [re.match(words, str(one.message))[1] for one in warned] == [f"{smallest:.1f}"]
+        # An engine may leave a socket open, which is another warning.
+        ours = [str(one.message) for one in warned if one.category is SparkRankEvalWarning]
+        assert [re.match(words, text)[1] for text in ours] == [f"{smallest:.1f}"]
 
 
 def test_detectable_differences_know_clusters(by_person, results):
