@@ -19,7 +19,6 @@ from urllib.parse import unquote
 
 from spark_rankeval.errors import DataError, EngineError, MetricError, SparkRankEvalError, WorkerError
 from spark_rankeval.request.call import CATALOGUE_TOO_LARGE
-from spark_rankeval.spark.engine import input_files
 from spark_rankeval.worker.process import TABLE_TOO_LARGE
 
 if TYPE_CHECKING:
@@ -119,6 +118,9 @@ def workers_explained(own_module: str = "", frames: Iterable[DataFrame] = ()) ->
                 "or evaluate a part of the users at a time"
             )
             raise EngineError(msg) from error
+        # What has no Spark imports this module, too.
+        from spark_rankeval.spark.engine import input_files
+
         if no_json := no_json_in_words(str(error), (file for frame in frames for file in input_files(frame))):
             raise DataError(no_json) from None
         if too_large := _TOO_LARGE.search(str(error)):
