@@ -87,7 +87,7 @@ def test_the_guard_refuses_other_packages(package_zip, tmp_path):
 def test_metrics_are_computed_from_the_zip(package_zip, tmp_path):
     code = """
 from spark_rankeval.metrics import parse_metric
-from spark_rankeval.ranking.ragged import Ragged
+from spark_rankeval.ranking.lists import Ragged
 from spark_rankeval.ranking.lists import RawLists
 from spark_rankeval.ranking.ranks import rank_lists
 batch, _ = rank_lists(RawLists(Ragged.from_lists([[5, 6]]), None, Ragged.from_lists([[6]])))

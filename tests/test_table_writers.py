@@ -5,9 +5,22 @@ import math
 import pytest
 
 from spark_rankeval.evaluation.dialect_map import DialectMap
+from spark_rankeval.printed_tables import (
+    Bar,
+    Cell,
+    Column,
+    Document,
+    Note,
+    Table,
+    as_float,
+    as_html,
+    as_latex,
+    as_markdown,
+    as_text,
+    remarks,
+    text_column,
+)
 from spark_rankeval.records.side_by_side import Choice, MapRow
-from spark_rankeval.table_writers import as_float, as_html, as_latex, as_markdown, as_text
-from spark_rankeval.tables import Bar, Cell, Column, Document, Note, Table, remarks, text_column
 
 NASTY = r"<b>&|_*#$%{}~^[x]\y`z"
 COLUMNS = [

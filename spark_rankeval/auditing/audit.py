@@ -15,6 +15,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_name, check_table, one_of
 from spark_rankeval.errors import DataError, InputError, listed
+from spark_rankeval.printed_tables import Document, OneTable
 from spark_rankeval.records.audit_rows import (
     CHECKS,
     CHECKS_BY_NAME,
@@ -32,7 +33,6 @@ from spark_rankeval.records.table_columns import AUDIT
 from spark_rankeval.report.contents import Gate
 from spark_rankeval.request.call import ColumnNames, OnInvalid, ScoringOptions, Table, Vectors
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.spark.source import (
     WITHOUT_USERS,
     Role,
@@ -59,8 +59,7 @@ from spark_rankeval.spark.sql import (
     when,
 )
 from spark_rankeval.spark.tasks import broadcast_row
-from spark_rankeval.table_writers import OneTable
-from spark_rankeval.tables import Document
+from spark_rankeval.spark.written_tables import table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

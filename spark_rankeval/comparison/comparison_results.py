@@ -13,6 +13,7 @@ from spark_rankeval.checks import kind_of
 from spark_rankeval.errors import InputError, UnknownMetricError, did_you_mean
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.base import Metric
+from spark_rankeval.printed_tables import Document, Note, OneTable, remarks
 from spark_rankeval.records.chart_rows import WIDTH
 from spark_rankeval.records.comparison_rows import (
     ComparisonRow,
@@ -30,11 +31,9 @@ from spark_rankeval.records.summary import as_json_record, record_of
 from spark_rankeval.records.table_columns import MODEL_COMPARISON, PAIRS, RANKS, frame_of
 from spark_rankeval.report.comparison_charts import ComparisonPlots, pairs_chart
 from spark_rankeval.spark.per_user import users_by_difference
-from spark_rankeval.spark.record_tables import table_of
+from spark_rankeval.spark.written_tables import table_of
 from spark_rankeval.statistics.intervals import detectable_difference as smallest_difference
 from spark_rankeval.statistics.verdicts import interval_in_words
-from spark_rankeval.table_writers import OneTable
-from spark_rankeval.tables import Document, Note, remarks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,6 +22,7 @@ from spark_rankeval.evaluation.evaluate import (
 from spark_rankeval.evaluation.result import raise_if_invalid, raise_if_unusable, warn_of_labels
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.printed_tables import Document, OneTable, remarks
 from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.records.notes import notes_of_given_order, notes_of_tables
@@ -40,14 +41,12 @@ from spark_rankeval.request.call import (
 from spark_rankeval.request.task import Lists, Reading, ScoringTask, Value, View, policy_of, resolve
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import Settings
-from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.spark.scoring import Scoring, totals_in
 from spark_rankeval.spark.source import read_long_table
 from spark_rankeval.spark.tables import Sources, read_sources
+from spark_rankeval.spark.written_tables import table_of
 from spark_rankeval.statistics.description import MOMENTS_ALONE
 from spark_rankeval.statistics.moments import Moments
-from spark_rankeval.table_writers import OneTable
-from spark_rankeval.tables import Document, remarks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

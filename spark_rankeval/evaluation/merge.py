@@ -166,8 +166,8 @@ def _facts_of_manifests(manifests: Iterable[Any], summaries: Mapping[str, Sequen
 
 
 def _rows_of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:
-    from spark_rankeval.spark.record_tables import check_run_ids, columns_of_runs  # noqa: PLC0415 # it imports pyspark
-    from spark_rankeval.spark.storage import replaced_files_explained  # noqa: PLC0415 # the same
+    from spark_rankeval.spark.catalog import replaced_files_explained  # noqa: PLC0415 # the same
+    from spark_rankeval.spark.written_tables import check_run_ids, columns_of_runs  # noqa: PLC0415 # it imports pyspark
 
     stored = columns_of_runs(table, [name for name in METRICS.names if name != TIME])
     check_run_ids("results", table)

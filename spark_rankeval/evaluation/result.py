@@ -20,6 +20,7 @@ from spark_rankeval.errors import DataError, InputError, OptionError, listed, wa
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.metrics.kinds import RelevanceMetric
+from spark_rankeval.printed_tables import Document, Shown, as_latex
 from spark_rankeval.ranking.batch import ATTRIBUTES
 from spark_rankeval.records.chart_rows import CurveAxis, curve_of, recall_curve
 from spark_rankeval.records.cross_table import CrossTable, Dimension, cross_table, result_on_screen
@@ -49,16 +50,14 @@ from spark_rankeval.spark.engine import draws_anew, may_change
 from spark_rankeval.spark.facts import IntentSources, users_with_answer
 from spark_rankeval.spark.invalid_rows import Finding, conflicting_attribute, unusable_weight
 from spark_rankeval.spark.per_user import PerUserSchema, Settings, queries_of, totals_of, users_by_value
-from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.spark.scoring import Apart, Scoring, ids_apart
 from spark_rankeval.spark.source import REPEATED_USER, SourceTable
 from spark_rankeval.spark.sql import column, example_of
 from spark_rankeval.spark.tables import Model, Sources
+from spark_rankeval.spark.written_tables import table_of
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.moments import Moments
-from spark_rankeval.table_writers import Shown, as_latex
-from spark_rankeval.tables import Document
 from spark_rankeval.worker.item_facts import CONFLICTS
 from spark_rankeval.worker.reading import GRADED
 from spark_rankeval.worker.vectors import LARGEST

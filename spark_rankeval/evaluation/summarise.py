@@ -67,7 +67,6 @@ from spark_rankeval.spark.per_user import (
     table_hash,
 )
 from spark_rankeval.spark.python_workers import workers_explained
-from spark_rankeval.spark.record_tables import check_run_ids, schema_of
 from spark_rankeval.spark.scoring import (
     RUN,
     EvaluationFigures,
@@ -83,7 +82,7 @@ from spark_rankeval.spark.scoring import (
 )
 from spark_rankeval.spark.sql import check_types, check_unambiguous, find_column, model_in, name_in
 from spark_rankeval.spark.tables import Sources
-from spark_rankeval.spark.written_tables import place_of_users
+from spark_rankeval.spark.written_tables import check_run_ids, place_of_users, schema_of
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.statistics.intervals import IntervalMethod, valid_bounds

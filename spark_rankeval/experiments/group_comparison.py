@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.comparison.comparison_inputs import ComparedMetric
 from spark_rankeval.experiments.covariates import Adjusted, CovariateSums, adjusted_difference, group_of
+from spark_rankeval.printed_tables import Document, remarks
 from spark_rankeval.records.group_rows import GroupRow, groups_table
 from spark_rankeval.records.selection import VerdictTables
 from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.records.summary import record_of
 from spark_rankeval.records.table_columns import GROUP_COMPARISON, frame_of
-from spark_rankeval.spark.record_tables import table_of
+from spark_rankeval.spark.written_tables import table_of
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
 from spark_rankeval.statistics.confidence_sequences import sequence_of
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of
@@ -23,7 +24,6 @@ from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.multiple_comparisons import family_of
 from spark_rankeval.statistics.relative_lift import Lift, lift_of
 from spark_rankeval.statistics.verdicts import ShownFigures, as_decided, verdict_of
-from spark_rankeval.tables import Document, remarks
 from spark_rankeval.worker.comparing import Owner
 from spark_rankeval.worker.group_states import ClusterStates, group_name
 

@@ -12,9 +12,9 @@ from pyspark.sql import types as T
 
 from spark_rankeval.auditing.audit import Audit
 from spark_rankeval.errors import ConfigurationError, DataError, GateError, TrackingError
-from spark_rankeval.evaluation.chunks import roll_up
 from spark_rankeval.evaluation.dialect_map import dialect_map
 from spark_rankeval.evaluation.evaluate import evaluate, quarantine, result_of, scoring_to_describe
+from spark_rankeval.evaluation.input_tables import roll_up
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.summarise import check_memory, summary_of
 from spark_rankeval.jobs import outputs
@@ -43,9 +43,9 @@ from spark_rankeval.records.table_columns import GATES, RUN_ID
 from spark_rankeval.request.call import POPULARITY, UNUSABLE_FACTS, Facts, attributes_in
 from spark_rankeval.run_history.gates import GateOutcome, failed, render_gates
 from spark_rankeval.spark.per_user import PerUserSchema, without_standards
-from spark_rankeval.spark.record_tables import schema_of
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.spark.sql import column
+from spark_rankeval.spark.written_tables import schema_of
 from spark_rankeval.splits import SplitCounts
 
 if TYPE_CHECKING:

@@ -21,10 +21,18 @@ from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs.config import Output
 from spark_rankeval.records.table_columns import METRICS as METRIC_COLUMNS
 from spark_rankeval.records.table_columns import RUN_ID
-from spark_rankeval.spark.catalog import CatalogTable, make_schema, with_metadata_of
+from spark_rankeval.spark.catalog import (
+    CatalogTable,
+    exists,
+    files_at,
+    lines_at,
+    make_schema,
+    on_this_disk,
+    with_metadata_of,
+    writable,
+)
 from spark_rankeval.spark.engine import engine_of, setting
-from spark_rankeval.spark.record_tables import schema_of, stored_schema
-from spark_rankeval.spark.storage import exists, files_at, lines_at, on_this_disk, writable
+from spark_rankeval.spark.written_tables import schema_of, stored_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,8 +15,8 @@ from spark_rankeval.jobs.config import JobConfig
 from spark_rankeval.jobs.job_tables import read_for_schema
 from spark_rankeval.jobs.outputs import MANIFESTS, REPORTS, STATUS, USER_COLUMNS, place_of, texts_on_disk
 from spark_rankeval.jobs.runs import Run, run_id_of
+from spark_rankeval.spark.catalog import on_this_disk
 from spark_rankeval.spark.engine import input_files
-from spark_rankeval.spark.storage import on_this_disk
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -20,7 +20,7 @@ from spark_rankeval.jobs.reporting import report_file
 from spark_rankeval.jobs.runs import Run
 from spark_rankeval.records.stored import fingerprints_of, qualities_in
 from spark_rankeval.records.summary import SummaryRow
-from spark_rankeval.spark.storage import on_this_disk
+from spark_rankeval.spark.catalog import on_this_disk
 from spark_rankeval.tracking.metric_names import LONGEST_NAME, MODEL, Figure, figures_of, hash_of, names_of
 from spark_rankeval.tracking.run_figures import log_figures, slash_of
 

@@ -71,7 +71,7 @@ def read_history(
         metrics: in any spelling. All metrics are read if there are none, or if no run has one of them.
     """
     from spark_rankeval.jobs.outputs import MANIFESTS, METRICS, has_table  # noqa: PLC0415 # these import pyspark
-    from spark_rankeval.spark.storage import read_while_others_write  # noqa: PLC0415
+    from spark_rankeval.spark.catalog import read_while_others_write  # noqa: PLC0415
 
     if not (has_table(spark, output, METRICS) and has_table(spark, output, MANIFESTS)):
         option, what = ("--catalog", "the schema") if output.catalog else ("--output", "the output folder")

@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import check_table, one_of
 from spark_rankeval.errors import InputError, did_you_mean
 from spark_rankeval.judging.grade_tables import JudgedLabels
+from spark_rankeval.printed_tables import Document, Note, Shown, as_latex, remarks
 from spark_rankeval.records.agreement_rows import (
     JudgePair,
     JudgesAlpha,
@@ -29,8 +30,6 @@ from spark_rankeval.spark.source import SourceTable, read_source, require_column
 from spark_rankeval.spark.sql import check_types
 from spark_rankeval.statistics.grade_agreement import MEASUREMENTS, GradeCounts, Measurement
 from spark_rankeval.statistics.intervals import checked_level
-from spark_rankeval.table_writers import Shown, as_latex
-from spark_rankeval.tables import Document, Note, remarks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

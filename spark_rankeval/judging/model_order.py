@@ -12,11 +12,10 @@ import pandas as pd
 from spark_rankeval.checks import kind_of
 from spark_rankeval.errors import InputError
 from spark_rankeval.evaluation.result import Result
+from spark_rankeval.printed_tables import Document, OneTable
 from spark_rankeval.records.agreement_rows import ModelOrder, model_order_table
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.statistics.grade_agreement import kendall_tau_b
-from spark_rankeval.table_writers import OneTable
-from spark_rankeval.tables import Document
 
 
 @dataclass(frozen=True, repr=False)

@@ -24,7 +24,7 @@ from spark_rankeval.metrics.group_amounts import (
     shares_due,
 )
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
+from spark_rankeval.ranking.lists import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "AWRF",

@@ -27,7 +27,7 @@ from spark_rankeval.ranking.batch import (
     is_relevant,
     required_fact,
 )
-from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, Ragged
+from spark_rankeval.ranking.lists import BoolArray, FloatArray, IntArray, Ragged
 
 __all__ = [
     "ExposureShare",

@@ -10,12 +10,12 @@ from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.ranking.lists import IntentPairs
-from spark_rankeval.ranking.ragged import (
+from spark_rankeval.ranking.lists import (
     Array,
     BoolArray,
     FloatArray,
     IntArray,
+    IntentPairs,
     Ragged,
     Runs,
     offsets_of,

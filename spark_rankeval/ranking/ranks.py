@@ -10,10 +10,15 @@ import numpy as np
 
 from spark_rankeval.ranking.batch import Look, RankingBatch, Recommended, depends_on_tie
 from spark_rankeval.ranking.lists import (
+    Array,
+    BoolArray,
     DistinctIntents,
     Duplicates,
+    FloatArray,
+    IntArray,
     Labels,
     Matches,
+    Ragged,
     RankingPolicy,
     RawLists,
     Ties,
@@ -21,22 +26,15 @@ from spark_rankeval.ranking.lists import (
     distinct_intents,
     distinct_labels,
     first_occurrences,
-    match,
-    repeated_items,
-    with_unpredicted,
-)
-from spark_rankeval.ranking.ragged import (
-    Array,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Ragged,
     grouped,
+    match,
     n_true,
     offsets_of,
     position_within,
+    repeated_items,
     starts_of_runs,
     width_batches,
+    with_unpredicted,
 )
 
 # By so much, relative to it, a sum of costs may be above a budget and still be within: numbers in doubles are not exact.

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any
 
 from spark_rankeval.errors import listed
+from spark_rankeval.printed_tables import DASH, Column, Note, Table, common_format, text_column
 from spark_rankeval.records.summary import MOST_LISTED, SLICE, as_json_value
 from spark_rankeval.statistics.grade_agreement import Estimate
 from spark_rankeval.statistics.verdicts import interval_in_words
-from spark_rankeval.tables import DASH, Column, Note, Table, common_format, text_column
 
 #: The figures of a pair of judges, by the names of the fields that hold them.
 PAIR_FIGURES = ("agreement", "kappa", "linear_kappa", "quadratic_kappa")

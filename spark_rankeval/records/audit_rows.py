@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError, did_you_mean, listed
-from spark_rankeval.tables import DASH, Cell, Column, Note, Table, Tone, share, text_column
+from spark_rankeval.printed_tables import DASH, Cell, Column, Note, Table, Tone, share, text_column
 
 #: A leak makes figures too good. A problem changes figures in another way. A note is good to know.
 CheckKind = Literal["leak", "problem", "note"]

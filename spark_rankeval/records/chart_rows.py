@@ -15,10 +15,10 @@ from spark_rankeval.checks import one_of
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.metrics.base import UNSET, Metric
 from spark_rankeval.metrics.naming import expand, parse_metric
+from spark_rankeval.printed_tables import number
 from spark_rankeval.ranking.lists import LIST_PARAMETERS
 from spark_rankeval.records.selection import fits
 from spark_rankeval.records.summary import SummaryRow, bounds_of, is_over_lists
-from spark_rankeval.tables import number
 
 #: How wide a drawing is without its labels, in pixels.
 WIDTH = 560

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from spark_rankeval.errors import listed
+from spark_rankeval.printed_tables import Column, Note, Table, text_column
 from spark_rankeval.records.judged_rows import (
     TONES,
     VERDICT,
@@ -28,7 +29,6 @@ from spark_rankeval.records.judged_rows import (
 from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SLICE, USERS
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, SCORE
 from spark_rankeval.statistics.verdicts import UNDECIDED, p_in_words, signed
-from spark_rankeval.tables import Column, Note, Table, text_column
 
 
 @dataclass(frozen=True)

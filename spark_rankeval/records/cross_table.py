@@ -15,6 +15,18 @@ from spark_rankeval.checks import one_of
 from spark_rankeval.errors import OptionError, did_you_mean, listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import reads_as
+from spark_rankeval.printed_tables import (
+    DASH,
+    Cell,
+    Column,
+    Document,
+    Note,
+    OneTable,
+    Table,
+    common_format,
+    remarks,
+    text_column,
+)
 from spark_rankeval.records.chart_rows import means_title
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.selection import Metrics, chosen, headline_keys, largest, named_metrics, one_of_each
@@ -35,8 +47,6 @@ from spark_rankeval.records.summary import (
     users_in_words,
     without_weights,
 )
-from spark_rankeval.table_writers import OneTable
-from spark_rankeval.tables import DASH, Cell, Column, Document, Note, Table, common_format, remarks, text_column
 
 #: What the rows or the columns of a table may be.
 Dimension: TypeAlias = Literal["model", "metric", "cutoff", "slice", "group"]

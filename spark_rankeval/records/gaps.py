@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.errors import InputError, listed
+from spark_rankeval.printed_tables import DASH, Column, Note, Table, text_column
 from spark_rankeval.records.judged_rows import (
     GAP_VERDICT,
     JointRow,
@@ -41,7 +42,6 @@ from spark_rankeval.statistics.moments import moments_of_sums
 from spark_rankeval.statistics.multiple_comparisons import family_of
 from spark_rankeval.statistics.sums import Sums, added, from_text, mean_of_sums
 from spark_rankeval.statistics.verdicts import ShownFigures, as_decided, verdict_of
-from spark_rankeval.tables import DASH, Column, Note, Table, text_column
 
 if TYPE_CHECKING:
     pass

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from spark_rankeval.errors import listed
+from spark_rankeval.printed_tables import DASH, Column, Note, Table, text_column
 from spark_rankeval.records.judged_rows import (
     VERDICT,
     LiftedRow,
@@ -24,7 +25,6 @@ from spark_rankeval.records.judged_rows import (
 )
 from spark_rankeval.records.summary import METRIC, MOST_LISTED
 from spark_rankeval.statistics.verdicts import interval_in_words
-from spark_rankeval.tables import DASH, Column, Note, Table, text_column
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from spark_rankeval.errors import listed
+from spark_rankeval.printed_tables import DASH, Column, Document, Note, OneTable, Table, common_format, text_column
 from spark_rankeval.records.summary import MOST_LISTED, SLICE, SummaryRow, as_json_value, bounds_of
 from spark_rankeval.statistics.drawn_clusters import clusters_of_days
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval
@@ -18,8 +19,6 @@ from spark_rankeval.statistics.judged_clusters import JudgedClusters, groups_of
 from spark_rankeval.statistics.judged_draws import DrawCheck, LabelsNeeded, draw_check, labels_needed
 from spark_rankeval.statistics.judged_moments import OTHERS_E, JudgedMoments
 from spark_rankeval.statistics.prediction_powered import JudgedEstimate, judged_estimate
-from spark_rankeval.table_writers import OneTable
-from spark_rankeval.tables import DASH, Column, Document, Note, Table, common_format, text_column
 
 # A draw that would be so rare if it were random is worth a warning.
 _UNLIKELY = 0.01

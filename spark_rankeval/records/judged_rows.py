@@ -8,10 +8,10 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from spark_rankeval.errors import listed
+from spark_rankeval.printed_tables import DASH, Cell, Column, Note, Tone, common_format, probability, text_column
 from spark_rankeval.records.summary import MOST_LISTED, MetricRow, methods_in_words
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED
 from spark_rankeval.statistics.verdicts import interval_in_words, percent
-from spark_rankeval.tables import DASH, Cell, Column, Note, Tone, common_format, probability, text_column
 
 
 class VerdictRow(MetricRow):

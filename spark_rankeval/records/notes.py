@@ -12,11 +12,11 @@ from spark_rankeval.errors import listed
 from spark_rankeval.metrics.base import UNSET
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.metrics.kinds import RelevanceMetric
+from spark_rankeval.printed_tables import Column, Table, number, share, text_column
 from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.pair_rows import PairRow
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SummaryRow, metric_or_none
-from spark_rankeval.tables import Column, Table, number, share, text_column
 
 # Clusters whose effective number is below this share of their number differ in size.
 _UNEQUAL = 0.9

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from spark_rankeval.errors import listed
+from spark_rankeval.printed_tables import DASH, Column, Note, Table, common_format, text_column
 from spark_rankeval.records.judged_rows import (
     VERDICT,
     VerdictRow,
@@ -20,7 +21,6 @@ from spark_rankeval.records.judged_rows import (
     smallest_p_in_words,
 )
 from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, USERS, MetricRow
-from spark_rankeval.tables import DASH, Column, Note, Table, common_format, text_column
 
 
 @dataclass(frozen=True)

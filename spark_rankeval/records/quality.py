@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from spark_rankeval.printed_tables import DASH, Column, Note, Table, share, text_column
 from spark_rankeval.request.call import ALL_COUNTS, INVALID_COUNTS, KINDS
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.statistics.sums import Mean
-from spark_rankeval.tables import DASH, Column, Note, Table, share, text_column
 
 _USER_COUNTS = {
     "n_users": "users",

@@ -11,12 +11,12 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from spark_rankeval.errors import MetricError, OptionError, UnknownMetricError, did_you_mean
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import column_name, parse_metric, reads_as
+from spark_rankeval.printed_tables import OneTable
 from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.judged_rows import VerdictRow
 from spark_rankeval.records.pair_rows import PairRow
 from spark_rankeval.records.slices import slice_name, slice_pieces
 from spark_rankeval.records.summary import SummaryRow, as_json_record
-from spark_rankeval.table_writers import OneTable
 
 Metrics = str | Metric | Iterable[str | Metric] | None
 

@@ -11,11 +11,20 @@ from typing import Protocol
 import pandas as pd
 
 from spark_rankeval.errors import InputError
+from spark_rankeval.printed_tables import (
+    DASH,
+    Cell,
+    Column,
+    Document,
+    Note,
+    OneTable,
+    Table,
+    common_format,
+    text_column,
+)
 from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.pair_rows import PairRow
 from spark_rankeval.records.summary import MetricRow, SummaryRow, metric_or_none, users_in_words
-from spark_rankeval.table_writers import OneTable
-from spark_rankeval.tables import DASH, Cell, Column, Document, Note, Table, common_format, text_column
 
 _HEAD = "model"
 

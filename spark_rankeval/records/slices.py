@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from spark_rankeval.printed_tables import DASH, Column, Table, text_column
 from spark_rankeval.request.task import GROUP_FACTS
-from spark_rankeval.tables import DASH, Column, Table, text_column
 
 Key = tuple[Any, ...]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spark_rankeval.printed_tables import DASH, Cell, Column, Note, Table, common_format, number, text_column
 from spark_rankeval.records.chart_rows import Estimate, StageBar
 from spark_rankeval.records.summary import (
     SLICE,
@@ -16,7 +17,6 @@ from spark_rankeval.records.summary import (
     marks_in_words,
     missing_intervals,
 )
-from spark_rankeval.tables import DASH, Cell, Column, Note, Table, common_format, number, text_column
 
 #: The figures of a stage, by the names of the fields that hold them.
 FIGURES = ("recall", "lost", "added", "reached", "ceiling")

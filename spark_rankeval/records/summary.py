@@ -14,6 +14,18 @@ from spark_rankeval.errors import MetricError, listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.printed_tables import (
+    DASH,
+    Bar,
+    Cell,
+    Column,
+    Document,
+    Note,
+    Table,
+    common_format,
+    remarks,
+    text_column,
+)
 from spark_rankeval.records.quality import DataQuality, quality_notes
 from spark_rankeval.records.slices import about_items, group_of
 from spark_rankeval.records.table_columns import SUMMARY
@@ -21,7 +33,6 @@ from spark_rankeval.statistics.description import MEDIAN, Description
 from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, adjusted_interval, requested_method
 from spark_rankeval.statistics.sums import as_text
 from spark_rankeval.statistics.verdicts import interval_in_words
-from spark_rankeval.tables import DASH, Bar, Cell, Column, Document, Note, Table, common_format, remarks, text_column
 
 #: Why a row has no interval if the caller requested none.
 NOT_REQUESTED = "not asked for"

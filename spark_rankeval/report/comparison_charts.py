@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spark_rankeval.checks import check_extra, needs_extra
 from spark_rankeval.errors import InputError
 from spark_rankeval.metrics.base import Metric
+from spark_rankeval.printed_tables import common_format
 from spark_rankeval.records.chart_rows import PURPOSE, WIDTH, Bin, Counts, Estimate, Grid, Histogram, axis_of, coarsened
 from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.judged_rows import interval_kind, joined_in_words, lift_in_words
 from spark_rankeval.records.pair_rows import PairRow
 from spark_rankeval.records.selection import MOST_LINES, Metrics, chosen, largest, largest_in_words
 from spark_rankeval.report.estimate_charts import forest
-from spark_rankeval.tables import common_format
 
 if TYPE_CHECKING:
     from spark_rankeval.report.marks import Drawing

@@ -10,10 +10,10 @@ from typing import Any
 
 import altair as alt
 
+from spark_rankeval.printed_tables import number
 from spark_rankeval.records.chart_rows import WIDTH, Estimate, Histogram, StageBar, axis_of, with_interval
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.report import marks
-from spark_rankeval.tables import number
 
 # Pixels that a line takes, and the room between groups of them.
 _LINE, _SPREAD_LINE, _ROOM = 16, 18, 10

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.checks import needs_extra
+from spark_rankeval.printed_tables import common_format
 from spark_rankeval.records.chart_rows import PURPOSE, Estimate, axis_of, mean_of
 from spark_rankeval.records.judge_estimates import JudgedMeans
 from spark_rankeval.records.selection import MOST_LINES
 from spark_rankeval.records.slices import about_items
 from spark_rankeval.records.stage_rows import StageRow, figures_of, stage_bars, stage_estimates
 from spark_rankeval.records.summary import SummaryRow, interval_name, is_over_lists
-from spark_rankeval.tables import common_format
 
 if TYPE_CHECKING:
     from spark_rankeval.report.marks import Drawing

@@ -17,6 +17,7 @@ from spark_rankeval.errors import (
 )
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import expand, parse_metric
+from spark_rankeval.printed_tables import common_format, number
 from spark_rankeval.records.chart_rows import (
     PURPOSE,
     WIDTH,
@@ -55,7 +56,6 @@ from spark_rankeval.report.estimate_charts import (
     users_in_note,
 )
 from spark_rankeval.request.call import POPULARITY
-from spark_rankeval.tables import common_format, number
 
 if TYPE_CHECKING:
     from spark_rankeval.report.marks import Drawing

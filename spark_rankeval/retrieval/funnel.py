@@ -20,6 +20,7 @@ from spark_rankeval.metrics.expected_values import TieAwareMetric
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.metrics.set_based import Recall
 from spark_rankeval.metrics.stage_based import Added, Lost, NoValue
+from spark_rankeval.printed_tables import Document, Note, Shown, as_latex, remarks
 from spark_rankeval.records.chart_rows import WIDTH
 from spark_rankeval.records.cross_table import notes_of_models
 from spark_rankeval.records.slices import has_item_group
@@ -41,8 +42,6 @@ from spark_rankeval.request.task import judges_retrieved
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.statistics.intervals import IntervalMethod
-from spark_rankeval.table_writers import Shown, as_latex
-from spark_rankeval.tables import Document, Note, remarks
 
 if TYPE_CHECKING:
     from spark_rankeval.report.marks import Drawing

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_rankeval.errors import listed
+from spark_rankeval.printed_tables import Document, as_text
 from spark_rankeval.records.gaps import largest_gaps
 from spark_rankeval.records.slices import attributes_of
 from spark_rankeval.records.stored import changed_tables
@@ -23,8 +24,6 @@ from spark_rankeval.statistics.confidence_sequences import LEAST_NIGHTS, Nights,
 from spark_rankeval.statistics.distributions import normal_quantile
 from spark_rankeval.statistics.intervals import requested_method
 from spark_rankeval.statistics.verdicts import percent
-from spark_rankeval.table_writers import as_text
-from spark_rankeval.tables import Document
 
 # Those whose limit is the least value that passes; that of the others is the greatest.
 _LEAST = ("min", "max_drop", "max_drop_share")

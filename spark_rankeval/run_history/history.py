@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from spark_rankeval.checks import check_table, needs_extra
 from spark_rankeval.errors import UnknownMetricError, listed
 from spark_rankeval.metrics.base import Metric
+from spark_rankeval.printed_tables import as_text
 from spark_rankeval.records.chart_rows import PURPOSE, WIDTH, Estimate, mean_of
 from spark_rankeval.records.selection import headline_keys
 from spark_rankeval.records.stored import (
@@ -33,10 +34,9 @@ from spark_rankeval.report.contents import checked_path, write_page
 from spark_rankeval.report.estimate_charts import interval_reading
 from spark_rankeval.request.call import Table
 from spark_rankeval.run_history.gate_rules import FIGURES, GateRule, names
+from spark_rankeval.spark.catalog import replaced_files_explained
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.record_tables import check_run_ids, columns_of_runs, table_of
-from spark_rankeval.spark.storage import replaced_files_explained
-from spark_rankeval.table_writers import as_text
+from spark_rankeval.spark.written_tables import check_run_ids, columns_of_runs, table_of
 
 if TYPE_CHECKING:
     from pathlib import Path

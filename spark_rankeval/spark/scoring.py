@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import EngineError, OptionError
-from spark_rankeval.ranking.ragged import Array
+from spark_rankeval.ranking.lists import Array
 from spark_rankeval.records.slices import (
     ALL_VALUES,
     ItemGroup,

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from spark_rankeval.ranking.ragged import starts_of_runs
+from spark_rankeval.ranking.lists import starts_of_runs
 from spark_rankeval.statistics.cluster_sums import SHIFT, Clusters, GroupedClusters
 from spark_rankeval.statistics.judged_clusters import (
     DRAWN,

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.ranking.ragged import starts_of_runs
+from spark_rankeval.ranking.lists import starts_of_runs
 from spark_rankeval.statistics.cluster_sums import (
     Clusters,
     ClusterSums,

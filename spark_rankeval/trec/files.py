@@ -24,10 +24,10 @@ from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics
 from spark_rankeval.metrics.set_based import BPref
 from spark_rankeval.request.call import Facts, Table
+from spark_rankeval.spark.catalog import exists
 from spark_rankeval.spark.engine import cast_or_null, condition_of, engine_of, input_files, save_mode
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.sql import column, find_column, why_unusable
-from spark_rankeval.spark.storage import exists
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

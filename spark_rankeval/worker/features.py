@@ -10,8 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.ranking.batch import RANK, RankingBatch, rank_in_model
-from spark_rankeval.ranking.lists import IntentLists, RawLists, match, repeated_items
-from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, Ragged
+from spark_rankeval.ranking.lists import (
+    Array,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    IntentLists,
+    Ragged,
+    RawLists,
+    match,
+    repeated_items,
+)
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker.item_facts import ITEM, fields_in
 from spark_rankeval.worker.process import BatchFeature, PartitionFeature, RankedView, ScoringFeature

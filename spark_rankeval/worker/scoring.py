@@ -14,8 +14,17 @@ import pyarrow.compute as pc
 from spark_rankeval.metrics.base import Metric, metric_values
 from spark_rankeval.metrics.expected_values import lowest_limit
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.lists import RawLists, contained, distinct, repeated_items
-from spark_rankeval.ranking.ragged import Array, IntArray, Ragged, offsets_of, pieces
+from spark_rankeval.ranking.lists import (
+    Array,
+    IntArray,
+    Ragged,
+    RawLists,
+    contained,
+    distinct,
+    offsets_of,
+    pieces,
+    repeated_items,
+)
 from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
 from spark_rankeval.request.call import INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, CountNames, Overlap
 from spark_rankeval.request.task import NORMALISER, ScoringTask, View, counts_of_models, user_counts

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.lists import RawLists, match, repeated_items
-from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, Ragged
+from spark_rankeval.ranking.lists import Array, BoolArray, FloatArray, IntArray, Ragged, RawLists, match, repeated_items
 from spark_rankeval.records.slices import ALL_VALUES, Key
 from spark_rankeval.request.call import GRADING_WEIGHT, PARTLY_GRADED, PEOPLE_ALONE, CountNames
 from spark_rankeval.request.task import ScoringTask, View

@@ -12,8 +12,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.ranking.batch import RankingBatch, depends_on_tie
-from spark_rankeval.ranking.lists import RawLists, Ties, contained, distinct, distinct_intents, distinct_labels
-from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, Ragged, offsets_of, position_within
+from spark_rankeval.ranking.lists import (
+    Array,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Ragged,
+    RawLists,
+    Ties,
+    contained,
+    distinct,
+    distinct_intents,
+    distinct_labels,
+    offsets_of,
+    position_within,
+)
 from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
 from spark_rankeval.request.call import CATALOGUE_TOO_LARGE, Similarity
 from spark_rankeval.request.task import ScoringTask, View

@@ -7,8 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_rankeval.ranking.lists import RawLists
-from spark_rankeval.ranking.ragged import Ragged
+from spark_rankeval.ranking.lists import Ragged, RawLists
 from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.statistics.judged_moments import JudgedMoments
 from spark_rankeval.worker import states

@@ -1,7 +1,7 @@
 """Tables and comparisons in every format, as texts to compare with stored ones."""
 
+from spark_rankeval.printed_tables import as_html, as_latex, as_markdown, as_text
 from spark_rankeval.records.summary import summary_on_paper, summary_on_screen
-from spark_rankeval.table_writers import as_html, as_latex, as_markdown, as_text
 
 
 def as_summary(rows, qualities=None):

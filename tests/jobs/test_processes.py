@@ -13,7 +13,7 @@ from helpers.processes import SPARK_HOME, plain_environment, without_startup
 from spark_rankeval.errors import OptionError
 from spark_rankeval.jobs import driver_log
 from spark_rankeval.jobs.evaluate import main
-from spark_rankeval.spark.storage import writable
+from spark_rankeval.spark.catalog import writable
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = """

@@ -7,8 +7,17 @@ import pytest
 from worlds.ranked_users import batch_of, in_order, ungraded
 
 from spark_rankeval.ranking.batch import POPULATIONS
-from spark_rankeval.ranking.lists import first_occurrences, match, repeated_items
-from spark_rankeval.ranking.ragged import Ragged, grouped, offsets_of, position_within, starts_of_runs, width_classes
+from spark_rankeval.ranking.lists import (
+    Ragged,
+    first_occurrences,
+    grouped,
+    match,
+    offsets_of,
+    position_within,
+    repeated_items,
+    starts_of_runs,
+    width_classes,
+)
 
 LARGEST, SMALLEST, INF = np.iinfo(np.int64).max, np.iinfo(np.int64).min, np.inf
 

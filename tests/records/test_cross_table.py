@@ -8,8 +8,8 @@ from helpers.scenes import scene
 from worlds.summary_rows import result_of, row
 
 from spark_rankeval.errors import OptionError, UnknownMetricError
+from spark_rankeval.printed_tables import as_text
 from spark_rankeval.records.cross_table import DIMENSIONS, cross_table, result_on_screen
-from spark_rankeval.table_writers import as_text
 
 MODELS, METRICS, CUTOFFS = ("als", "pop"), ("ndcg", "recall"), (5, 10)
 SLICES = {"country=DE": "country=DE", "country=FR": "country=FR", "all": "all"}

@@ -12,6 +12,7 @@ from worlds.summary_rows import comparison_of, difference, models_rows, pair, pa
 from spark_rankeval.comparison.comparison_results import ModelRanks, detectable_difference
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
 from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.printed_tables import number
 from spark_rankeval.records.comparison_rows import differences_table, first_sentences
 from spark_rankeval.records.cross_table import cross_table
 from spark_rankeval.records.notes import definitions_table, notes_of
@@ -21,7 +22,6 @@ from spark_rankeval.records.summary import SummaryRow, means_table
 from spark_rankeval.report.contents import quantiles_table
 from spark_rankeval.report.estimate_charts import interval_reading
 from spark_rankeval.report.result_charts import ResultPlots
-from spark_rankeval.tables import number
 
 NASTY = r"a<b> & 'c' | d_e * [f] 100% #1 $x$ {y} ~^ \z" + "\nnext"
 NAN = math.nan

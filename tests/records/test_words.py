@@ -7,11 +7,10 @@ import pytest
 from helpers.scenes import scene
 from worlds.summary_rows import QUALITY, comparison_of, difference, pair, pairs_of, row, undefined
 
+from spark_rankeval.printed_tables import Document, as_text
 from spark_rankeval.records import stage_rows
 from spark_rankeval.records.judged_rows import joined_in_words
 from spark_rankeval.records.quality import DataQuality, quality_notes, quality_table
-from spark_rankeval.table_writers import as_text
-from spark_rankeval.tables import Document
 
 # --- comparisons
 

@@ -3,8 +3,7 @@
 import numpy as np
 
 from spark_rankeval.metrics import parse_metric
-from spark_rankeval.ranking.lists import RankingPolicy, RawLists
-from spark_rankeval.ranking.ragged import Ragged
+from spark_rankeval.ranking.lists import Ragged, RankingPolicy, RawLists
 from spark_rankeval.ranking.ranks import rank_lists
 
 GRADES = (-1.0, 0.0, 0.0, 0.5, 1.0, 1.0, 2.0, 3.0)
