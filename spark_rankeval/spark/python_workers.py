@@ -118,8 +118,7 @@ def workers_explained(own_module: str = "", frames: Iterable[DataFrame] = ()) ->
                 "or evaluate a part of the users at a time"
             )
             raise EngineError(msg) from error
-        # What has no Spark imports this module, too.
-        from spark_rankeval.spark.engine import input_files
+        from spark_rankeval.spark.engine import input_files  # noqa: PLC0415 # it imports pyspark
 
         if no_json := no_json_in_words(str(error), (file for frame in frames for file in input_files(frame))):
             raise DataError(no_json) from None
