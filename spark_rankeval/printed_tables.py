@@ -154,7 +154,7 @@ class Table:
         return [[Cell(each) if isinstance(each, str) else each for each in row] for row in contents]
 
     def without_bars(self) -> Table:
-        """The same table without the columns of pictures."""
+        """This table without the columns of pictures."""
         return replace(self, columns=[column for column in self.columns if column.kind != "bar"])
 
     def longest_raised(self) -> list[str]:
@@ -177,7 +177,7 @@ class Document(NamedTuple):
         yield from (note.sentence for note in self.notes)
 
     def with_calls(self) -> Document:
-        """The same with the calls that show more, for those who can run them."""
+        """This document with the calls that show more, for those who can run them."""
         tables = (replace(table, notes=[note.with_call() for note in table.notes]) for table in self.tables)
         return Document(tuple(tables), tuple(note.with_call() for note in self.notes))
 

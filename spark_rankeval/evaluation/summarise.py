@@ -198,7 +198,7 @@ def _built(
     rejected: Callable[[], DataFrame] | None,
     per_item_group: Callable[[], DataFrame] | None,
 ) -> Result:
-    """The same in the words of the caller."""
+    """The result of what was found: warnings first, then figures, and notes below them."""
     schema, settings = findings.schema, findings.schema.settings
     qualities = checked_qualities(findings)
     defined = [metric for metric in findings.metrics if metric.definition]
@@ -492,7 +492,7 @@ def summary_of(
     model: str | None = None,
     scoring: Scoring | None = None,
 ) -> Result:
-    """The same as `summarise`. With the `scoring` that made the table, errors have examples, and a warning names ids that never match."""
+    """The result of a table of users. With the `scoring` that made it, errors have examples, and a warning names ids that never match."""
     table = UserTable.read(per_user, options, user=user, model=model)
     figures = collected(*table.states())
     sources = None if scoring is None else scoring.sources

@@ -217,7 +217,7 @@ def _write_users(run: Run, config: EvaluateConfig) -> Result:
 
 
 def _write_whole(run: Run, config: EvaluateConfig, call: Mapping[str, Any], scoring: Scoring, whole: Scoring) -> Result:
-    """The same if figures of all lists together or of groups of items are asked for, which `whole` has and no table of users gives."""
+    """Write every user's values, and give the result with figures of all lists together or of groups of items, which `whole` has."""
     summary = config.evaluation.summary()
     with run.staged(whole.sampled().with_rows(summary), outputs.PER_USER) as stored:
         whole = replace(whole, stored=stored)

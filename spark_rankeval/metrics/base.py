@@ -113,7 +113,7 @@ class Reads:
         return self.unlabelled or bool(self.facts - LABEL_FACTS)
 
     def but(self, **changes: Any) -> Reads:
-        """The same except for some attributes."""
+        """This metric with other attributes."""
         return replace(self, **changes)
 
 
@@ -280,7 +280,7 @@ class Metric(ABC):
         return type(self)(k=self.k, **values | self.chosen())
 
     def for_grades_of_32_bits(self) -> Self:
-        """The same metric for a column of such grades: what grades compare with is held as they are."""
+        """This metric for a column of such grades: what grades compare with is held as they are."""
         chosen = self.chosen()
         for item in self.parameters():
             bound = chosen.get(item.name)

@@ -60,7 +60,7 @@ class Amounts(NamedTuple):
         return np.bincount(self.user, self.amount, n_users).astype(np.float64, copy=False)
 
     def shares(self, n_users: int) -> Amounts:
-        """The same divided by the user's sum."""
+        """These amounts divided by the user's sum."""
         return self._replace(amount=self.amount / self.totals(n_users)[self.user])
 
 

@@ -149,7 +149,7 @@ class GroupRates(AllListsGroupMetric):
         return Amounts.from_entries(user[item], group, np.ones(len(item)), groups.n_groups)
 
     def _count_listed(self, batch: RankingBatch, which: BoolArray) -> Amounts:
-        """The same of those items of the first k places that `which` selects."""
+        """How many items of the first k places that `which` selects are in each group."""
         recommended = self._recommended(batch)
         which = which & recommended.within(self.k)
         return self._count(batch, recommended.user[which], self._set_of_items(recommended)[which])
@@ -169,7 +169,7 @@ class GroupRates(AllListsGroupMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class PopularityRates(ShortHeadMetric, GroupRates):
-    """The same of the short head and the long tail."""
+    """How far the rates of the short head and the long tail lie apart."""
 
     value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     group_column: ClassVar[str] = LEVEL

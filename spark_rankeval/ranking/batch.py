@@ -98,7 +98,7 @@ class GroupSets:
         return shares
 
     def equal(self, *, apart: bool) -> FloatArray:
-        """The same share for every group that has an item; float64 (n_groups,)."""
+        """An equal share for every group that has an item; float64 (n_groups,)."""
         has_items = (self.population(apart=apart) > 0).astype(np.float64)
         shares: FloatArray = has_items / max(float(has_items.sum()), 1.0)
         return shares
@@ -361,7 +361,7 @@ class Recommended:
         user_facts: Mapping[str, Any],
         totals: Totals,
     ) -> Recommended:
-        """The same lists with facts about their items, about the predictions as they came and about users, and with the tables' sizes."""
+        """These lists with facts about their items, about the predictions as they came and about users, and with the tables' sizes."""
         list_facts: dict[str, Any] = {name: values[self.entry] for name, values in prediction_facts.items()}
         return replace(self, **{**list_facts, **item_facts, **user_facts}, totals=totals)
 

@@ -155,7 +155,7 @@ class Ragged:
         return copied
 
     def padded(self, users: IntArray, width: int, padding: Any) -> Array:
-        """The same with `padding` in the places past the end of a list."""
+        """The lists of these users as a matrix, with `padding` past the end of a list."""
         rows, lengths = self.matrix(users, width), self.lengths[users, None]
         if not (lengths == width).all():
             # Rows of different lengths are a copy.
@@ -494,7 +494,7 @@ class RankingPolicy:
 
     @property
     def whole_lists(self) -> RankingPolicy:
-        """The same without what shortens lists; counts are the same under both."""
+        """This policy without what shortens lists; counts are the same under both."""
         whole = RankingPolicy()
         return replace(self, **{name: getattr(whole, name) for name in LIST_PARAMETERS})
 
@@ -537,13 +537,13 @@ class RawLists:
     repeated: Ragged | None = None
 
     def where(self, keep: BoolArray) -> RawLists:
-        """The same with only those predictions for which `keep` is true."""
+        """These lists with only those predictions for which `keep` is true."""
         lists = {name: value.where(keep) for name in ("items", "scores") if (value := getattr(self, name)) is not None}
         flat = {name: value[keep] for name in FLAT if (value := getattr(self, name)) is not None}
         return replace(self, **lists, **flat, repeated=None)
 
     def with_graded_labels(self) -> RawLists:
-        """The same without labels whose grade is NaN."""
+        """These lists without labels whose grade is NaN."""
         if self.grades is None or not np.isnan(self.grades.values).any():
             return self
         keep = ~np.isnan(self.grades.values)

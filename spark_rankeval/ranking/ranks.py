@@ -111,7 +111,7 @@ def _count_above(scores: Ragged, matches: Ragged, users: IntArray, width: int, a
 def _search_above(
     scores: Ragged, matches: Ragged, users: IntArray, width: int, above: IntArray, tied: IntArray
 ) -> None:
-    """The same by sorting the lists, for users with many matches."""
+    """Count what scores above each match, and what ties with it, by sorting the lists, for users with many matches."""
     # Ascending, what is no number last.
     ordered = np.sort(scores.padded(users, width, np.nan), axis=1).ravel()
     n_matches = matches.lengths[users]
@@ -172,7 +172,7 @@ def _compare_tied(
 
 
 def _sort_tied(lists: RawLists, scores: Ragged, ties: Ties, among: BoolArray, prediction: IntArray) -> IntArray:
-    """The same by sorting whole lists: for users with very many labelled predictions that tie."""
+    """How many tied items come before each of these predictions, by sorting whole lists: for users with very many that tie."""
     items = lists.items
     entry = np.flatnonzero(among[items.user])
     user = items.user[entry]

@@ -188,7 +188,7 @@ class _JudgedFigures(OneTable):
         return pd.DataFrame([row.record() for row in self.rows])
 
     def records(self) -> list[dict[str, Any]]:
-        """The same as plain values; NaN and infinities become None."""
+        """The rows as plain values; NaN and infinities become None."""
         return [{name: as_json_value(value) for name, value in row.record().items()} for row in self.rows]
 
     def _table(self, title: str, figure: str) -> Table:

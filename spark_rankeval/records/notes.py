@@ -210,7 +210,7 @@ def _is_left_open(row: SummaryRow, metric: GainMetric) -> bool:
 
 
 def note_of_labels(labels: Sequence[str]) -> str:
-    """The same note for metrics whose values by the usual definition are unknown. Empty if there are no labels."""
+    """The note on metrics whose values by the usual definition are unknown. Empty if there are no labels."""
     return f"{_rating(listed(labels), len(labels))}. {_ELSEWHERE}" if labels else ""
 
 

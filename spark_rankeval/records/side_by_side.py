@@ -202,7 +202,7 @@ def star_in_words(line: str, *, is_compared: bool = False) -> str:
 
 
 def bold_in_words(line: str, *, is_compared: bool = False) -> str:
-    """The same at the end of a caption."""
+    """What bold means, at the end of a caption."""
     which = "if it is significantly better than every other" if is_compared else "whether or not the lead is decided"
     return f"; the best mean of each {line} is bold, {which}"
 

@@ -433,7 +433,7 @@ class RankingOptions:
 
     @property
     def list_options(self) -> RankingOptions:
-        """The same as workers receive it: without columns and tables, and without the dialect, which views follow."""
+        """The options that workers receive: without columns and tables, and without the dialect, which views follow."""
         options = {option.name: getattr(self, option.name) for option in fields(RankingOptions)}
         return RankingOptions(**options | {"dialect": None, "on_invalid": self.choices.choice})
 
@@ -529,7 +529,7 @@ class SummaryOptions(UserOptions):
         return isinstance(self.by, Cube)
 
     def described(self, *, weighted: bool, clustered: bool = False) -> DescriptionOptions:
-        """The same for the statistics."""
+        """What the statistics are to describe."""
         return replace(DescriptionOptions.read(self.ci, self.quantiles, weighted=weighted), clustered=clustered)
 
 
@@ -859,7 +859,7 @@ class AttributeNames(NamedTuple):
         return cls(attributes_in(options.by), weight, options.clusters or (), (), counted, options.judged)
 
     def with_user_clusters(self, users: tuple[str, ...]) -> AttributeNames:
-        """The same, with the columns of the user taken out of those that make a cluster."""
+        """These names, with the columns of the user taken out of those that make a cluster."""
         user_names = [name.lower() for name in users]
         user_clusters = tuple(name for name in self.cluster if name.lower() in user_names)
         return self._replace(

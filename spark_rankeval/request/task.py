@@ -70,7 +70,7 @@ class View:
     standards: tuple[Metric, ...] = ()
 
     def for_numbers_of_32_bits(self, numbers: Numbers) -> View:
-        """The same if columns of these numbers have 32 bits: what compares with them is rounded likewise."""
+        """The view for columns of these numbers that have 32 bits: what compares with them is rounded likewise."""
         if numbers not in self._views_of_32_bits:
             self._views_of_32_bits[numbers] = self._rounded(numbers)
         return self._views_of_32_bits[numbers]
@@ -636,7 +636,7 @@ class Reading:
     lacks_order: bool = False  # whether the dialect leaves equal scores in an order that rows do not have
 
     def with_standards(self) -> Reading:
-        """The same with what most systems mean by metrics that few define so; of a curve one point."""
+        """This reading with what most systems mean by metrics that few define so; of a curve one point."""
         views, standard_values = with_standard_variants(self.task.views, self.values, one_per_curve(self.standards))
         return replace(self, task=replace(self.task, views=views), standard_values=standard_values)
 

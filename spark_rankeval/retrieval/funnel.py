@@ -260,7 +260,7 @@ def funnel(
 
 
 def _with_metrics_of_stages(scoring: Scoring, labels_by_stage: Mapping[str, Sequence[str]]) -> Scoring:
-    """The same with the metrics of other stages left out of each stage's views: a funnel shows none of them."""
+    """The scoring without the metrics of other stages in each stage's views: a funnel shows none of them."""
     values = iter(scoring.reading.values)
 
     def needed(metric: Metric) -> Metric:

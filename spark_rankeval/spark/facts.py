@@ -632,7 +632,7 @@ _REPEATED_ITEM = "item in several rows"
 
 
 class CatalogueColumns(VectorColumns):
-    """The same with the reasons why rows cannot be used."""
+    """Columns of vectors with the reasons why their rows cannot be used."""
 
     def users_with_reasons(self, source: SourceTable, item: str, reason: str) -> DataFrame:
         """The rows of users' vectors under our names, without an item, each with why it cannot be used, or null."""

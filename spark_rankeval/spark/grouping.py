@@ -123,7 +123,7 @@ class TableRows:
         return [user.cast(kind) for user, kind in zip(source.users_sql(), self.user_types(), strict=True)]
 
     def named_users(self, source: SourceTable) -> list[Sql]:
-        """The same under our names."""
+        """The user's columns under our names."""
         return [user.alias(name) for user, name in zip(self.typed_users(source), self.user_columns, strict=True)]
 
     def array_columns(self, source: SourceTable) -> list[Sql]:
@@ -291,7 +291,7 @@ class UserAttributes:
         return [value.alias(name) for value, name in zip(self.values(source, as_text), self.columns, strict=True)]
 
     def values(self, source: SourceTable, as_text: Callable[[DataFrame, str], Sql]) -> list[Sql]:
-        """The same without names."""
+        """The attributes of rows, without names."""
         return [
             _number_of_user(name, column) if name in grouped_row.NUMBERS_OF_USERS else as_text(source.frame, column)
             for name, column in self.columns.items()
@@ -519,7 +519,7 @@ class Grouping:
         return reduce(lambda left, right: left.join(right, self.user_columns, "full"), tables)
 
     def _predictions_of(self, models: Sequence[int]) -> DataFrame:
-        """The same of models, by index, whose predictions have the same form."""
+        """One row per user with the predictions of models, by index, whose predictions have the same form."""
         first = self.sources.models[models[0]].source
         if first.arrays:
             rows = self.rows.rows_of_models(models, self.rows.arrays_of)

@@ -271,7 +271,7 @@ def _check_names(names: Iterable[Any], table: str) -> None:
 
 
 def _with_spark_types(table: pa.Table, name: str) -> pa.Table:
-    """The same values in types that Spark has. Times have microseconds there."""
+    """The table in types that Spark has. Times have microseconds there."""
     columns = {}
     for column, values in zip(table.column_names, table.columns, strict=True):
         try:

@@ -314,7 +314,7 @@ class ModelTables:
         return self.tables[0].judges if len(judges) == 1 else None
 
     def by_both_judges(self) -> ModelTables:
-        """The same with the metrics that two judges estimate, whose values are those by people."""
+        """These tables with the metrics that two judges estimate, whose values are those by people."""
         assert self.judges is not None, "they have two judges"
         human = self.judges.human
         tables = [
@@ -331,7 +331,7 @@ class ModelTables:
         return replace(self, tables=tuple(tables))
 
     def with_values_of_judge(self, labels: Sequence[str]) -> ModelTables:
-        """The same with columns behind those of the metrics: their values by the model, and the users' grading weights."""
+        """These tables with columns behind those of the metrics: their values by the model, and the users' grading weights."""
         assert self.judges is not None, "they have two judges"
         judge = self.judges.judge
         tables = []

@@ -67,7 +67,7 @@ class MetricColumn:
 
     @property
     def caller_key(self) -> str:
-        """The same as the caller called it; empty: as `key` has it."""
+        """The key as the caller called it; empty: as `key` has it."""
         return f"{self.asked} [{self.relevance}]" if self.asked and self.relevance else self.asked
 
     @property

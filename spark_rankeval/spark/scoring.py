@@ -543,7 +543,7 @@ class Scoring:
     stored: DataFrame | None = None
 
     def with_notes(self) -> Scoring:
-        """The same with what the notes and warnings of a result need: values by other definitions, and whether ids match."""
+        """This scoring with what the notes and warnings of a result need: values by other definitions, and whether ids match."""
         reading = self.reading.with_standards()
         task = replace(reading.task, overlaps=overlaps_of(self.sources, reading.task))
         return replace(self, reading=replace(reading, task=task))
@@ -576,7 +576,7 @@ class Scoring:
         return together(plans)
 
     def sampled(self) -> Scoring:
-        """The same, knowing whether a user's list may not fit into memory; if the tables are large, a job draws rows of them."""
+        """This scoring, knowing whether a user's list may not fit into memory; if the tables are large, a job draws rows of them."""
         models = [model.source for model in self.sources.models if not model.source.arrays]
         if self.stored is not None or not models or not replace(self, has_long_lists=True).plan().keep:
             return self
@@ -752,7 +752,7 @@ class Scoring:
         return item_groups_in(facts, self.item_attributes)
 
     def describe_values(self, plan: Plan, options: DescriptionOptions, *, totals: bool = False) -> dict[Key, Figures]:
-        """The same by the indices of the values in the task, those beside them last.
+        """The figures of each key, by the indices of the values in the task, those of the metrics beside them last.
 
         A value of all lists together is the mean of the figures, which then stand on as many users as have a list.
         """

@@ -89,7 +89,7 @@ class Sql:
         return Sql(f"({self} IS NOT NULL)")
 
     def cast(self, kind: T.DataType | str) -> Sql:
-        """The same as another type."""
+        """The value as another type."""
         return Sql(f"CAST({self} AS {kind if isinstance(kind, str) else _type(kind)})")
 
     def field(self, name: str) -> Sql:
@@ -98,7 +98,7 @@ class Sql:
         return Sql(f"{self}['{name}']")
 
     def alias(self, name: str) -> Sql:
-        """The same under a name of ours."""
+        """The value under a name of ours."""
         assert _PLAIN.fullmatch(name), "a caller's name is no name of ours"
         return Sql(f"{self} AS {quoted(name)}")
 
@@ -109,7 +109,7 @@ class Sql:
 
     @property
     def column(self) -> Column:
-        """The same as a column of Spark's."""
+        """The value as a column of Spark."""
         return F.expr(self.text)
 
 
@@ -278,7 +278,7 @@ def aggregate(frame: DataFrame, keys: Sequence[str], *expressions: Sql) -> DataF
 
 
 def aggregate_lists(frame: DataFrame, keys: Sequence[str], *expressions: Sql) -> DataFrame:
-    """The same if any of the expressions is a list."""
+    """Aggregates of the rows of each key, if any of the expressions is a list."""
     met = frame if engine_of(frame.sparkSession).is_spark else frame.repartition(*keys)
     return aggregate(met, keys, *expressions)
 
@@ -506,7 +506,7 @@ def name_in_sql(frame: DataFrame, name: str) -> Sql:
 
 
 def name_in(frame: DataFrame, name: str) -> Column:
-    """The same as a column."""
+    """A caller's name as a column."""
     return name_in_sql(frame, name).column
 
 
@@ -527,7 +527,7 @@ def for_example(values: Sql, kind: T.DataType) -> Sql:
 
 
 def for_examples(frame: DataFrame, names: Iterable[str]) -> list[Column]:
-    """The same of columns of a table; arrays stay as they are."""
+    """Columns of a table as an error shows them; arrays stay as they are."""
     kinds = {name: frame.schema[name].dataType for name in names}
     return [
         (named(name) if isinstance(kind, T.ArrayType) else for_example(named(name), kind)).alias(name).column
@@ -577,7 +577,7 @@ def user_hash(columns: Iterable[Sql], types: Iterable[T.DataType]) -> Sql:
 
 
 def hash_in(frame: DataFrame, names: Sequence[str]) -> Sql:
-    """The same of columns of a table."""
+    """The hash of a user by columns of a table."""
     return user_hash(map(named, names), [frame.schema[name].dataType for name in names])
 
 

@@ -134,7 +134,7 @@ def _cell(table: DataFrame) -> bytes | None:
 
 
 def _attached(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
-    """The same by a function that holds the tables, which are collected first."""
+    """The rows with each table in a column, from a function that holds the tables, which are collected first."""
     with workers_explained():
         cells = {name: _cell(table) for name, table in tables.items()}
     if sum(map(len, filter(None, cells.values()))) > _MOST_BYTES:

@@ -324,7 +324,7 @@ def _text(spark: SparkSession, paths: list[str]) -> DataFrame:
 
 
 def _text_of_files(spark: SparkSession, paths: list[str]) -> DataFrame:
-    """The same, each file read by itself."""
+    """The lines of files as `value`, with the path of the file, each file read by itself."""
     files: dict[str, None] = {}
     for path in paths:
         matches = input_files(spark.read.format("binaryFile").load(path))

@@ -171,7 +171,7 @@ class GroupTables(NamedTuple):
         return self._keys(np.full(len(groups), index + 1), groups + first)
 
     def no_keys(self, n_rows: int) -> dict[str, pa.Array]:
-        """The same columns for rows that are about all items."""
+        """These columns for rows that are about all items."""
         return self._keys(np.zeros(n_rows, np.int64), np.zeros(n_rows, np.int64))
 
     def _keys(self, attributes: IntArray, groups: IntArray) -> dict[str, pa.Array]:

@@ -565,7 +565,7 @@ def _codes(sides: Sequence[pa.Array], offsets: Sequence[IntArray]) -> tuple[list
 
 
 def _narrow(sides: list[Array]) -> list[Array]:
-    """The same ids as 32-bit whole numbers if that changes none: they compare and sort twice as fast."""
+    """Ids as 32-bit whole numbers if that changes none: they compare and sort twice as fast."""
     narrow = []
     for ids in sides:
         if ids.dtype == np.int32 or not len(ids):

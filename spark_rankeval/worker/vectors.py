@@ -723,7 +723,7 @@ def _compared(products: Array, low: Array, high: Array, is_here: BoolArray) -> _
 
 
 def _sorted(products: Array, low: Array, high: Array, is_here: BoolArray) -> _Around | None:
-    """The same by sorting the products, which is faster with many ranked items."""
+    """What lies around each ranked item, by sorting the products, which is faster with many ranked items."""
     ascending = np.sort(products)
     n_above = len(products) - np.searchsorted(ascending, high, "right")
     n_near = len(products) - np.searchsorted(ascending, low, "left") - n_above
@@ -769,7 +769,7 @@ class TaskCatalogue(NamedTuple):
 
     @classmethod
     def prepare(cls, packed: PackedCatalogue, similarity: Similarity) -> TaskCatalogue:
-        """The same, ready to score."""
+        """A packed catalogue, ready to score."""
         return cls(packed.ids, Catalogue.prepare(packed.vectors, packed.bias, similarity), packed.faults)
 
     def indices(self, side: Side) -> Ragged:
