@@ -41,14 +41,11 @@ if TYPE_CHECKING:
     from spark_rankeval.judging.judge_agreement import JudgeAgreement as JudgeAgreement
     from spark_rankeval.judging.judge_agreement import judge_agreement as judge_agreement
     from spark_rankeval.judging.labels_needed import labels_needed as labels_needed
-    from spark_rankeval.judging.model_order import ModelOrderAgreement as ModelOrderAgreement
-    from spark_rankeval.judging.model_order import model_order_agreement as model_order_agreement
     from spark_rankeval.judging.to_label import to_label as to_label
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
     from spark_rankeval.package import package_zip as package_zip
     from spark_rankeval.records.agreement_rows import JudgePair as JudgePair
     from spark_rankeval.records.agreement_rows import JudgesAlpha as JudgesAlpha
-    from spark_rankeval.records.agreement_rows import ModelOrder as ModelOrder
     from spark_rankeval.records.audit_rows import AuditRow as AuditRow
     from spark_rankeval.records.comparison_rows import ComparisonRow as ComparisonRow
     from spark_rankeval.records.cross_table import CrossTable as CrossTable
@@ -96,11 +93,10 @@ _NAMES = {
     "jobs.session": ("session",),
     "judging.judge_agreement": ("JudgeAgreement", "judge_agreement"),
     "judging.labels_needed": ("labels_needed",),
-    "judging.model_order": ("ModelOrderAgreement", "model_order_agreement"),
     "judging.to_label": ("to_label",),
     "metrics.naming": ("parse_metric",),
     "package": ("package_zip",),
-    "records.agreement_rows": ("JudgePair", "JudgesAlpha", "ModelOrder"),
+    "records.agreement_rows": ("JudgePair", "JudgesAlpha"),
     "records.audit_rows": ("AuditRow",),
     "records.comparison_rows": ("ComparisonRow",),
     "records.cross_table": ("CrossTable",),

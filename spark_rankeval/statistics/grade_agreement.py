@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -221,24 +221,6 @@ def alpha_of(coincidences: Floats, scale: Floats, measurement: Measurement) -> F
         distances = np.sign(distances)
     expected = _total(counts[..., :, None] * counts[..., None, :] * distances)
     return 1 - _ratio((counts.sum(axis=-1) - 1) * _total(coincidences * distances), expected)
-
-
-def kendall_tau_b(left: Sequence[float], right: Sequence[float]) -> float:
-    """Kendall's tau-b of two sides: concordant less discordant pairs, ÷ √(pairs that differ on the left · on the right).
-
-    NaN if a side does not vary.
-
-    >>> kendall_tau_b([1, 2, 3], [1, 3, 2]), kendall_tau_b([1, 1], [1, 2])
-    (0.3333333333333333, nan)
-    """
-    signs = [
-        (_sign(a - b), _sign(c - d))
-        for (a, c), (b, d) in itertools.combinations(list(zip(left, right, strict=True)), 2)
-    ]
-    both, one, other = (
-        sum(products) for products in ((x * y for x, y in signs), (x * x for x, _ in signs), (y * y for _, y in signs))
-    )
-    return both / math.sqrt(one * other) if one and other else math.nan
 
 
 def _sign(value: float) -> int:

@@ -29,7 +29,6 @@ from spark_rankeval import (
     history,
     judge_agreement,
     merge,
-    model_order_agreement,
     read_gates,
     summarise,
     to_label,
@@ -241,9 +240,6 @@ TABLES = {
     "the agreement of judges": lambda w: [
         (found := judge_agreement(judged(w), ["grade", "click", "llm"], by="early")), found.sentences, *tables_of(found)
     ],
-    "the order of models under judges": lambda w: model_order_agreement(
-        evaluate({"new": w.new, "old": w.old, "low": w.low}, judged(w), ["ndcg@5", "rr"], score="score", relevance=["grade", "click"])
-    ),
     "pairs to label": lambda w: to_label(
         {"new": w.new, "old": w.old},
         w.labels.selectExpr("user", "item", "grade AS llm", "CAST(IF(user < 4, click, NULL) AS DOUBLE) AS human"), "ndcg@3", 40,

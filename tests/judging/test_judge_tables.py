@@ -2,17 +2,14 @@
 
 import itertools
 import json
-import math
 
 import numpy as np
 import pytest
 from helpers.scenes import in_all_formats, scene
 from worlds.judged_items import counts_of, graded_users
-from worlds.summary_rows import result_of, row
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.judging.judge_agreement import rows_of_counts
-from spark_rankeval.judging.model_order import model_order_agreement
 from spark_rankeval.records.slices import ALL_VALUES
 
 JUDGES = ("human", "llm", "llm2")
@@ -97,38 +94,3 @@ def test_large_scales_and_many_slices_are_not_printed():
     many = judged(two, slices={str(user): [user] for user in range(13)}, level="nominal")
     assert "2 more slices are not shown: to_pandas() has them all" in repr(many)
     assert "market=12" in many.to_markdown()
-
-
-def order(**means):
-    """The agreement on the order of models; means by judge, those of models a, b and so on."""
-    rows = [
-        row("rr", mean, model=model, relevance=judge)
-        for judge, of_models in means.items()
-        for model, mean in zip("abcde", of_models, strict=False)
-    ]
-    return model_order_agreement(result_of(rows))
-
-
-def test_the_order_of_models_under_two_judges(golden):
-    agreement = order(human=(0.5, 0.4, 0.3, 0.2, math.nan), llm=(0.6, 0.4, 0.5, 0.4, 0.1))
-    (row,) = agreement.rows
-    # Of 6 pairs one is swapped, and one is tied under the model.
-    assert row.tau == pytest.approx((4 - 1) / math.sqrt(6 * 5))
-    assert (row.n_models, row.swapped) == (4, (("b", "c"),))
-    assert agreement.to_pandas().loc[0, "swapped"] == "b, c"
-    golden(repr(agreement))
-    (equal,) = order(human=(0.5, 0.5), llm=(0.5, 0.6)).rows
-    assert (math.isnan(equal.tau), equal.swapped) == (True, ())
-
-
-@pytest.mark.parametrize(
-    ("compared", "message"),
-    [
-        (lambda: order(**{"": (0.5, 0.4)}), "the grades of one judge"),
-        (lambda: order(human=(0.5,), llm=(0.4,)), "one model, which has no order"),
-        (lambda: model_order_agreement({"a": 0.5}), "result must be what evaluate gives; got a dict"),
-    ],
-)
-def test_a_result_without_several_judges_and_models_is_refused(compared, message):
-    with pytest.raises(InputError, match=message):
-        compared()

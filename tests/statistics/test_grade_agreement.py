@@ -1,6 +1,5 @@
 """Kappas, alpha and their intervals from counts, beside plain Python from the definitions."""
 
-import itertools
 import math
 
 import numpy as np
@@ -8,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import judges as oracle
-from scipy import stats
 from worlds.judged_items import counts_of, graded_users
 
 from spark_rankeval.statistics.bootstrap import WithoutBlock, jackknife_interval
-from spark_rankeval.statistics.grade_agreement import CORRECTED, MEASUREMENTS, SHARE, kendall_tau_b
+from spark_rankeval.statistics.grade_agreement import CORRECTED, MEASUREMENTS, SHARE
 
 GRADES = st.sampled_from([None, 0.0, 1.0, 1.5, 3.0])
 FIGURES = {
@@ -89,13 +87,3 @@ def test_thirds_leave_no_trace_of_a_grade_that_was_left_out():
     items = [(user, (1.0, 1.0, 1.0, 1.0)) for user in range(1, 40) for _ in range(7)]
     items += [(0, grades) for grades in [(2.0, 1.0, 1.0, 1.0)] * 3]
     assert "undefined without some" in counts_of(items).alpha(0.95, "nominal")[2].interval.reason
-
-
-def test_tau_is_that_of_scipy_and_without_ties_counts_pairs():
-    rng = np.random.default_rng(2)
-    for n in (2, 3, 8) * 7:
-        left, right = rng.integers(0, 5, (2, n)).tolist()
-        assert same(kendall_tau_b(left, right), stats.kendalltau(left, right).statistic)
-    for order in itertools.permutations(range(4)):
-        swapped = sum(a > b for a, b in itertools.combinations(order, 2))
-        assert kendall_tau_b(range(4), order) == pytest.approx(1 - 2 * swapped / 6)
