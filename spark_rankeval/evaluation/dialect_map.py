@@ -13,7 +13,6 @@ from spark_rankeval.dialects import DEFAULT, Dialect, every_dialect, find_dialec
 from spark_rankeval.dialects.explained import choice_in_words
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.evaluation.evaluate import (
-    FeatureTables,
     Predictions,
     check_depths,
     unlike_vectors,
@@ -42,8 +41,8 @@ from spark_rankeval.request.task import Lists, Reading, ScoringTask, Value, View
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import Settings
 from spark_rankeval.spark.scoring import Scoring, totals_in
-from spark_rankeval.spark.source import read_long_table
-from spark_rankeval.spark.tables import Sources, read_sources
+from spark_rankeval.spark.source import Sources
+from spark_rankeval.spark.tables import read_long_table, read_sources
 from spark_rankeval.spark.written_tables import table_of
 from spark_rankeval.statistics.description import MOMENTS_ALONE
 from spark_rankeval.statistics.moments import Moments
@@ -219,8 +218,10 @@ def _read(predictions: Predictions, labels: Table | None, options: ScoringOption
     if long_table is not None:
         predictions, labels, options = long_table.predictions, long_table.labels, long_table.options
     names = ColumnNames.read(options, one_table=labels is None)
-    sources = read_sources(predictions, labels, options.users, options.exclude, names, tables=FeatureTables())
-    return sources if long_table is None else sources.take_long_table(long_table), options
+    sources = read_sources(predictions, labels, options.users, options.exclude, names)
+    if long_table is not None:
+        sources = replace(sources, labels=replace(sources.labels, has_made_ids=long_table.has_made_ids))
+    return sources, options
 
 
 def _labels_are_in(labels: Table | None, sources: Sources) -> str:

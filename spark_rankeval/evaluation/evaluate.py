@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -22,15 +22,12 @@ from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.batch import Fact
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.request.call import (
-    DEFAULT_ITEM,
-    POPULARITY,
     AttributeNames,
     ByOption,
     ColumnNames,
     ColumnOrTable,
     FactColumns,
     Facts,
-    ItemGroups,
     Judged,
     OnInvalidOption,
     PopulationName,
@@ -54,37 +51,23 @@ from spark_rankeval.request.task import (
     user_counts,
 )
 from spark_rankeval.spark.facts import (
-    GroupedTables,
     NoAnswerOption,
-    SideSources,
     SideTables,
-    VectorSources,
-    packed_groups,
     read_catalogue,
-    read_intents,
-    read_side_tables,
-    read_vectors,
 )
 from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.invalid_rows import columns_of_rejected
+from spark_rankeval.spark.item_groups import GroupSources
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, estimated_metrics, table_hash
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.spark.source import (
-    GroupedFeature,
-    LongTable,
     SourceFeature,
-    SourceTable,
-    TablesOfCall,
-    Typed,
-    read_long_table,
-    read_source,
-    require_column,
-    user_column,
+    Sources,
 )
-from spark_rankeval.spark.sql import common_id_type, find_column, problem_of_type
-from spark_rankeval.spark.tables import Sources, read_sources
-from spark_rankeval.spark.tasks import broadcast_tables, run_on_workers
+from spark_rankeval.spark.sql import find_column
+from spark_rankeval.spark.tables import LongTable, read_long_table, read_sources
+from spark_rankeval.spark.tasks import run_on_workers
 from spark_rankeval.statistics.intervals import IntervalMethod
 from spark_rankeval.worker.all_lists import AllLists
 from spark_rankeval.worker.features import Intents, Stages
@@ -92,10 +75,7 @@ from spark_rankeval.worker.item_facts import FactsOfItems
 from spark_rankeval.worker.item_groups import (
     ATTRIBUTE_KEY,
     GROUP_KEY,
-    POPULARITY_TABLES,
-    FiguresOfGroups,
     score_pairs,
-    table_of,
 )
 from spark_rankeval.worker.reading import USER_WEIGHT
 from spark_rankeval.worker.scoring import MODEL
@@ -106,114 +86,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     Function = TypeVar("Function", bound=Callable[..., DataFrame])
-
-
-@dataclass(frozen=True)
-class GroupSources(SourceFeature):
-    """The tables that put items into groups, their columns found and their types checked."""
-
-    groups: ItemGroups  # the columns are named as the table names them
-    items: SourceTable | None  # the table of items; None if no column of it is asked for
-    training: SourceTable | None  # the training data; None without groups by popularity
-
-    takes_one_table = True
-
-    def tables(self) -> list[SourceTable]:
-        """Those that there are."""
-        return [source for source in (self.items, self.training) if source is not None]
-
-    def for_workers(self) -> tuple[Feature]:
-        """The figures of the groups."""
-        return (FiguresOfGroups(self.groups),)
-
-    def grouped(self, task: ScoringTask, typed: Typed) -> GroupedFeature:
-        """The tables for the workers, if the task has figures of groups."""
-        has_groups = any(feature.name == "groups" for feature in task.features)
-        return GroupedGroups(self, typed.item_type) if has_groups else GroupedFeature()
-
-
-@dataclass(frozen=True)
-class GroupedGroups(GroupedFeature):
-    """The packed tables that put items into groups."""
-
-    sources: GroupSources
-    item_type: T.DataType
-
-    def with_broadcasts(self, users: DataFrame) -> DataFrame:
-        """The users, the first of each task with the packed tables."""
-        tables, columns, training = {}, self.sources.groups.columns, self.sources.training
-        if self.sources.items is not None:
-            for number, name in enumerate(columns):
-                tables[table_of(number)] = packed_groups(self.sources.items, name, self.item_type)
-        # Metrics may have brought the table of popularity already.
-        if training is not None and not set(POPULARITY_TABLES) & set(users.columns):
-            names = [user_column(index) for index in range(len(training.user))]
-            typed = Typed(names, SourceTable.named_users_sql, self.item_type)
-            counted = GroupedTables(SideSources(training=training), frozenset(), typed)
-            tables[table_of(len(columns))] = counted.packed_popularity()
-        return broadcast_tables(users, tables)
-
-
-def read_groups(facts: Facts, predictions: SourceTable, names: ColumnNames, problems: list[str]) -> GroupSources | None:
-    """Find and check the columns that put items into groups, before any job; None if there are no groups."""
-    groups = facts.item_groups
-    if groups is None or problems:
-        return None
-    _check_tables(facts, groups)
-    items = _read("items", facts.items, names, problems, predictions) if groups.columns else None
-    training = _read("training", facts.training, names, problems, predictions) if groups.popularity else None
-    columns = () if items is None else tuple(_columns_of(items, groups, problems))
-    return GroupSources(replace(groups, columns=columns), items, training)
-
-
-def _check_tables(facts: Facts, groups: ItemGroups) -> None:
-    tables = facts.tables()
-    for value, table, needed in (
-        (groups.columns, "items", "item_by"),
-        (groups.popularity, "training", "popularity_groups"),
-    ):
-        if value and tables[table] is None:
-            raise InputError(f"{needed} needs a table: pass facts=Facts({table}=…, {needed}={value!r})")
-        if value:
-            check_table(table, tables[table])
-    lower = [name.lower() for name in groups.attributes]
-    if twice := [name for name in groups.attributes if lower.count(name.lower()) > 1]:
-        advice = "; popularity_groups= makes groups of this name, too" if twice[0].lower() == POPULARITY else ""
-        raise InputError(f"item_by names {twice[0]!r} twice{advice}")
-
-
-def _read(
-    role: Literal["items", "training"],
-    frame: DataFrame | None,
-    names: ColumnNames,
-    problems: list[str],
-    left: SourceTable,
-) -> SourceTable | None:
-    """A table of items as a source whose items compare with those of predictions."""
-    if frame is None:
-        return None
-    # One table with both arrays has no column for an item.
-    if left.arrays and not any(find_column(frame, name) for name in names.single_items):
-        names = replace(names, item=(DEFAULT_ITEM, DEFAULT_ITEM))
-    n_before = len(problems)
-    source = read_source(role, frame, names, problems)
-    if len(problems) == n_before and common_id_type(left.item_type, source.item_type) is None:
-        problems.append(
-            f"items have different types: {left.item!r} of {left.role} is {left.item_type.simpleString()}, {source.item!r} of "
-            f"{role} is {source.item_type.simpleString()}. Cast one of them"
-        )
-    return source
-
-
-def _columns_of(items: SourceTable, groups: ItemGroups, problems: list[str]) -> Iterator[str]:
-    """The columns that make groups, as the table names them."""
-    for name in groups.columns:
-        spelled = require_column("items", items.frame, name, "item_by", problems)
-        if spelled is not None:
-            kind = items.frame.schema[spelled].dataType
-            entries = kind.elementType if isinstance(kind, T.ArrayType) else kind
-            problems += problem_of_type(f"items: the column {spelled!r} (item_by=)", entries, "category")
-            yield spelled
 
 
 # The columns that tell the group.
@@ -284,50 +156,6 @@ def with_features_of(
     return replace(task, features=tuple(features))
 
 
-class FeatureTables(TablesOfCall):
-    """The tables of all features of a call."""
-
-    def __init__(
-        self,
-        side: SideTables = SideTables(),  # noqa: B008 # it is immutable
-        no_answer: NoAnswerOption = NoAnswerOption(),  # noqa: B008 # the same
-        *,
-        has_groups: bool = False,
-    ) -> None:
-        self._side, self._no_answer, self._has_groups = side, no_answer, has_groups
-
-    def frames(self) -> dict[str, DataFrame | None]:
-        """The tables by their roles; None: it is not read."""
-        return {**self._side.frames(), **self._no_answer.frames()}
-
-    def read(
-        self, predictions: Sequence[SourceTable], labels: SourceTable, names: ColumnNames, problems: list[str]
-    ) -> tuple[tuple[SourceFeature, ...], SourceTable]:
-        """The tables of all features with their columns, and the labels as they are read; what is wrong is added to the problems."""
-        features: list[SourceFeature] = []
-        side = read_side_tables(self._side, names, problems)
-        if side.tables():
-            features.append(side)
-        intents = read_intents(self._side.options, self._side.facts, side.items, labels, problems)
-        if intents is not None:
-            features.append(intents)
-            labels = labels if problems else intents.columns.read()
-        if any(source.vectors is not None for source in predictions):
-            features.append(VectorSources(tuple(source.vectors for source in predictions)))
-        if (
-            self._has_groups
-            and (groups := read_groups(self._side.options, predictions[0], names, problems)) is not None
-        ):
-            features.append(groups)
-        if (no_answer := self._no_answer.read(names, problems)) is not None:
-            features.append(no_answer)
-        return tuple(features), labels
-
-    def read_vectors(self, vectors: Vectors, names: ColumnNames, problems: list[str]) -> SourceTable:
-        """The tables of a model that ranks by vectors, with their columns."""
-        return read_vectors(vectors, names, problems)
-
-
 Metrics = str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric]
 Predictions = Table | Vectors | Mapping[str, Table | Vectors]
 
@@ -354,10 +182,10 @@ def prepare(
     attributes = AttributeNames.from_options(options)
     sources = read_sources(
         predictions, labels, options.users, options.exclude, names, options.facts.attributes, attributes,
-        FeatureTables(side_tables, _no_answer(options, predictions, labels, long_table), has_groups=not users_alone),
+        side_tables, _no_answer(options, predictions, labels, long_table), has_groups=not users_alone,
     )  # fmt: skip
     if long_table is not None:
-        sources = sources.take_long_table(long_table)
+        sources = replace(sources, labels=replace(sources.labels, has_made_ids=long_table.has_made_ids))
     if attributes.weight_count is not None:
         _check_weight_count(attributes.weight_count, sources, options)
     has_groups = any(isinstance(feature, GroupSources) for feature in sources.features)

@@ -51,9 +51,8 @@ from spark_rankeval.spark.facts import IntentSources, users_with_answer
 from spark_rankeval.spark.invalid_rows import Finding, conflicting_attribute, unusable_weight
 from spark_rankeval.spark.per_user import PerUserSchema, Settings, queries_of, totals_of, users_by_value
 from spark_rankeval.spark.scoring import Apart, Scoring, ids_apart
-from spark_rankeval.spark.source import REPEATED_USER, SourceTable
+from spark_rankeval.spark.source import REPEATED_USER, Model, Sources, SourceTable
 from spark_rankeval.spark.sql import column, example_of
-from spark_rankeval.spark.tables import Model, Sources
 from spark_rankeval.spark.written_tables import table_of
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import checked_level
@@ -214,6 +213,8 @@ def _unread_grades_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> 
     if labels.grades or labels.arrays or labels.shares_table or not names:
         return []
     read = {*labels.columns_read, *sources.slices, sources.weight, *sources.clusters, *sources.judged.values()}
+    # One table may be both.
+    read |= {name for each in sources.models if each.source.frame is labels.frame for name in each.source.columns_read}
     columns = [field.name for field in labels.frame.schema if isinstance(field.dataType, T.NumericType)]
     numbers = [column for column in columns if column not in read and _NAME_OF_GRADES.search(column)]
     if not numbers:

@@ -21,8 +21,10 @@ from spark_rankeval.spark.source import (
     REPEATED_USER,
     GroupedFeature,
     MarkedUsers,
+    Model,
     Role,
     SourceFeature,
+    Sources,
     SourceTable,
     Typed,
     ValueColumn,
@@ -62,7 +64,6 @@ from spark_rankeval.spark.sql import (
     where,
     with_columns,
 )
-from spark_rankeval.spark.tables import Model, Sources
 from spark_rankeval.spark.tasks import broadcast_row, broadcast_tables, packed, packed_together, run_on_workers
 from spark_rankeval.worker import item_facts
 from spark_rankeval.worker.features import INTENT, INTENTS, NO_ANSWER, NoAnswer

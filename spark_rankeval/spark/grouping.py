@@ -23,6 +23,7 @@ from spark_rankeval.spark.source import (
     WITHOUT_USERS,
     GroupedFeature,
     MarkedUsers,
+    Sources,
     SourceTable,
     Typed,
     ValueColumn,
@@ -63,7 +64,6 @@ from spark_rankeval.spark.sql import (
     where,
     with_columns,
 )
-from spark_rankeval.spark.tables import Sources
 from spark_rankeval.spark.tasks import broadcast_row, without_file_metadata
 from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.reading import cluster_column, column_of_model, hash_column, slice_column

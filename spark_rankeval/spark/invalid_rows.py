@@ -16,7 +16,7 @@ from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking.lists import EXTRA_COLUMNS
 from spark_rankeval.request.call import KINDS
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.spark.source import REPEATED_USER, SourceTable, ValueColumn
+from spark_rankeval.spark.source import REPEATED_USER, Sources, SourceTable, ValueColumn
 from spark_rankeval.spark.sql import (
     Sql,
     all_of,
@@ -41,7 +41,6 @@ from spark_rankeval.spark.sql import (
     where,
     with_columns,
 )
-from spark_rankeval.spark.tables import Sources
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,34 +1,59 @@
-"""The caller's tables together: found, checked, and whether their users and items compare."""
+"""The caller's tables together: found, checked, and whether their users and items compare. One long table becomes two."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
-from spark_rankeval.checks import check_table, is_name
+from spark_rankeval.checks import as_names, check_table, is_name
 from spark_rankeval.errors import InputError
-from spark_rankeval.request.call import AttributeNames, ColumnNames, Table, Vectors
+from spark_rankeval.request.call import (
+    AttributeNames,
+    ColumnNames,
+    ColumnOrTable,
+    ScoringOptions,
+    Table,
+    Vectors,
+    grade_columns,
+)
+from spark_rankeval.spark.facts import (
+    NoAnswerOption,
+    SideTables,
+    VectorSources,
+    read_intents,
+    read_side_tables,
+    read_vectors,
+)
+from spark_rankeval.spark.item_groups import read_groups
 from spark_rankeval.spark.source import (
-    LongTable,
-    MarkedUsers,
+    Model,
     SourceFeature,
+    Sources,
     SourceTable,
-    TablesOfCall,
     check_comparable,
     read_source,
     require_column,
 )
 from spark_rankeval.spark.sql import (
+    Sql,
+    any_of,
+    call,
+    descending,
     find_column,
-    mark_of,
     named,
+    number,
+    over,
     problem_of_type,
     readable,
+    rows_of_all,
     select,
     text_in_sql,
+    when,
+    where,
+    with_columns,
 )
 from spark_rankeval.worker.reading import GRADED, STRATUM
 
@@ -41,89 +66,6 @@ if TYPE_CHECKING:
 _MOST_MODELS = 100
 
 
-class Model(NamedTuple):
-    """The predictions of a model."""
-
-    name: str  # what the caller calls it; empty if there is but one, without a name
-    source: SourceTable
-
-
-@dataclass(frozen=True)
-class Sources:
-    """The sides of the input."""
-
-    # The predictions of each model; all of one table if a column says which model a row is of.
-    models: tuple[Model, ...]
-    labels: SourceTable
-    users: SourceTable | None = None  # users to count besides
-    exclude: SourceTable | None = None  # items to leave out of the predictions
-    model_column: str | None = None  # the column that says which model a row of predictions is of
-    attributes: SourceTable | None = None  # the table whose columns part the users into slices
-    slices: tuple[str, ...] = ()
-    weight: str | None = None  # the column of that table that has the users' weights
-    # Columns of the user or of that table; users of the same values there are one cluster.
-    clusters: tuple[str, ...] = ()
-    features: tuple[SourceFeature, ...] = ()  # the tables of features
-    weight_count: str | None = None  # the count of the per-user table that is the users' weight, if `weight` is not
-    judged: Mapping[str, str] = field(
-        default_factory=dict
-    )  # the columns that say which users people graded, by their names on the way
-
-    @property
-    def predictions(self) -> SourceTable:
-        """The predictions of the first model."""
-        return self.models[0].source
-
-    def take_long_table(self, table: LongTable) -> Sources:
-        """These tables, as they stand in one long table."""
-        return replace(self, labels=replace(self.labels, has_made_ids=table.has_made_ids))
-
-    @property
-    def marked_users(self) -> list[MarkedUsers]:
-        """The users whom tables of features mark."""
-        return [marked for feature in self.features for marked in feature.marked_users()]
-
-    @property
-    def tables_of_users(self) -> list[SourceTable]:
-        """The tables of users alone who are to be evaluated."""
-        return [*([] if self.users is None else [self.users]), *(marked.source for marked in self.marked_users)]
-
-    @property
-    def forms(self) -> list[tuple[int, ...]]:
-        """The models by their index, with those together whose predictions have the same form."""
-        forms: dict[str, tuple[int, ...]] = {}
-        for index, model in enumerate(self.models):
-            forms[model.source.form] = (*forms.get(model.source.form, ()), index)
-        return list(forms.values())
-
-    def side_tables(self) -> dict[str, SourceTable]:
-        """The tables of features that are the same for every model, each once, by role; candidates are those of a model."""
-        tables: dict[str, SourceTable] = {}
-        for source in (
-            source
-            for feature in self.features
-            for source in feature.tables()
-            if source.role in ("training", "items", "baseline")
-        ):
-            tables.setdefault(source.role, source)
-        return tables
-
-    @property
-    def orders(self) -> dict[str, list[str]]:
-        """The values of those attributes of slices that came as ordered categories."""
-        marks = {} if self.attributes is None else {part.name: mark_of(part) for part in self.attributes.frame.schema}
-        return {name: marks[name]["order"] for name in self.slices if "order" in marks[name]}
-
-    @property
-    def attributes_of_clusters(self) -> tuple[str, ...]:
-        """The columns of clusters that are neither the user's nor of slices."""
-        return tuple(name for name in self.clusters if name not in (*self.predictions.user, *self.slices))
-
-    def tables(self) -> tuple[Model, ...]:
-        """Every table of predictions, with the model that it is of, or that of one table for all models without a name."""
-        return self.models if self.model_column is None else (Model("", self.predictions),)
-
-
 def read_sources(
     predictions: DataFrame | Vectors | Mapping[str, DataFrame | Vectors],
     labels: DataFrame | None,
@@ -132,14 +74,16 @@ def read_sources(
     names: ColumnNames,
     attributes: DataFrame | None = None,
     attribute_names: AttributeNames | None = None,
-    tables: TablesOfCall | None = None,
+    side: SideTables = SideTables(),  # noqa: B008 # it is immutable
+    no_answer: NoAnswerOption = NoAnswerOption(),  # noqa: B008 # the same
+    *,
+    has_groups: bool = False,
 ) -> Sources:
     """Find and check the columns of all tables, before any job; but a column of models is read for their names.
 
     `labels` are None if they are in the table of predictions. Without `attributes` the attributes that are asked for are columns of the
     first of users, labels and predictions that has them all. An InputError names all offenders at once.
     """
-    tables = tables or TablesOfCall()
     by_model = predictions if isinstance(predictions, Mapping) else {"": predictions}
     if not by_model:
         raise InputError("predictions is an empty dict; pass a dict of one table per model name")
@@ -148,7 +92,7 @@ def read_sources(
     for name, table in by_model.items():
         check_table(_called("predictions", name), _table_of_users(table), instead="Vectors")
     others = {"labels": labels, "users": users, "exclude": exclude, "attributes": attributes}
-    for role, other in {**others, **tables.frames()}.items():
+    for role, other in {**others, **side.frames(), **no_answer.frames()}.items():
         if other is not None:
             check_table(role, other)
     user_frames = [_table_of_users(table) for table in by_model.values()]
@@ -157,19 +101,21 @@ def read_sources(
     if isinstance(predictions, Mapping) and names.model is not None:
         problems.append("predictions is a dict by model, so the model column is not needed; leave model= out")
     problems += _problems_with_vectors(
-        by_model.values(), labels, names, has_baseline=tables.frames().get("baseline") is not None
+        by_model.values(), labels, names, has_baseline=side.frames().get("baseline") is not None
     )
     if labels is None and names.user == ("user",) and find_column(first, "user") is None:
         # Spark's evaluators take one table of two arrays, which names no user.
         names = replace(names, user=())
-    models = _read_models(by_model, names, tables, problems)
+    models = _read_models(by_model, names, problems)
     left = models[0].source
     right = read_source("labels", first if labels is None else labels, names, problems)
     everyone = None if users is None else read_source("users", users, names, problems)
     left_out = None if exclude is None else read_source("exclude", exclude, names, problems)
     attribute_names = (attribute_names or AttributeNames()).with_user_clusters(names.user)
     about = _attributes(attributes, attribute_names, [users, labels, *user_frames], names, problems)
-    features, right = tables.read([model.source for model in models], right, names, problems)
+    features, right = _read_features(
+        side, no_answer, [model.source for model in models], right, names, problems, has_groups=has_groups
+    )
     if labels is None:
         if not problems and not (left.arrays and right.arrays):
             problems.append(
@@ -211,6 +157,35 @@ def read_sources(
         tuple(models), replace(right, shares_table=shared), everyone, left_out, column, about, slices, weights,
         tuple(clusters), features, attribute_names.weight_count, judged,
     )  # fmt: skip
+
+
+def _read_features(
+    tables: SideTables,
+    no_answer: NoAnswerOption,
+    predictions: Sequence[SourceTable],
+    labels: SourceTable,
+    names: ColumnNames,
+    problems: list[str],
+    *,
+    has_groups: bool,
+) -> tuple[tuple[SourceFeature, ...], SourceTable]:
+    """The tables of all features with their columns, and the labels as they are read; what is wrong is added to the problems."""
+    features: list[SourceFeature] = []
+    side = read_side_tables(tables, names, problems)
+    if side.tables():
+        features.append(side)
+    intents = read_intents(tables.options, tables.facts, side.items, labels, problems)
+    if intents is not None:
+        features.append(intents)
+        labels = labels if problems else intents.columns.read()
+    if any(source.vectors is not None for source in predictions):
+        features.append(VectorSources(tuple(source.vectors for source in predictions)))
+    groups = read_groups(tables.options, predictions[0], names, problems) if has_groups else None
+    if groups is not None:
+        features.append(groups)
+    if (declared := no_answer.read(names, problems)) is not None:
+        features.append(declared)
+    return tuple(features), labels
 
 
 _ONE_TABLE = (
@@ -297,15 +272,13 @@ def _problems_with_vectors(
     return problems
 
 
-def _read_models(
-    by_model: Mapping[str, DataFrame | Vectors], names: ColumnNames, tables: TablesOfCall, problems: list[str]
-) -> list[Model]:
+def _read_models(by_model: Mapping[str, DataFrame | Vectors], names: ColumnNames, problems: list[str]) -> list[Model]:
     """The predictions of all models.
 
     Arrays have no ranks, and need no scores if other models have them: their order is the rank then.
     """
     by_name: dict[str, list[str]] = {name: [] for name in by_model}
-    models = [_read_model(name, table, names, tables, by_name[name]) for name, table in by_model.items()]
+    models = [_read_model(name, table, names, by_name[name]) for name, table in by_model.items()]
     has_rows = not all(model.source.arrays for model in models)
     has_scores = any(model.source.has_value for model in models)
     for index, (name, source) in enumerate(models):
@@ -314,7 +287,7 @@ def _read_models(
             own = replace(names, rank=None if has_rows else names.rank, score=score)
             if own != names:
                 by_name[name].clear()
-                models[index] = _read_model(name, source.frame, own, tables, by_name[name])
+                models[index] = _read_model(name, source.frame, own, by_name[name])
     for model_problems in by_name.values():
         problems += model_problems
     return models
@@ -326,13 +299,11 @@ def _may_have_score(source: SourceTable, names: ColumnNames) -> bool:
     return names.score is not None and (has_structs or find_column(source.frame, names.score) is not None)
 
 
-def _read_model(
-    name: str, table: DataFrame | Vectors, names: ColumnNames, tables: TablesOfCall, problems: list[str]
-) -> Model:
+def _read_model(name: str, table: DataFrame | Vectors, names: ColumnNames, problems: list[str]) -> Model:
     """The predictions of a model; of several tables it is said which one lacks something."""
     model_problems: list[str] = []
     if isinstance(table, Vectors):
-        model, what = Model(name, tables.read_vectors(table, names, model_problems)), "Vectors"
+        model, what = Model(name, read_vectors(table, names, model_problems)), "Vectors"
     else:
         model, what = Model(name, read_source("predictions", table, names, model_problems)), "predictions"
     problems += [words.replace(what, _called(what, name), 1) for words in model_problems]
@@ -364,3 +335,205 @@ def _model_names(frame: DataFrame, model: str) -> list[str]:
 
 def _type_of(source: SourceTable) -> str:
     return source.frame.schema[source.item].dataType.simpleString()
+
+
+#: The column of made ids, where rows name no item: the place of the row in the user's list.
+PLACE = "place_in_list"
+
+
+@dataclass(frozen=True)
+class LongTable:
+    """What a long table is for an evaluation: the rows of each side, and the options that name their columns."""
+
+    predictions: DataFrame | Mapping[str, DataFrame]
+    labels: DataFrame
+    options: ScoringOptions
+    frames: list[DataFrame]  # the tables of all models
+    has_made_ids: bool  # whether rows name no item
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a long table, as the table spells them."""
+
+    users: tuple[str, ...]
+    value: str  # of scores or ranks
+    grades: tuple[str, ...]
+    weight: tuple[str, ...]  # of labels; one or none
+    cost: tuple[str, ...]  # of predictions; likewise
+
+    @classmethod
+    def find(cls, frame: DataFrame, options: ScoringOptions) -> _Columns:
+        """Those that the options name; an InputError names all that are lacking."""
+        problems: list[str] = []
+
+        def found(meaning: str, names: Sequence[str]) -> tuple[str, ...]:
+            columns = (require_column("predictions", frame, name, meaning, problems) for name in names)
+            return tuple(filter(None, columns))
+
+        kind = "score" if options.rank is None else "rank"
+        users = found("user", as_names("user", options.user))
+        value = found(kind, [getattr(options, kind)])
+        grades = found("relevance", as_names("relevance", grade_columns(options.relevance)))
+        weight = found("weight", [] if options.weight is None else [options.weight])
+        cost = found("cost", [] if options.cost is None else [options.cost])
+        if options.item is not None and not found("item", [str(options.item)]):
+            problems[-1] += ". If rows name no item, pass item=None"
+        if problems:
+            raise InputError("; ".join(problems))
+        return cls(users, value[0], grades, weight, cost)
+
+
+def read_long_table(
+    predictions: Table | Vectors | Mapping[str, Table | Vectors], options: ScoringOptions
+) -> LongTable | None:
+    """The sides of a call without labels, if rows of predictions have them; None if it means arrays.
+
+    A row is a prediction if it has a score or rank, and a label if it has a grade. A row without either may declare that its user has no
+    answer. Any other counts as a prediction that cannot be ranked, so that none is lost.
+    """
+    tables = dict(predictions) if isinstance(predictions, Mapping) else {"": predictions}
+    frames = {name: table for name, table in tables.items() if not isinstance(table, Vectors)}
+    if len(frames) < len(tables) or not frames:
+        return None
+    for table in frames.values():
+        check_table("predictions", table)
+    if not _has_rows(next(iter(frames.values())), options.item):
+        return None
+    has_models = len(frames) > 1 or options.model is not None
+    only = next(iter(frames))
+    _check(options, has_models=has_models)
+    columns = {name: _Columns.find(frame, options) for name, frame in frames.items()}
+    has_made_ids = options.item is None
+    if has_made_ids:
+        item = _made_id(frames[only])
+        frames = {only: with_columns(frames[only], {item: _place(columns[only], is_rank=options.rank is not None)})}
+        # Ids are numbers in an order that no dialect may turn round, or ties would flatter.
+        options = replace(options, item=item, ties=options.ties or "item_asc")
+    is_label = {name: any_of(named(grade).is_not_null() for grade in columns[name].grades) for name in frames}
+    says_something = {name: is_label[name] | _declares(frame, options.no_answer) for name, frame in frames.items()}
+    is_prediction = {name: named(columns[name].value).is_not_null() | ~says_something[name] for name in frames}
+    scored = {name: where(frame, is_prediction[name]) for name, frame in frames.items()}
+    labels = {name: where(frame, is_label[name]) for name, frame in frames.items()}
+    return LongTable(
+        scored if isinstance(predictions, Mapping) else scored[only],
+        _labels_of_models(labels, columns[only], options) if has_models else labels[only],
+        _with_attributes(frames, options),
+        list(frames.values()),
+        has_made_ids,
+    )
+
+
+def _declares(frame: DataFrame, no_answer: ColumnOrTable | None) -> Sql:
+    """Whether a row declares that its user has no answer."""
+    column = find_column(frame, no_answer) if isinstance(no_answer, str) else None
+    if column is None or not isinstance(frame.schema[column].dataType, T.BooleanType):
+        return number(False)
+    return call("coalesce", named(column), number(False))
+
+
+def _has_rows(frame: DataFrame, item: str | tuple[str, str] | None) -> bool:
+    """Whether each row is a user and an item: no column has arrays, or the item names one that has none."""
+    if item is None or not any(isinstance(field.dataType, T.ArrayType) for field in frame.schema.fields):
+        return True
+    column = find_column(frame, item) if isinstance(item, str) else None
+    return column is not None and not isinstance(frame.schema[column].dataType, T.ArrayType)
+
+
+def _check(options: ScoringOptions, *, has_models: bool) -> None:
+    if options.relevance is None or (options.score is None) == (options.rank is None):
+        msg = (
+            "labels=None needs one table. With a row for each user and item name relevance= and either score= or rank=; with arrays, "
+            "item=(predictions, labels)"
+        )
+        raise InputError(msg)
+    if isinstance(options.item, tuple):
+        msg = f"item={options.item!r} is for two tables, and labels=None means one; name its column of items, or pass item=None"
+        raise InputError(msg)
+    if options.user is None:
+        msg = "user=None is for one table of arrays, whose rows are users; name the column that says which user or query a row is of"
+        raise InputError(msg)
+    met = {
+        "several models": has_models,
+        "exclude=": options.exclude is not None,
+        "tables of items in facts=": any(table is not None for table in options.facts.tables().values()),
+        "facts=Facts(subtopic=…)": options.facts.subtopic is not None,
+    }
+    if options.item is None and any(met.values()):
+        words = " and ".join(words for words, is_met in met.items() if is_met)
+        msg = (
+            f"item=None says that rows name no item, and {words} cannot do without; name the column of items with item="
+        )
+        raise InputError(msg)
+
+
+def _made_id(frame: DataFrame) -> str:
+    """A name for made ids that no column has."""
+    name = PLACE
+    while find_column(frame, name) is not None:
+        name += "_"
+    return name
+
+
+def _place(columns: _Columns, *, is_rank: bool) -> Sql:
+    """The place of a row in the list of its user: by score, of equal scores the unlabelled rows and then the lowest grade first.
+
+    Rows that are equal in all of these can change places without a change of any value, so no order of rows decides.
+    """
+    # Scores compare as doubles, and of these the two zeros are equal.
+    value = named(columns.value).cast("double") + 0.0
+    # A missing grade is the lowest, be it null or NaN.
+    grades = [when(~call("isnan", named(grade).cast("double")), named(grade)) for grade in columns.grades]
+    order = [value if is_rank else descending(value), *grades, *map(named, (*columns.weight, *columns.cost))]
+    return over(call("row_number"), map(named, columns.users), order).cast("bigint")
+
+
+def _labels_of_models(labels: Mapping[str, DataFrame], columns: _Columns, options: ScoringOptions) -> DataFrame:
+    """The labels of several models as one table: each model may have a row of the same label, which counts once."""
+    subtopic = [] if options.facts.subtopic is None else [options.facts.subtopic]
+    names = (*columns.users, str(options.item), *columns.grades, *columns.weight, *subtopic)
+    return _rows_of_models(labels, names).distinct()
+
+
+def _rows_of_models(frames: Mapping[str, DataFrame], names: Sequence[str]) -> DataFrame:
+    """These columns of the tables of all models; an `InputError` says which ones have different types."""
+    problems = []
+    for name in names:
+        columns = {model: find_column(frame, name) for model, frame in frames.items()}
+        lacking = [model for model, column in columns.items() if column is None]
+        problems += [f"predictions of model {model!r} has no column {name!r}; add it" for model in lacking]
+        kinds = {model: frames[model].schema[column].dataType for model, column in columns.items() if column}
+        first = next(iter(kinds))
+        problems += [
+            f"the column {name!r} is {kinds[first].simpleString()} in predictions of model {first!r} and {kind.simpleString()} in "
+            f"those of {model!r}; cast one of them"
+            for model, kind in kinds.items()
+            if not _meet(kinds[first], kind)
+        ]
+    if problems:
+        raise InputError("; ".join(problems))
+    return rows_of_all(select(frame, *map(named, names)) for frame in frames.values())
+
+
+def _meet(kind: T.DataType, other: T.DataType) -> bool:
+    """Whether the values of two columns can stand in one, as they are."""
+    both = (kind, other)
+    return (
+        kind == other
+        or any(isinstance(each, T.NullType) for each in both)
+        or all(isinstance(each, T.NumericType) for each in both)
+        or all(isinstance(each, T.StringType | T.CharType | T.VarcharType) for each in both)
+    )
+
+
+def _with_attributes(frames: Mapping[str, DataFrame], options: ScoringOptions) -> ScoringOptions:
+    """The options with the whole table as that of attributes, if it has those that are asked for: no side has all users."""
+    users = as_names("user", options.user)
+    lower = [name.lower() for name in users]
+    names = [name for name in AttributeNames.from_options(options).all if name.lower() not in lower]
+    is_there = all(find_column(frame, name) for frame in frames.values() for name in names)
+    if not names or options.facts.attributes is not None or not is_there:
+        return options
+    if options.users is not None and all(find_column(options.users, name) for name in names):
+        return options
+    return replace(options, facts=replace(options.facts, attributes=_rows_of_models(frames, (*users, *names))))
