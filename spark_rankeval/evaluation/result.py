@@ -210,11 +210,11 @@ def _unread_grades_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> 
     names = [
         name for name, each in metrics.items() if isinstance(each, RelevanceMetric) and each.threshold != -math.inf
     ]
-    if labels.grades or labels.arrays or labels.shares_table or not names:
+    # In a table that is the predictions, too, numbers may be theirs.
+    is_both = any(model.source.frame is labels.frame for model in sources.models)
+    if labels.grades or labels.arrays or labels.shares_table or is_both or not names:
         return []
     read = {*labels.columns_read, *sources.slices, sources.weight, *sources.clusters, *sources.judged.values()}
-    # One table may be both.
-    read |= {name for each in sources.models if each.source.frame is labels.frame for name in each.source.columns_read}
     columns = [field.name for field in labels.frame.schema if isinstance(field.dataType, T.NumericType)]
     numbers = [column for column in columns if column not in read and _NAME_OF_GRADES.search(column)]
     if not numbers:
