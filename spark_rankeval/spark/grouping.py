@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.engine import engine_of
 from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusual_reasons
-from spark_rankeval.spark.prediction_lists import INFINITE, MODEL, Gathering, PredictionLists, values_of_model
+from spark_rankeval.spark.prediction_lists import INFINITE, MODEL, PredictionLists, values_of_model
 from spark_rankeval.spark.source import (
     ROW_HASH,
     WITHOUT_ITEMS,
@@ -396,8 +396,7 @@ class Grouping:
 
     sources: Sources
     task: ScoringTask
-    gathering: Gathering = "all"  # how a user's predictions are brought together
-    keep: int = 0  # with a gathering of the best: how many predictions a user keeps
+    keep: int = 0  # how many predictions a user keeps, the best by score and item; 0: all
     first: int = 0  # how many items of arrays in order are read; 0: all
     merge_duplicates: bool = False  # keep the best of equal (user, item) already before predictions are left out
 
@@ -538,11 +537,9 @@ class Grouping:
             rows = aggregate(rows.repartition(*users), keys, call("count", 1).alias(_ROW), *best, *infinite, total)
             hashed = named(ROW_HASH)
             n_rows, merged = named(_ROW), when(named(grouped_row.ITEMS).is_not_null(), named(_ROW) - 1, 0)
-        by_workers = (
-            self.gathering == "all" and n_rows is None and not has_made_ids and is_hashed_by_workers(self.item_type())
-        )
+        by_workers = not self.keep and n_rows is None and not has_made_ids and is_hashed_by_workers(self.item_type())
         counts_infinite = self.rows.counts_infinite(first)
-        lists = PredictionLists(users, models, self.gathering, self.keep, self._listed, counts_infinite)
+        lists = PredictionLists(users, models, self.keep, self._listed, counts_infinite)
         return lists.grouped(rows, None if by_workers else hashed, n_rows, merged)
 
     @property

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pyspark.errors import PySparkException
 
-from spark_rankeval.errors import listed
-from spark_rankeval.metrics.base import Metric
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.engine import Engine, bytes_of_plain_scan, collected_columns
 from spark_rankeval.spark.source import SourceTable
@@ -36,9 +34,6 @@ from spark_rankeval.worker.reading import INFINITE_SCORE, KIND_BITS, MARKS, MODE
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: How a user's predictions are brought together: every one, or the ``best`` by score and item, as many as the cutoff needs.
-Gathering = Literal["all", "best"]
-
 #: Columns of rows: the index of the model, and whether the row was left out for its infinite score.
 MODEL, INFINITE = "model_", "infinite_"
 _BEST, _PAIR, _ORDER = "best_", "pair_", "order_"
@@ -50,8 +45,7 @@ class PredictionLists:
 
     users: list[str]  # the user's columns
     models: Sequence[int]  # by index, the first one first; if there are several, rows have the index of their model
-    gathering: Gathering
-    keep: int  # with a gathering of the best: how many predictions a user keeps
+    keep: int  # how many predictions a user keeps, the best by score and item; 0: all
     columns: tuple[str, ...]  # what there is a list of: items, scores, facts of items
     counts_infinite: bool  # whether rows of infinite score are counted by themselves
 
@@ -71,17 +65,17 @@ class PredictionLists:
             merged: how many of these were merged with another.
         """
         several = len(self.models) > 1
-        if several and self.gathering == "all":
+        if several and not self.keep:
             # Spark computes a column of its own much faster than what is inside an aggregate.
             return aggregate_lists(with_columns(rows, {MARKS: self._mark(hashed)}), self.users, *self._together())
         models = self.models
-        if self.gathering == "best":
+        if self.keep:
             rows = with_columns(
                 rows, {name: values for model in models for name, values in self._made_of(model).items()}
             )
         columns = [column for model in models for column in self._model_columns(model, hashed, n_rows, merged)]
         grouped = aggregate_lists(rows, self.users, *columns)
-        if self.gathering != "best":
+        if not self.keep:
             return grouped
         names = [named(name) for name in grouped.columns if not name.startswith(_BEST)]
         lists = [
@@ -139,7 +133,7 @@ class PredictionLists:
             counts.append(total.alias(grouped_row.hash_column(grouped_row.column_of_model("predictions", model))))
         if self.counts_infinite:
             counts.append(summed(named(INFINITE), grouped_row.INFINITE_PREDICTIONS))
-        if self.gathering == "best":
+        if self.keep:
             items = self._values_of(model, named(grouped_row.ITEMS))
             counts.append(under(call("count", items), grouped_row.VALID_PREDICTIONS))
             if merged is not None:
@@ -170,17 +164,14 @@ def values_of_model(model: int, values: Sql, n_models: int) -> Sql:
 _SLACK = 8
 # Spark's min_by keeps no more.
 _MOST_KEPT = 100_000
-# A reason names so many metrics, and counts the others.
-_MOST_LISTED = 3
 
 
 @dataclass(frozen=True)
 class Plan:
     """How a user's predictions are brought together."""
 
-    gathering: Gathering  # the way, of those that `grouping` knows
-    keep: int  # how many predictions a user keeps at the most; 0: all
-    words: tuple[str, ...]  # the same for a person, a sentence each
+    keep: int  # how many predictions a user keeps at the most, the best by score and item; 0: all
+    words: tuple[str, ...]  # this for a person, a sentence each
     first: int = 0  # how many items of arrays in order are read; 0: all
 
 
@@ -189,14 +180,13 @@ def together(plans: Mapping[str, Plan]) -> Plan:
     first, *others = plans.values()
     if not others:
         return first
-    row_plan = next((plan for plan in plans.values() if plan.gathering != "all"), first)
+    row_plan = next((plan for plan in plans.values() if plan.keep), first)
     words = [f"{names}: {words}" for names, plan in plans.items() for words in plan.words]
     return replace(row_plan, words=tuple(words), first=max(plan.first for plan in plans.values()))
 
 
 def choose_plan(
     task: ScoringTask,
-    metrics: Mapping[str, Metric],
     predictions: SourceTable,
     engine: Engine,
     excludes: bool,
@@ -206,7 +196,6 @@ def choose_plan(
 
     Args:
         task: what is asked for.
-        metrics: by their labels.
         predictions: the table.
         engine: what runs the plan.
         excludes: whether items will be left out of the predictions, so that others move up.
@@ -214,17 +203,13 @@ def choose_plan(
     """
     if predictions.vectors is not None:
         all_items = "Every item of the catalogue is ranked for each user, by scores from vectors; no table of predictions is made."
-        return Plan("all", 0, (all_items,))
+        return Plan(0, (all_items,))
     if predictions.arrays:
         return _plan_for_arrays(task, predictions, excludes)
     cutoff = task.largest_cutoff
-    words = "All predictions of a user are grouped."
-    if has_long_lists:
-        obstacle = _obstacle(task, metrics, engine, excludes)
-        if cutoff is not None and obstacle is None:
-            return _best(cutoff + _SLACK, merges=task.merges_duplicates)
-        words += f" Lists may be too long for memory, but none is cut: {obstacle}"
-    return Plan("all", 0, (words,))
+    if has_long_lists and cutoff is not None and _can_leave_out(task, engine, excludes):
+        return _best(cutoff + _SLACK, merges=task.merges_duplicates)
+    return Plan(0, ("All predictions of a user are grouped.",))
 
 
 def _best(keep: int, *, merges: bool) -> Plan:
@@ -234,7 +219,7 @@ def _best(keep: int, *, merges: bool) -> Plan:
     ]
     if merges:
         words.append("Duplicates are merged first, by user and item within the same shuffle.")
-    return Plan("best", keep, tuple(words))
+    return Plan(keep, tuple(words))
 
 
 def _plan_for_arrays(task: ScoringTask, predictions: SourceTable, excludes: bool) -> Plan:
@@ -248,50 +233,36 @@ def _plan_for_arrays(task: ScoringTask, predictions: SourceTable, excludes: bool
         for view in task.views
     )
     if predictions.value_columns or moves_up or cutoff is None:
-        return Plan("all", 0, tuple(words))
+        return Plan(0, tuple(words))
     words.append(
         f"Only the first {cutoff} items of a user's array are read: that is the largest cutoff; duplicates and nulls further "
         "down are not counted."
     )
-    return Plan("all", 0, tuple(words), first=cutoff)
+    return Plan(0, tuple(words), first=cutoff)
 
 
-def _obstacle(task: ScoringTask, metrics: Mapping[str, Metric], engine: Engine, excludes: bool) -> str | None:
-    """Why predictions cannot be left out, or None."""
-    whole = [label for label, metric in metrics.items() if metric.reads.depth is None]
-    # A metric of the items themselves reads only the scores of its first places.
-    averaging = [label for label, metric in metrics.items() if metric.reads.scores and not metric.reads.unlabelled]
+def _can_leave_out(task: ScoringTask, engine: Engine, excludes: bool) -> bool:
+    """Whether predictions below the largest cutoff can be left out: no metric looks there, and nothing moves up from there."""
+    reads = [metric.reads for metric in task.metrics]
     rankings = [view.ranking for view in task.views]
-    ties = next((ranking.ties for ranking in rankings if ranking.ties != "item_asc"), None)
-    obstacles = {
-        f"the cutoff {task.largest_cutoff} is too large to leave any out.": (task.largest_cutoff or 0) + _SLACK
-        > _MOST_KEPT,
-        f"{_subject(whole, 'looks', 'look')} at whole lists, without a cutoff.": bool(whole),
-        f"{_subject(averaging, 'is', 'are')} averaged over the orders of equal scores, of which none may be missing.": bool(
-            averaging
-        ),
-        "items are left out of them (exclude=), and others move up.": excludes,
-        f"ties={ties!r} needs them.": ties is not None,
-        "items without a label are left out of them (judged_only), and others move up.": any(
-            r.judged_only for r in rankings
-        ),
-        "scores compare as float32 in this dialect.": any(r.score_precision == "float32" for r in rankings),
-        "this dialect ranks the union of predicted and labelled items.": any(
-            r.unpredicted_labels == "last" for r in rankings
-        ),
-        "each of equal items counts in this dialect.": any(r.duplicates == "each" for r in rankings),
-        "of equal items the best one has the cost.": any(
-            r.duplicates == "keep_best" and r.budget is not None for r in rankings
-        ),
-        "equal items are one in this dialect, and others move up.": any(r.duplicates == "distinct" for r in rankings),
-        f"{engine.name} {engine.version} cannot keep the best of a group; Spark 4.2 can.": not engine.keeps_best,
-    }
-    return next((words for words, met in obstacles.items() if met), None)
-
-
-def _subject(labels: list[str], one: str, several: str) -> str:
-    """The subject and the verb of a sentence about metrics."""
-    return f"{listed(labels, _MOST_LISTED)} {several if len(labels) > 1 else one}"
+    return (
+        engine.keeps_best
+        and not excludes
+        and task.largest_cutoff is not None
+        and task.largest_cutoff + _SLACK <= _MOST_KEPT
+        # A metric of the items themselves reads only the scores of its first places. Others average over equal scores.
+        and not any(each.depth is None or (each.scores and not each.unlabelled) for each in reads)
+        and not any(
+            ranking.ties != "item_asc"
+            or ranking.judged_only
+            or ranking.score_precision == "float32"
+            or ranking.unpredicted_labels == "last"
+            or ranking.duplicates in ("each", "distinct")
+            # Of equal items the best one has the cost.
+            or (ranking.duplicates == "keep_best" and ranking.budget is not None)
+            for ranking in rankings
+        )
+    )
 
 
 # One row of so many is drawn: a power of two.

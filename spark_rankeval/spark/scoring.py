@@ -558,15 +558,13 @@ class Scoring:
 
     def plan(self) -> Plan:
         """How predictions are brought together."""
-        sources, task, spelled = self.sources, self.reading.task, self.reading.spelled
-        metrics = {spelled.get(value.label, value.label): value.metric for value in self.reading.values}
+        sources, task = self.sources, self.reading.task
         plans = {}
         for models in sources.forms:
             first, *others = (sources.models[model] for model in models)
             views = tuple(view for view in task.views if view.model in models)
             plans[", ".join(model.name for model in (first, *others))] = choose_plan(
                 replace(task, views=views),
-                metrics,
                 first.source,
                 engine_of(first.source.frame.sparkSession),
                 excludes=sources.exclude is not None,
@@ -587,7 +585,6 @@ class Scoring:
         return Grouping(
             self.sources,
             task,
-            gathering=plan.gathering,
             keep=plan.keep,
             first=plan.first,
             merge_duplicates=plan.keep > 0 and task.merges_duplicates,
