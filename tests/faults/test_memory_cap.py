@@ -6,7 +6,8 @@ from faults.orders import within
 
 from spark_rankeval import score_users, write_per_user
 
-MEGABYTES = 400
+# Libraries and their threads reserve most of it as addresses.
+MEGABYTES = 480
 #: How long lists are that do not fit in batches as Spark makes them, and of how many users.
 LENGTH, N_USERS = 10_000, 1200
 #: As Python and numpy, Arrow, and the loader of libraries say it.
