@@ -125,22 +125,11 @@ GROUP_METRICS = {
     "attention_share": ("attention", "items"),
     "attention_share(group=d)": ("attention", "items"),
     "attention_share(group=e)": ("attention", "items"),
-    "amortised_awrf": ("attention", "items"),
-    "amortised_awrf(target=relevance)": ("attention", "labels"),
-    "amortised_awrf(target=relevance, distance=tv)": ("attention", "labels"),
-    "amortised_awrf(target=equal)": ("attention", "equal"),
     "exposure_to_merit": ("attention", "labels"),
     "exposure_to_merit(group=a)": ("attention", "labels"),
     "exposure_to_merit(group=d)": ("attention", "labels"),
     "exposure_to_merit(group=e)": ("attention", "labels"),
-    "dtr": ("attention", "labels"),
-    "ee_loss": ("attention", "ideal"),
-    "ee_disparity": ("attention", "ideal"),
-    "ee_relevance": ("attention", "ideal"),
     "reo": ("hits", "labels"),
-    "rsp": ("places", "items"),
-    "popreo": ("hits", "labels"),
-    "poprsp": ("places", "items"),
 }
 
 
@@ -180,32 +169,23 @@ def amounts_of(rng: np.random.Generator, world: World, n_users: int) -> tuple[Ar
         one_hot[world.group[labels]] * is_label[..., None],
     )
     hits = (lists[:, :, None] == labels[:, None, :]).any(axis=2)
-    # An ideal list has the labels in any order: each has the mean attention of their places.
-    mean_attention = np.append(0, np.cumsum(ATTENTION))[np.minimum(n_labels, N_PLACES)] / n_labels
     return lists, {
         "attention": np.einsum("j,ujg->ug", ATTENTION, list_groups),
-        "places": list_groups.sum(axis=1),
         "hits": (list_groups * hits[..., None]).sum(axis=1),
         "labels": label_groups.sum(axis=1),
-        "ideal": label_groups.sum(axis=1) * mean_attention[:, None],
         "items": np.tile(np.bincount(world.group).astype(float), (n_users, 1)),
-        "equal": np.ones((n_users, len(SHARES))),
     }
 
 
 def parts_of(sums: dict[str, Array], counts: Array, n_users: int) -> dict[str, Exposure | GroupExposure]:
     """What each metric is computed from, of sums over some users."""
 
-    def group_exposure(has: str, due: str, *, two: bool) -> GroupExposure:
-        each = [sums[has], sums[due]]
-        if two:
-            each = [np.array([sums_of_groups[0], sums_of_groups[1:].sum()]) for sums_of_groups in each]
-        exposure, owed = (dict[str | None, float](zip(GROUPS, amounts.tolist(), strict=False)) for amounts in each)
-        return GroupExposure(exposure, owed, n_users)
+    def by_group(amounts: str) -> dict[str | None, float]:
+        return dict(zip(GROUPS, sums[amounts].tolist(), strict=True))
 
     item_exposure = dict.fromkeys((metric.name for metric in METRICS), exposure_of(counts, n_users))
     return item_exposure | {
-        name: group_exposure(*amounts, two=name.startswith("pop")) for name, amounts in GROUP_METRICS.items()
+        name: GroupExposure(by_group(has), by_group(due), n_users) for name, (has, due) in GROUP_METRICS.items()
     }
 
 

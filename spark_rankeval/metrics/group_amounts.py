@@ -26,7 +26,7 @@ from spark_rankeval.ranking.batch import (
     is_relevant,
     required_fact,
 )
-from spark_rankeval.ranking.lists import BoolArray, FloatArray, IntArray, starts_of_runs
+from spark_rankeval.ranking.lists import BoolArray, FloatArray, IntArray
 
 # With fewer relevant labels of a group its ratio hangs on a few users, and intervals hold the truth too seldom.
 LEAST_LABELS = 30
@@ -71,7 +71,6 @@ class GroupAmounts(NamedTuple):
     exposure: Amounts
     due: Amounts | None  # None: every user's exposure is due to the groups by `shares`
     shares: FloatArray | None = None  # float64 (n_groups,)
-    each: FloatArray | None = None  # float64 (n_groups,), what groups are due of every counted user beside `due`
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,72 +149,36 @@ class GroupMetric(ListMetric, RelevanceMetric):
         """The sets of groups of the batch's items."""
         return required_fact(self._recommended(batch).groups)
 
-    def exposure_of(self, batch: RankingBatch, *, relevant: bool = False) -> Amounts:
-        """The attention that each user's list gives to groups; of `relevant` items alone, if these count."""
-        counted = (relevant, self.threshold) if relevant else (relevant,)
-        key = ("exposure of groups", self.discount, self.p, self.k, self.unknown, *counted)
-        return batch.remember(key, lambda: self._exposure(batch, relevant=relevant))
+    def exposure_of(self, batch: RankingBatch) -> Amounts:
+        """The attention that each user's list gives to groups."""
+        key = ("exposure of groups", self.discount, self.p, self.k, self.unknown)
+        return batch.remember(key, lambda: self._exposure(batch))
 
-    def _exposure(self, batch: RankingBatch, *, relevant: bool) -> Amounts:
+    def _exposure(self, batch: RankingBatch) -> Amounts:
         recommended, groups = self._recommended(batch), self.groups_of(batch)
         within = recommended.within(self.k)
-        if relevant:
-            labelled = ~np.isnan(recommended.grade)
-            within &= labelled
-            within[labelled] &= is_relevant(recommended.grade[labelled], self.threshold)
         item, group, part = groups.spread(required_fact(recommended.group_set)[within], apart=self.is_apart)
         attention = self._attention(recommended.rank[within])[item] * part
         return Amounts.from_entries(recommended.user[within][item], group, attention, groups.n_groups)
 
-    def _label_amounts(self, batch: RankingBatch, worth: FloatArray) -> Amounts:
-        """What labels are worth, divided among the groups of their items; those worth 0 have no entry."""
-        groups, which = self.groups_of(batch), np.flatnonzero(worth > 0)
-        sets = batch.label_extra_values[GROUP_SET].values[which].astype(np.int64)
-        item, group, part = groups.spread(sets, apart=self.is_apart)
-        user, amount = batch.labels.user[which][item], worth[which][item] * part
+    def relevance_of(self, batch: RankingBatch) -> Amounts:
+        """How many relevant labels each group has; a label is divided among the groups of its item."""
+        return batch.remember(("relevance of groups", self.threshold, self.unknown), lambda: self._relevance(batch))
+
+    def _relevance(self, batch: RankingBatch) -> Amounts:
+        groups, relevant = self.groups_of(batch), np.flatnonzero(is_relevant(batch.labels.values, self.threshold))
+        sets = batch.label_extra_values[GROUP_SET].values[relevant].astype(np.int64)
+        item, group, amount = groups.spread(sets, apart=self.is_apart)
+        user = batch.labels.user[relevant][item]
         # Labels come in any order, and sums of floats have one; of equal floats any order gives the same.
         if (amount != amount[:1]).any():
             order = np.lexsort((amount, user * groups.n_groups + group))
             user, group, amount = user[order], group[order], amount[order]
         return Amounts.from_entries(user, group, amount, groups.n_groups)
 
-    def relevance_of(self, batch: RankingBatch) -> Amounts:
-        """How many relevant labels each group has."""
-
-        def count() -> Amounts:
-            return self._label_amounts(batch, is_relevant(batch.labels.values, self.threshold).astype(np.float64))
-
-        return batch.remember(("relevance of groups", self.threshold, self.unknown), count)
-
-    def ideal_of(self, batch: RankingBatch) -> Amounts:
-        """The attention that groups would have on average over all orders of the relevant labels that put higher grades first."""
-        key = ("ideal exposure of groups", self.discount, self.p, self.k, self.unknown, self.threshold)
-        return batch.remember(key, lambda: self._ideal(batch))
-
-    def _ideal(self, batch: RankingBatch) -> Amounts:
-        grades, user = batch.labels.values, batch.labels.user
-        relevant = np.flatnonzero(is_relevant(grades, self.threshold))
-        order = relevant[np.lexsort((-grades[relevant], user[relevant]))]
-        new = np.flatnonzero(starts_of_runs(user[order], grades[order]))
-        size = np.diff(np.append(new, len(order)))
-        first_of_user = np.flatnonzero(starts_of_runs(user[order]))
-        before = new - first_of_user[np.searchsorted(first_of_user, new, side="right") - 1] if len(new) else new
-        stop = before + size
-        if self.k is not None:
-            before, stop = np.minimum(before, self.k), np.minimum(stop, self.k)
-        sums = self._attention.summed_up_to(int(stop.max(initial=0)))
-        worth = np.zeros(len(grades))
-        worth[order] = np.repeat((sums[stop] - sums[before]) / size, size)
-        return self._label_amounts(batch, worth)
-
     def has_any(self, batch: RankingBatch, amounts: Amounts) -> BoolArray:
         """Which users have any amount; bool (n_users,)."""
         return amounts.totals(batch.n_users) > 0
-
-
-def shares_due(groups: GroupSets, target: str | Unset, *, apart: bool) -> FloatArray:
-    """The share that each group is due by its items, or the same for each with the target ``equal``; float64 (n_groups,)."""
-    return groups.equal(apart=apart) if target == "equal" else groups.population(apart=apart)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,8 +232,8 @@ class AllListsAttentionMetric(GroupMetric, AllListsGroupMetric):
     """A metric of the attention that groups get in all lists together."""
 
     @property
-    def due_by(self) -> str | Unset:
-        """What groups are due their attention by: the relevant labels, the table's items, or the same for each group."""
+    def due_by(self) -> str:
+        """What groups are due their attention by: the ``relevance`` of labels, or the table's ``items``."""
         return "relevance"
 
     @property
@@ -280,9 +243,9 @@ class AllListsAttentionMetric(GroupMetric, AllListsGroupMetric):
 
     def amounts(self, batch: RankingBatch) -> GroupAmounts:
         """All attention, and what groups are due."""
-        exposure, target = self.exposure_of(batch), self.due_by
+        exposure = self.exposure_of(batch)
         counted = self.has_any(batch, exposure)
-        if target != "relevance":
-            return GroupAmounts(counted, exposure, None, shares_due(self.groups_of(batch), target, apart=self.is_apart))
+        if self.due_by == "items":
+            return GroupAmounts(counted, exposure, None, self.groups_of(batch).population(apart=self.is_apart))
         due = self.relevance_of(batch)
         return GroupAmounts(counted & self.has_any(batch, due), exposure, due)

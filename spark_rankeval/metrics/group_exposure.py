@@ -6,8 +6,7 @@ Attention, groups and sums are those of `group_amounts`.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain, pairwise
@@ -18,29 +17,17 @@ import numpy as np
 from spark_rankeval.metrics.base import Unset, parameter
 from spark_rankeval.metrics.group_amounts import (
     AllListsAttentionMetric,
-    GroupAmounts,
     GroupExposure,
     GroupMetric,
-    shares_due,
 )
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.lists import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "AWRF",
-    "AmortisedAWRF",
     "AttentionShare",
-    "DisparateTreatmentRatio",
-    "ExpectedExposureDisparity",
-    "ExpectedExposureLoss",
-    "ExpectedExposureRelevance",
     "ExposureToMerit",
 ]
-
-
-TARGETS = ("items", "relevance", "equal")
-_TARGET = "what groups are due: by their items in the table, by the relevant labels, or the same for each group"
-_DISTANCE = "1 minus: Jensen-Shannon divergence in bits, the same in nats, or half the sum of absolute differences"
 
 
 def _terms(distance: str | Unset, has: float, due: float) -> tuple[float, float]:
@@ -77,8 +64,16 @@ class AWRF(GroupMetric):
     name: ClassVar[str] = "awrf"
     aliases: ClassVar[tuple[str, ...]] = ("attention_weighted_rank_fairness",)
 
-    target: str | Unset = parameter("items", choices=TARGETS, doc=_TARGET)
-    distance: str | Unset = parameter("js", choices=("js", "js_nats", "tv"), doc=_DISTANCE)
+    target: str | Unset = parameter(
+        "items",
+        choices=("items", "relevance", "equal"),
+        doc="what groups are due: by their items in the table, by the relevant labels, or the same for each group",
+    )
+    distance: str | Unset = parameter(
+        "js",
+        choices=("js", "js_nats", "tv"),
+        doc="1 minus: Jensen-Shannon divergence in bits, the same in nats, or half the sum of absolute differences",
+    )
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         exposed = self.has_any(batch, self.exposure_of(batch))
@@ -87,7 +82,8 @@ class AWRF(GroupMetric):
         return exposed & bool(self.groups_of(batch).equal(apart=self.is_apart).any())
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        n_groups = self.groups_of(batch).n_groups
+        groups = self.groups_of(batch)
+        n_groups = groups.n_groups
         exposure = self.exposure_of(batch).shares(batch.n_users)
         cell = exposure.user * n_groups + exposure.group
         if self.target == "relevance":
@@ -96,7 +92,8 @@ class AWRF(GroupMetric):
             due_shares = _spread_over(cells, due.user * n_groups + due.group, due.amount)
         else:
             cells = cell
-            due_shares = shares_due(self.groups_of(batch), self.target, apart=self.is_apart)[exposure.group]
+            due_by_group = (groups.equal if self.target == "equal" else groups.population)(apart=self.is_apart)
+            due_shares = due_by_group[exposure.group]
         exposure_shares, user = _spread_over(cells, cell, exposure.amount), cells // n_groups
         due_by_cell = due_shares.tolist()
         # Few pairs of shares differ. The sums are exact, so that their order is no matter.
@@ -117,131 +114,6 @@ def _spread_over(cells: IntArray, positions: IntArray, amounts: FloatArray) -> F
     spread = np.zeros(len(cells))
     spread[np.searchsorted(cells, positions)] = amounts
     return spread
-
-
-@dataclass(frozen=True, kw_only=True)
-class AmortisedAWRF(AllListsAttentionMetric):
-    """Attention-weighted rank fairness of all lists together: 1 − Δ(p, q), with p_g = Σ_u a_ug ÷ Σ_h Σ_u a_uh of the attention a.
-
-    The attention that user u's list gives to group g is a_ug, and q_g is the share that g is due. What one list gives too little
-    another may make up for. Attention, targets and distances are those of `AWRF`. With
-    ``target="relevance"``, q are the groups' shares of all relevant labels. Both distributions are then of users with an item of
-    any group in the first k places and a relevant label of such an item. Between 0 and 1: 1 if each group gets what it is due.
-    NaN without predictions of items with a group, and if nothing is due.
-
-    Source: Biega, Gummadi, Weikum, Equity of attention: amortizing individual fairness in rankings, SIGIR 2018, for the sum over
-    rankings; the distance as in `AWRF`: Sapiezynski and others, WWW 2019.
-    """
-
-    name: ClassVar[str] = "amortised_awrf"
-    aliases: ClassVar[tuple[str, ...]] = ("amortized_awrf",)
-
-    target: str | Unset = parameter("items", choices=TARGETS, doc=_TARGET)
-    distance: str | Unset = parameter("js", choices=("js", "js_nats", "tv"), doc=_DISTANCE)
-
-    @property
-    def due_by(self) -> str | Unset:
-        """The target."""
-        return self.target
-
-    def _value(self, groups: GroupExposure) -> float:
-        """The similarity of both distributions."""
-        pairs = list(groups.shares().values())
-        if not pairs or any(math.isnan(share) for pair in pairs for share in pair):
-            return math.nan
-        return _similarity(self.distance, [term for pair in pairs for term in _terms(self.distance, *pair)], 0.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExpectedExposureMetric(AllListsAttentionMetric):
-    """What groups get in a list on average, ε_g, against what they would get of an ideal policy, ε*_g."""
-
-    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
-
-    counted: str | Unset = parameter(
-        "all", choices=("all", "relevant"), doc="the items whose attention counts for ε: all, or the relevant ones"
-    )
-
-    @property
-    def counted_as(self) -> Hashable:
-        """The attention of lists, and that of ideal lists."""
-        return ("ideal", self.counted, self.discount, self.p, self.k, self.unknown, self.threshold)
-
-    def amounts(self, batch: RankingBatch) -> GroupAmounts:
-        """The attention of lists, and that of ideal lists, of users with a list and a relevant label of an item with a group."""
-        # The ideal list's first k may hold no such label, and the user counts all the same.
-        labelled = self.has_any(batch, self.relevance_of(batch))
-        counted = labelled & (self._recommended(batch).n_within(self.k) > 0)
-        return GroupAmounts(counted, self.exposure_of(batch, relevant=self.counted == "relevant"), self.ideal_of(batch))
-
-    def _value(self, groups: GroupExposure) -> float:
-        """The sum over groups."""
-        if not groups.n_users:
-            return math.nan
-        n = groups.n_users
-        return math.fsum(
-            self._term(groups.exposure.get(name, 0.0) / n, groups.due.get(name, 0.0) / n) for name in groups.names
-        )
-
-    @abstractmethod
-    def _term(self, has: float, due: float) -> float:
-        """What a group adds."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExpectedExposureLoss(ExpectedExposureMetric):
-    """How far groups are from the exposure that an ideal policy gives them: EE-L = Σ_g (ε_g − ε*_g)².
-
-    The mean attention that a list gives to group g is ε_g. An ideal policy draws a user's relevant labels in any order that puts
-    higher grades first, and keeps k; its expected attention is ε*_g. So equal items are due the same. With one ranking a user this
-    is the loss of groups over all users; that of single items would say little. From 0 up, in squared units of attention; smaller
-    is better. EE-L = EE-D − 2·EE-R + Σ_g ε*_g². NaN without a user who has a list and a relevant label of an item with a group.
-
-    Source: Diaz, Mitra, Ekstrand, Biega, Carterette, Evaluating stochastic rankings with expected exposure, CIKM 2020. For groups
-    over a sequence of rankings: Raj, Ekstrand, SIGIR 2022; TREC Fair Ranking Track 2021. Since 2022 the track counts relevant items
-    alone (``counted="relevant"``).
-    """
-
-    name: ClassVar[str] = "ee_loss"
-    aliases: ClassVar[tuple[str, ...]] = ("ee_l", "eel", "expected_exposure_loss")
-    larger_is_better: ClassVar[bool] = False
-
-    def _term(self, has: float, due: float) -> float:
-        return (has - due) ** 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExpectedExposureDisparity(ExpectedExposureMetric):
-    """How unequally exposure is spread over groups: EE-D = Σ_g ε_g², ε_g the mean attention that a list gives to group g.
-
-    It is least if all groups get the same, whatever they are due; read it beside EE-R. From 0 up, in squared units of attention;
-    smaller is better. The users are those of `ExpectedExposureLoss`. NaN without any.
-
-    Source: Diaz, Mitra, Ekstrand, Biega, Carterette, Evaluating stochastic rankings with expected exposure, CIKM 2020.
-    """
-
-    name: ClassVar[str] = "ee_disparity"
-    aliases: ClassVar[tuple[str, ...]] = ("ee_d", "eed", "expected_exposure_disparity")
-    larger_is_better: ClassVar[bool] = False
-
-    def _term(self, has: float, due: float) -> float:
-        return has**2
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExpectedExposureRelevance(ExpectedExposureMetric):
-    """How far exposure goes to the groups that are due it: EE-R = Σ_g ε_g·ε*_g, with the attention of `ExpectedExposureLoss`.
-
-    From 0 up, in squared units of attention; larger is better. The users are those of `ExpectedExposureLoss`. NaN without any.
-
-    Source: Diaz, Mitra, Ekstrand, Biega, Carterette, Evaluating stochastic rankings with expected exposure, CIKM 2020.
-    """
-
-    name: ClassVar[str] = "ee_relevance"
-    aliases: ClassVar[tuple[str, ...]] = ("ee_r", "eer", "expected_exposure_relevance")
-
-    def _term(self, has: float, due: float) -> float:
-        return has * due
 
 
 def _name_of_group(value: object) -> str | None:
@@ -278,9 +150,9 @@ class AttentionShare(AllListsAttentionMetric):
         return None if self.group is None else str(self.group)
 
     @property
-    def due_by(self) -> str | Unset:
+    def due_by(self) -> str:
         """What the share is of, if not of the lists."""
-        return "items" if self.of == "lists" else self.of
+        return "items" if self.of == "lists" else str(self.of)
 
     def _value(self, groups: GroupExposure) -> float:
         """The share of the group."""
@@ -323,23 +195,3 @@ class ExposureToMerit(AllListsAttentionMetric):
             if self.chosen_group is None
             else ratios.get(self.chosen_group, math.nan)
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class DisparateTreatmentRatio(AllListsAttentionMetric):
-    """How alike groups' exposure for the same merit is: the smallest ÷ the largest ratio of `ExposureToMerit` over the groups.
-
-    Between 0 and 1: 1 if attention per relevant label is the same in all groups. Groups without a relevant label have no ratio and
-    are left out; their attention counts. NaN if fewer than two groups have one, or if no such group gets any.
-
-    Source: Singh, Joachims, Fairness of exposure in rankings, KDD 2018 (DTR of two groups, here of the two that differ most).
-    """
-
-    name: ClassVar[str] = "disparate_treatment_ratio"
-    aliases: ClassVar[tuple[str, ...]] = ("dtr",)
-    by_labels: ClassVar[bool] = True
-
-    def _value(self, groups: GroupExposure) -> float:
-        """The smallest ratio over the largest."""
-        ratios = list(groups.ratios().values())
-        return min(ratios) / max(ratios) if len(ratios) > 1 and max(ratios) > 0 else math.nan

@@ -267,8 +267,10 @@ class ColdUser(ListMetric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShortHeadMetric(ListMetric):
-    """A metric that parts items into a short head and a long tail by how many users of the training data have them."""
+class LongTailMetric(ListMetric):
+    """A metric of the items in the long tail of single lists: those that few users of the training data have."""
+
+    facts: ClassVar[frozenset[Fact]] = frozenset({"popularity", "long_tail"})
 
     head: float | Unset = parameter(
         0.8,
@@ -280,13 +282,6 @@ class ShortHeadMetric(ListMetric):
         choices=("interactions", "items"),
         doc="what the head is a share of: interactions, in which a user has an item once, or items",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LongTailMetric(ShortHeadMetric):
-    """A metric of the items in the long tail of single lists."""
-
-    facts: ClassVar[frozenset[Fact]] = frozenset({"popularity", "long_tail"})
 
     def _is_tail(self, recommended: Recommended) -> BoolArray:
         """Which items are in the long tail."""

@@ -25,12 +25,8 @@ from spark_rankeval.ranking.lists import (
 
 #: What labels have beside their grades if a metric asks for groups: the place of the item's set of groups.
 GROUP_SET = "group_set"
-#: The same if a metric asks for the short head and the long tail: the place of the item's level of popularity.
-LEVEL = "level"
-#: The same if a metric asks for the models before: the item's rank in this model's list, infinite if it is not there.
+#: What they have if a metric asks for the models before: the item's rank in this model's list, infinite if it is not there.
 RANK = "rank"
-#: The groups that popularity makes.
-HEAD, TAIL = "head", "tail"
 #: The group of items without one, if they are a group of their own. No text: a column may hold any.
 WITHOUT_GROUP = None
 
@@ -75,16 +71,6 @@ class GroupSets:
             item, group, part = item[order], group[order], part[order]
         return item, group, part
 
-    def memberships(self, sets: IntArray) -> tuple[IntArray, IntArray]:
-        """The groups of some items by their sets: the place of the item, and the group's code."""
-        item, group, _ = self.spread(sets, apart=False)
-        return item, group
-
-    def sizes(self) -> FloatArray:
-        """How many of the table's items are in each group, an item of several in each of them; float64 (n_groups,)."""
-        sets, group = self.memberships(np.arange(len(self.n_items)))
-        return np.bincount(group, self.n_items[sets], self.n_groups).astype(np.float64, copy=False)
-
     def population(self, *, apart: bool) -> FloatArray:
         """The share of the table's items that each group has; float64 (n_groups,). All are 0 if no item has a group."""
         sets, group, _ = self.spread(np.arange(len(self.n_items)), apart=apart)
@@ -104,28 +90,6 @@ class GroupSets:
         return shares
 
 
-@dataclass(frozen=True, eq=False)
-class PopularityLevels:
-    """The different numbers of users that items of the training data have. The first level is that of all other items.
-
-    Attributes:
-        share_above: float64, which share of all pairs of a user and an item in the training data is of more popular items.
-        items_above: float64, which share of the training data's items is more popular.
-        n_items: int64, how many items of the training data are in each level.
-    """
-
-    share_above: FloatArray
-    items_above: FloatArray
-    n_items: IntArray
-
-    def head_and_tail(self, head: float, head_unit: str) -> GroupSets:
-        """Each level as a set: the short head, the long tail, or neither. The head is this share of ``interactions`` or of ``items``."""
-        above = self.share_above if head_unit == "interactions" else self.items_above
-        has_items = self.n_items > 0
-        members = Ragged((above[has_items] >= head).astype(np.int64), offsets_of(has_items.astype(np.int64)))
-        return GroupSets((HEAD, TAIL), members, self.n_items)
-
-
 Fact = Literal[
     "popularity",
     "long_tail",
@@ -139,9 +103,6 @@ Fact = Literal[
     "history_vector",
     "baseline",
     "groups",
-    "history_groups",
-    "levels",
-    "history_levels",
     "intents",
     "models_before",
 ]
@@ -162,9 +123,6 @@ FACT_TABLES: Final[dict[Fact, tuple[str, ...]]] = {
     "history_vector": ("training", "items"),
     "baseline": ("baseline",),
     "groups": ("items",),
-    "history_groups": ("training", "items"),
-    "levels": ("training",),
-    "history_levels": ("training",),
     "intents": ("items",),
     "models_before": (),
 }
@@ -179,12 +137,9 @@ FACT_FIELDS: Final[dict[Fact, tuple[str, ...]]] = {
     "vector": ("vector",),
     "catalogue": ("is_in_items",),
     "groups": ("group_set",),
-    "levels": ("level",),
     "history_popularity": ("training_users",),
     "history_categories": ("category_set",),
     "history_vector": ("vector",),
-    "history_groups": ("group_set",),
-    "history_levels": ("level",),
 }
 
 
@@ -297,10 +252,6 @@ class Recommended:
         baseline_size: int64 (n_users,), how many items the baseline recommends to the user.
         group_set: int64, the place of the item's set of groups.
         groups: the sets of groups.
-        history_groups: the places of the sets of the items that each user has in the training data.
-        level: int64, the item's level of popularity.
-        levels: the levels of popularity.
-        history_levels: the levels of the items that each user has in the training data.
         totals: the sizes of the tables.
     """
 
@@ -328,10 +279,6 @@ class Recommended:
     baseline_size: IntArray | None = None
     group_set: IntArray | None = None
     groups: GroupSets | None = None
-    history_groups: Ragged | None = None
-    level: IntArray | None = None
-    levels: PopularityLevels | None = None
-    history_levels: Ragged | None = None
     totals: Totals = field(default_factory=Totals)
 
     @classmethod

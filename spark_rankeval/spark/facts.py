@@ -232,10 +232,8 @@ class GroupedTables(GroupedFeature):
         sources, tables = self.sources, {}
         if group := sources.columns.get("group"):
             tables[item_facts.GROUPS_TABLE] = packed_groups(_required(sources.items), group, self.typed.item_type)
-        if self.reads_popularity or "levels" in self.facts:
-            # The table of popularity has the levels, too.
-            name = item_facts.POPULARITY_TABLE if self.reads_popularity else item_facts.LEVELS_TABLE
-            tables[name] = self.packed_popularity()
+        if self.reads_popularity:
+            tables[item_facts.POPULARITY_TABLE] = self.packed_popularity()
         if self.reads_attributes:
             tables[item_facts.ATTRIBUTES_TABLE] = packed_together(self.attributes.repartition(1))
         return tables

@@ -24,7 +24,8 @@ from spark_rankeval.spark.source import (
 )
 from spark_rankeval.spark.sql import common_id_type, find_column, problem_of_type
 from spark_rankeval.spark.tasks import broadcast_tables
-from spark_rankeval.worker.item_groups import POPULARITY_TABLES, FiguresOfGroups, table_of
+from spark_rankeval.worker.item_facts import POPULARITY_TABLE
+from spark_rankeval.worker.item_groups import FiguresOfGroups, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,7 +69,7 @@ class GroupedGroups(GroupedFeature):
             for number, name in enumerate(columns):
                 tables[table_of(number)] = packed_groups(self.sources.items, name, self.item_type)
         # Metrics may have brought the table of popularity already.
-        if training is not None and not set(POPULARITY_TABLES) & set(users.columns):
+        if training is not None and POPULARITY_TABLE not in users.columns:
             names = [user_column(index) for index in range(len(training.user))]
             typed = Typed(names, SourceTable.named_users_sql, self.item_type)
             counted = GroupedTables(SideSources(training=training), frozenset(), typed)

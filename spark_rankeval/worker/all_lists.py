@@ -629,11 +629,6 @@ def _counts(
     yield _ATTENTION, *_amount_sums(amounts.exposure, cell, n_groups, unit)
     if amounts.due is not None:
         yield _DUE, *_amount_sums(amounts.due, cell, n_groups, unit)
-    if amounts.each is not None:
-        cells, n_users = np.unique(cell[cell >= 0], return_counts=True)
-        due = np.flatnonzero(amounts.each)
-        units = _units(amounts.each[due], unit) * n_users[:, None]
-        yield _DUE, *_unit_sums(np.repeat(cells, len(due)), np.tile(due, len(cells)), units.ravel(), n_groups)
     if amounts.shares is not None:
         # Few users differ in their whole attention: what it gives to each group is computed once, and exact sums do not mind.
         totals = amounts.exposure.totals(len(cell))

@@ -18,12 +18,10 @@ from spark_rankeval.ranking.batch import (
     FACT_TABLES,
     GROUP_SET,
     ITEM_FACTS,
-    LEVEL,
     UNKNOWN,
     CategoryShares,
     Fact,
     GroupSets,
-    PopularityLevels,
     RankingBatch,
     Recommended,
     Totals,
@@ -60,8 +58,8 @@ POPULARITY_FIELDS, ATTRIBUTE_FIELDS = (
 #: many rows were grouped into one, or left out of it; and an item's group.
 CONSUMED, ROWS, GROUP = "consumed", "rows", "group"
 #: Packed tables of items, in which workers look facts up.
-POPULARITY_TABLE, ATTRIBUTES_TABLE, GROUPS_TABLE, LEVELS_TABLE = ITEM_TABLES = tuple(
-    f"{name}_table" for name in ("popularity", "attributes", "groups", "levels")
+POPULARITY_TABLE, ATTRIBUTES_TABLE, GROUPS_TABLE = ITEM_TABLES = tuple(
+    f"{name}_table" for name in ("popularity", "attributes", "groups")
 )
 #: Columns of attributes in which the rows of an item disagree begin so.
 CONFLICT = "conflict_"
@@ -95,29 +93,20 @@ def sizes_of(totals: Mapping[str, int]) -> Totals:
 Batches = Iterator[pa.RecordBatch]
 
 
-def levels_of(n_users: IntArray) -> tuple[IntArray, PopularityLevels]:
-    """The level of each item by how many users have it, and behind these that of an unknown item; and the levels."""
-    different, index, n_items = np.unique(n_users, return_inverse=True, return_counts=True)
-    pairs, items = (np.append(1.0, shares) for shares in shares_above(different, n_items))
-    return np.append(1 + index, 0).astype(np.int64), PopularityLevels(pairs, items, np.append(0, n_items))
-
-
-def shares_above(n_users: IntArray, n_items: IntArray) -> tuple[FloatArray, FloatArray]:
+def shares_above(n_users: IntArray) -> tuple[FloatArray, FloatArray]:
     """Which share of all pairs of a user and an item, and which share of the items, is of items that more users have.
 
-    Items that no user has are no items of the training data, and have 1.
-
-    Args:
-        n_users: int64, different numbers of users, ascending.
-        n_items: int64, how many items have so many users.
+    One entry per item by how many users have it, and behind these that of an unknown one. Items that no user has are no items of
+    the training data, and have 1.
     """
-    n_items = np.where(n_users > 0, n_items, 0)
+    different, index, n_items = np.unique(n_users, return_inverse=True, return_counts=True)
+    n_items = np.where(different > 0, n_items, 0)
     pairs, items = (
         # The sum of those before a number and of its own, taken from the whole, leaves those above it.
-        np.where(n_users > 0, (amount.sum() - np.cumsum(amount)) / max(1, int(amount.sum())), 1.0)
-        for amount in (n_users * n_items, n_items)
+        np.where(different > 0, (amount.sum() - np.cumsum(amount)) / max(1, int(amount.sum())), 1.0)
+        for amount in (different * n_items, n_items)
     )
-    return pairs, items
+    return np.append(pairs[index], 1.0), np.append(items[index], 1.0)
 
 
 def count_items(batch: pa.RecordBatch) -> pa.Table:
@@ -260,12 +249,6 @@ def _sum(table: pa.Table, name: str) -> int:
     return pc.sum(table[name]).as_py() or 0
 
 
-def _read_levels(table: pa.Table, _: Collection[str]) -> ItemTable:
-    items, _others = split_rows(table)
-    level, levels = levels_of(whole_numbers(_column(items, TRAINING_USERS)))
-    return ItemTable(ItemIndex(_column(items, ITEM)), {LEVEL: level}, {}, {"levels": levels})
-
-
 def _read_popularity(table: pa.Table, fields: Collection[str]) -> ItemTable:
     items, others = split_rows(table)
     totals = {
@@ -275,12 +258,11 @@ def _read_popularity(table: pa.Table, fields: Collection[str]) -> ItemTable:
         "n_invalid_training": _sum(others, TRAINING_INTERACTIONS),
     }
     read = _read_facts(items, POPULARITY_FIELDS, totals)
-    if not {LEVEL, SHARE_ABOVE, ITEMS_ABOVE} & {*fields}:
+    if not {SHARE_ABOVE, ITEMS_ABOVE} & {*fields}:
         return read
     # All counts are sorted for it.
-    level, levels = levels_of(read.facts[TRAINING_USERS][:-1])
-    shares = {SHARE_ABOVE: levels.share_above[level], ITEMS_ABOVE: levels.items_above[level]}
-    return read._replace(facts={**read.facts, **shares, LEVEL: level}, sets={"levels": levels})
+    pairs, items_above = shares_above(read.facts[TRAINING_USERS][:-1])
+    return read._replace(facts={**read.facts, SHARE_ABOVE: pairs, ITEMS_ABOVE: items_above})
 
 
 def _read_attributes(table: pa.Table, _: Collection[str]) -> ItemTable:
@@ -396,7 +378,6 @@ def _vectors(values: pa.Array, dimension: int) -> Array:
 
 _READ: dict[str, Callable[[pa.Table, Collection[str]], ItemTable]] = {
     POPULARITY_TABLE: _read_popularity,
-    LEVELS_TABLE: _read_levels,
     ATTRIBUTES_TABLE: _read_attributes,
     GROUPS_TABLE: _read_groups,
 }
@@ -445,7 +426,7 @@ class SideLists:
 
     def label_facts(self, ids: pa.Array) -> dict[str, Array]:
         """The facts of labelled items, which travel with labels as float64."""
-        facts = self.items.look_up(ids, {GROUP_SET, LEVEL} & fields_of(self.facts))
+        facts = self.items.look_up(ids, {GROUP_SET} & fields_of(self.facts))
         return {name: values.astype(np.float64) for name, values in facts.items()}
 
     @cached_property
@@ -466,10 +447,7 @@ class SideLists:
             )
         if VECTOR in facts:
             user_facts["history_vector"] = self._mean_directions(history, facts[VECTOR])
-        sets = {GROUP_SET: "history_groups", LEVEL: "history_levels"}
-        return user_facts | {
-            name: history.like(facts[field_name]) for field_name, name in sets.items() if field_name in facts
-        }
+        return user_facts
 
     def _mean_directions(self, history: Ragged, vectors: Array) -> Array:
         items, user = history.values, history.user

@@ -43,8 +43,6 @@ from spark_rankeval.worker.states import PartitionStates
 ATTRIBUTE_KEY, GROUP_KEY = "item_attribute_", "item_group_"
 #: The counts of rows of these tables that cannot be used, which every user repeats.
 GROUP_FAULTS = ("n_invalid_items", "n_invalid_training")
-#: The columns that may have the table of popularity already, for metrics.
-POPULARITY_TABLES = (item_facts.POPULARITY_TABLE, item_facts.LEVELS_TABLE)
 # What labels have beside their grades while they are ranked: the index of their item in the table of an attribute.
 _PLACE = "place_"
 
@@ -114,7 +112,7 @@ class GroupTables(NamedTuple):
         attributes = [by_column(table_in(packed[table_of(index)])) for index in range(len(groups.columns))]
         if groups.popularity:
             # Metrics may have brought the table already.
-            columns = (table_of(len(groups.columns)), *POPULARITY_TABLES)
+            columns = (table_of(len(groups.columns)), item_facts.POPULARITY_TABLE)
             cell = next(packed[column] for column in columns if column in packed)
             attributes.append(by_popularity(table_in(cell), groups.popularity))
         return cls(tuple(attributes), groups.attributes)
@@ -446,7 +444,7 @@ class FiguresOfGroups(ScoringFeature):
 
     def tables(self) -> tuple[str, ...]:
         """One for each attribute of items; metrics may have brought that of popularity already."""
-        return (*self._own_tables, *POPULARITY_TABLES)
+        return (*self._own_tables, item_facts.POPULARITY_TABLE)
 
     @property
     def _own_tables(self) -> tuple[str, ...]:

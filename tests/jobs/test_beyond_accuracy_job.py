@@ -27,7 +27,7 @@ ROWS = {
 }
 ASKED = [
     "gini@2", "ndcg@2", "diversity@2", "catalogue_coverage(among='items')@1", "unexpectedness@2", "novelty@2",
-    "disparate_treatment_ratio@2", "s_recall@2", "hit_share@2", "exposure_share@2",
+    "exposure_to_merit@2", "s_recall@2", "hit_share@2", "exposure_share@2",
 ]  # fmt: skip
 
 

@@ -381,8 +381,7 @@ def test_a_histogram_holds_counts_that_no_float_has():
 
 def above(n_users):
     """The shares of pairs and of items that are of more popular items, for each item by how many users have it."""
-    level, levels = item_facts.levels_of(n_users)
-    return levels.share_above[level[:-1]], levels.items_above[level[:-1]]
+    return [shares[:-1] for shares in item_facts.shares_above(n_users)]
 
 
 def elliots_head(n_users, share):

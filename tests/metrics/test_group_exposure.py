@@ -39,9 +39,6 @@ from spark_rankeval.worker.item_facts import GROUP as NAME
 from spark_rankeval.worker.item_facts import (
     GROUPS_TABLE,
     ITEM,
-    LEVELS_TABLE,
-    TRAINING_INTERACTIONS,
-    TRAINING_USERS,
     ItemFacts,
 )
 from spark_rankeval.worker.process import stream_of, with_columns, with_features
@@ -49,28 +46,16 @@ from spark_rankeval.worker.reading import grades_column
 from spark_rankeval.worker.scoring import score
 from spark_rankeval.worker.states import state_of_batches
 
-TYPES = {NAME: pa.string()}
-
 
 def batch_with_groups(world, users, shuffled=None):
-    """The batch of users, with the groups of items and their popularity."""
+    """The batch of users, with the groups of items."""
     pairs = [(item, name) for item in world.items for name in groups_of(world, item) or [None]]
-    # The row without an item tells how many users there are.
-    trained = [None, *sorted({item for _, item in world.training})]
     if shuffled is not None:
         pairs = [pairs[place] for place in shuffled.permutation(len(pairs))]
-        shuffled.shuffle(trained)
-    users_of = [world.n_users if item is None else world.users_of(item) for item in trained]
-    tables = {
-        GROUPS_TABLE: {ITEM: [item for item, _ in pairs], NAME: [name for _, name in pairs]},
-        LEVELS_TABLE: {ITEM: trained, TRAINING_USERS: users_of, TRAINING_INTERACTIONS: [1] * len(trained)},
-    }
-    batch = batch_of(world, users, shuffled)
-    for table, columns in tables.items():
-        packed = pa.table({name: pa.array(column, TYPES.get(name, pa.int64())) for name, column in columns.items()})
-        first = pa.array([stream_of(packed).to_pybytes()] + [None] * (len(users) - 1), pa.binary())
-        batch = with_columns(batch, {table: first})
-    return batch
+    items, names = zip(*pairs, strict=True)
+    packed = pa.table({ITEM: pa.array(items, pa.int64()), NAME: pa.array(names, pa.string())})
+    first = pa.array([stream_of(packed).to_pybytes()] + [None] * (len(users) - 1), pa.binary())
+    return with_columns(batch_of(world, users, shuffled), {GROUPS_TABLE: first})
 
 
 def scored(task, world, users, shuffled=None):
@@ -107,7 +92,6 @@ def drawn(rng, metric):
         "p": (0.8, 0.5),
         "group": (None, "c1", "shared", "nowhere"),
         **dict.fromkeys((*LIST_PARAMETERS, "no_answer"), (UNSET,)),
-        "head": (0.8, 0.5, 0.2),
     }
     options = {item.name: choices.get(item.name) or item.metadata["choices"] for item in metric.parameters()}
     chosen = {name: values[int(rng.integers(len(values)))] for name, values in options.items()}
@@ -177,24 +161,8 @@ FIGURES = {
     "attention_share(group=a,of=items)@2": 0.25, "attention_share(group=a,of=relevance)@2": 1 / 3,
     "attention_share(group=nowhere)@2": 0.0, "attention_share(group=a,discount=geometric,p=0.5)@2": 2 / 3,
     "exposure_to_merit(group=a)@2": 3 / (1 + SECOND), "exposure_to_merit@2": SECOND / (1 + SECOND) / (2 / 3),
-    "disparate_treatment_ratio@2": SECOND / 2,
-    "amortised_awrf(distance=tv,target=equal)@2": 1 - (1 / (1 + SECOND) - 0.5), "amortised_awrf(distance=tv)@1": 0.25,
-    # User 1 is due the first place for b, user 2 both places half and half.
-    "ee_disparity@2": 1 + SECOND**2, "ee_relevance@2": (1 + SECOND) / 4 + SECOND * (0.5 + (1 + SECOND) / 4),
-    "ee_loss(counted=relevant)@2": (0.5 - (1 + SECOND) / 4) ** 2 + (SECOND / 2 - 0.5 - (1 + SECOND) / 4) ** 2,
     # Of users 1 and 2, 1 of 1 relevant a is found, and 1 of 2 relevant b.
-    "reo@2": 0.25 / 0.75,
-    # The lists hold 2 of 2 candidates of a, and 2 of 2 · 3 − 1 of b: user 2 has item 11.
-    "rsp@2": 0.3 / 0.7,
-    # Of the 7 pairs 10 has 3, 11 has 2, 12 and 13 have 1, below which are 5/7: all are in a head of 0.8, and 10 and 11 in one of 0.7.
-    "popreo@2": math.nan, "popreo(head=0.7)@2": math.nan,
-    # With 10 alone in the head it has 1 of 1 hits, and the tail 1 of 2.
-    "popreo(head=0.3)@2": 0.25 / 0.75,
-    # Candidates of the head are 10 and 11 for user 1, and 10 for user 2, and all 3 are listed. The tail has 4, of which 1 is listed.
-    "poprsp@2": math.nan, "poprsp(head=0.7)@2": 0.375 / 0.625, "poprsp(head=0.3)@2": (1 - 0.4) / (1 + 0.4),
-    "poprsp(head=0.25,head_of=items)@2": (1 - 0.4) / (1 + 0.4),
-    # At the first place both have 10: of the tail nothing is listed.
-    "poprsp(head=0.7)@1": 1.0, "reo@1": 1.0,
+    "reo@2": 0.25 / 0.75, "reo@1": 1.0,
 }  # fmt: skip
 
 
@@ -213,17 +181,6 @@ def test_figures_that_can_be_checked_by_hand():
 
 
 @pytest.mark.usefixtures("without_second_groups")
-def test_a_user_counts_whose_ideal_list_has_no_item_with_a_group_in_the_first_places():
-    world = World({1: [(11, 1.0)]}, {1: [(10, 2.0), (11, 1.0)]}, items={10: (None, None), 11: ("a", None)})
-    metrics = [parse_metric(metric).resolve() for metric in ("ee_loss@1", "ee_disparity@1", "ee_relevance@1")]
-    found = [
-        (metric.value(each.whole), each.whole.n_users)
-        for metric, each in zip(metrics, exposures(metrics, world, [[1]]), strict=True)
-    ]
-    assert found == [(1.0, 1), (1.0, 1), (0.0, 1)]
-
-
-@pytest.mark.usefixtures("without_second_groups")
 def test_a_group_of_an_empty_name_is_not_that_of_items_without_one():
     world = replace(SMALL, items={10: ("", None), 11: (None, None), 13: ("a", None)})
     names = ["attention_share(group='',unknown=apart)@2", "attention_share(of=items,group='',unknown=apart)@2"]
@@ -236,14 +193,13 @@ def test_a_group_of_an_empty_name_is_not_that_of_items_without_one():
 
 def test_metrics_of_the_same_attention_are_counted_once():
     names = [
-        "attention_share(group=a)@2", "attention_share(group=b)@2", "attention_share@2", "amortised_awrf@2",
-        "exposure_to_merit(group=a)@2", "dtr@2", "attention_share(of=relevance)@2",
-        "ee_loss@2", "ee_relevance@2",
-        "attention_share(group=a)@3", "dtr(unknown=apart)@2", "dtr(relevance_threshold=2)@2", "ee_loss(counted=relevant)@2",
-        "dtr(discount=ln)@2", "reo@2",
+        "attention_share(group=a)@2", "attention_share(group=b)@2", "attention_share@2", "attention_share(of=items)@2",
+        "exposure_to_merit(group=a)@2", "exposure_to_merit@2", "attention_share(of=relevance)@2",
+        "attention_share(group=a)@3", "exposure_to_merit(unknown=apart)@2", "exposure_to_merit(relevance_threshold=2)@2",
+        "exposure_to_merit(discount=ln)@2", "reo@2",
     ]  # fmt: skip
     metrics = [parse_metric(name).resolve() for name in names]
-    assert [len(slot.metrics) for slot in group_slots_of(task_of(metrics))] == [4, 3, 2, *[1] * 6]
+    assert [len(slot.metrics) for slot in group_slots_of(task_of(metrics))] == [4, 3, *[1] * 5]
 
 
 @pytest.mark.usefixtures("without_second_groups")
@@ -350,8 +306,9 @@ def test_ratios_of_groups_with_few_relevant_labels_have_no_interval():
     groups = GroupExposure({"a": 8.0, "b": 9.0, "c": 1.0}, {"a": 30.0, "b": 29.0, "c": 0.0}, 100)
     few = "group 'b': 29 relevant labels; an interval needs 30 of each group"
     expected = {
-        **dict.fromkeys(("exposure_to_merit@3", "exposure_to_merit(group=b)@3", "dtr@3", "reo@3", "popreo@3"), few),
-        **dict.fromkeys(("exposure_to_merit(group=a)@3", "exposure_to_merit(group=c)@3", "rsp@3", "ee_loss@3"), ""),
-        **dict.fromkeys(("amortised_awrf(target=relevance)@3", "attention_share(of=relevance)@3"), ""),
+        **dict.fromkeys(("exposure_to_merit@3", "exposure_to_merit(group=b)@3", "reo@3"), few),
+        **dict.fromkeys(
+            ("exposure_to_merit(group=a)@3", "exposure_to_merit(group=c)@3", "attention_share(of=relevance)@3"), ""
+        ),
     }
     assert {metric: parse_metric(metric).resolve().without_interval(groups) for metric in expected} == expected

@@ -3,8 +3,6 @@
 import math
 from collections import Counter
 
-from oracles.lists import is_head
-
 
 def groups_of(world, item):
     """An item's groups: its category, and for some items a second one."""
@@ -40,32 +38,14 @@ def given_to_groups(world, worth, unknown):
     return sums
 
 
-def exposed(world, user, k, discount, p, unknown, relevant_above="no"):
-    grades = dict(world.labels.get(user, []))
+def exposed(world, user, k, discount, p, unknown):
     worth = [(item, attention(rank, discount, p)) for rank, item in enumerate(world.list_of(user, k), start=1)]
-    if relevant_above != "no":
-        worth = [(item, a) for item, a in worth if item in grades and relevant(grades[item], relevant_above)]
     return given_to_groups(world, worth, unknown)
 
 
 def merit(world, user, threshold, unknown):
     labels = world.labels.get(user, [])
     return given_to_groups(world, [(item, 1.0) for item, grade in labels if relevant(grade, threshold)], unknown)
-
-
-def ideal(world, user, k, threshold, discount, p, unknown):
-    """Each place's attention goes in equal parts to the items that may stand there in an ideal list."""
-    labels = [(item, grade) for item, grade in world.labels.get(user, []) if relevant(grade, threshold)]
-    worth = Counter()
-    place = 0
-    for grade in sorted({grade for _, grade in labels}, reverse=True):
-        alike = [item for item, other in labels if other == grade]
-        for rank in range(place + 1, place + len(alike) + 1):
-            if k is None or rank <= k:
-                for item in alike:
-                    worth[item] += attention(rank, discount, p) / len(alike)
-        place += len(alike)
-    return given_to_groups(world, worth.items(), unknown)
 
 
 def by_items(world, unknown):
@@ -133,11 +113,6 @@ def both(world, users, k, threshold, discount, p, unknown, target):
     return shares(sums), target_of(world, users, target, threshold, unknown) if users else {}
 
 
-def amortised_awrf(world, users, k, relevance_threshold, discount, p, unknown, target, distance):
-    has, due = both(world, users, k, relevance_threshold, discount, p, unknown, target)
-    return similarity(has, due, distance) if has and due else math.nan
-
-
 def attention_share(world, users, k, relevance_threshold, discount, p, unknown, group, of):
     pair = both(world, users, k, relevance_threshold, discount, p, unknown, "items" if of == "lists" else of)
     found = pair[0 if of == "lists" else 1]
@@ -156,42 +131,6 @@ def exposure_to_merit(world, users, k, relevance_threshold, discount, p, unknown
     return min(found.values(), default=math.nan) if group is None else found.get(group, math.nan)
 
 
-def disparate_treatment_ratio(world, users, k, relevance_threshold, discount, p, unknown):
-    found = ratios(world, users, k, relevance_threshold, discount, p, unknown).values()
-    return min(found) / max(found) if len(found) > 1 and max(found) > 0 else math.nan
-
-
-def expected(world, users, k, threshold, discount, p, unknown, counted_items):
-    """The mean exposure of groups, and that of ideal lists, of users with a list and a relevant label of an item with a group."""
-    has, due, n = Counter(), Counter(), 0
-    for user in users:
-        if world.list_of(user, k) and has_merit(world, user, threshold, unknown):
-            n += 1
-            due.update(ideal(world, user, k, threshold, discount, p, unknown))
-            above = threshold if counted_items == "relevant" else "no"
-            has.update(exposed(world, user, k, discount, p, unknown, above))
-    return [(has[name] / n, due[name] / n) for name in {*has, *due}] if n else None
-
-
-def _expected(term):
-    def formula(world, users, k, relevance_threshold, discount, p, unknown, counted):
-        pairs = expected(world, users, k, relevance_threshold, discount, p, unknown, counted)
-        return math.nan if pairs is None else math.fsum(term(*pair) for pair in pairs)
-
-    return formula
-
-
-def popularity_groups(head, head_of):
-    """The group of an item by how many users have it; none if no user has it."""
-
-    def of(world, item):
-        if not world.users_of(item):
-            return []
-        return ["head" if is_head(world, item, head, head_of) else "tail"]
-
-    return of
-
-
 def spread(rates):
     mean = sum(rates) / len(rates) if rates else 0.0
     if len(rates) < 2 or mean == 0:
@@ -199,60 +138,24 @@ def spread(rates):
     return math.sqrt(sum((rate - mean) ** 2 for rate in rates) / len(rates)) / mean
 
 
-def opportunity(world, users, k, threshold, groups):
+def ranking_equal_opportunity(world, users, k, relevance_threshold):
     hits, labels = Counter(), Counter()
     for user in users:
-        wanted = [item for item, grade in world.labels.get(user, []) if relevant(grade, threshold)]
+        wanted = [item for item, grade in world.labels.get(user, []) if relevant(grade, relevance_threshold)]
         listed = world.list_of(user, k)
-        if not listed or not any(groups(world, item) for item in wanted):
+        if not listed or not any(groups_of(world, item) for item in wanted):
             continue
         for item in wanted:
-            labels.update(groups(world, item))
+            labels.update(groups_of(world, item))
             if item in listed:
-                hits.update(groups(world, item))
+                hits.update(groups_of(world, item))
     return spread([hits[name] / count for name, count in labels.items()])
-
-
-def parity(world, users, k, groups, among):
-    listed, candidates = Counter(), Counter()
-    for user in users:
-        if not world.list_of(user, k):
-            continue
-        for item in set(among) - set(world.history(user)):
-            candidates.update(groups(world, item))
-            if item in world.list_of(user, k):
-                listed.update(groups(world, item))
-    return spread([listed[name] / count for name, count in candidates.items()])
-
-
-def ranking_equal_opportunity(world, users, k, relevance_threshold):
-    return opportunity(world, users, k, relevance_threshold, groups_of)
-
-
-def ranking_statistical_parity(world, users, k):
-    return parity(world, users, k, groups_of, world.items)
-
-
-def popularity_equal_opportunity(world, users, k, relevance_threshold, head, head_of):
-    return opportunity(world, users, k, relevance_threshold, popularity_groups(head, head_of))
-
-
-def popularity_statistical_parity(world, users, k, head, head_of):
-    return parity(world, users, k, popularity_groups(head, head_of), [item for _, item in world.training])
 
 
 OF_ALL = {
     "ranking_equal_opportunity": ranking_equal_opportunity,
-    "ranking_statistical_parity": ranking_statistical_parity,
-    "popularity_equal_opportunity": popularity_equal_opportunity,
-    "popularity_statistical_parity": popularity_statistical_parity,
-    "amortised_awrf": amortised_awrf,
     "attention_share": attention_share,
     "exposure_to_merit": exposure_to_merit,
-    "disparate_treatment_ratio": disparate_treatment_ratio,
-    "ee_loss": _expected(lambda has, due: (has - due) ** 2),
-    "ee_disparity": _expected(lambda has, due: has**2),
-    "ee_relevance": _expected(lambda has, due: has * due),
 }
 OF_USERS = {"awrf": awrf}
 

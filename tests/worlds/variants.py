@@ -25,7 +25,7 @@ METRICS = [
     if not metric().resolve().reads.unlabelled and metric not in (*INTENTS, *NO_ANSWER, *STAGES)
 ]
 # Those of groups of items have too many combinations: tests/metrics/test_group_exposure.py draws some.
-GROUPS = [metric for metric in EVERY_METRIC if {"groups", "levels"} & metric().resolve().reads.facts]
+GROUPS = [metric for metric in EVERY_METRIC if "groups" in metric().resolve().reads.facts]
 BEYOND = [
     metric
     for metric in EVERY_METRIC

@@ -36,9 +36,8 @@ OF_ALL = [
     "gini(among=recommended)@1", "entropy@3", "personalisation@3", "personalisation(denominator=k)@5",
 ]  # fmt: skip
 OF_GROUPS = [
-    "awrf@3", "awrf(target=relevance)@5", "amortised_awrf@3", "amortised_awrf(target=equal, unknown=apart)@3",
-    "attention_share(group=shared)@3", "exposure_to_merit(group=c1)@3", "dtr", "ee_loss@3", "reo", "rsp@3", "popreo(head=0.5)",
-    "poprsp@3",
+    "awrf@3", "awrf(target=relevance)@5", "awrf(target=equal, unknown=apart)@3", "attention_share(group=shared)@3",
+    "exposure_to_merit(group=c1)@3", "exposure_to_merit", "reo",
 ]  # fmt: skip
 UNKNOWN_GROUP = "exposure_to_merit(group=shred)@3"
 METRICS = [*OF_USERS, *OF_ALL, *OF_GROUPS, UNKNOWN_GROUP, "ndcg@3"]

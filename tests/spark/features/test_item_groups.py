@@ -162,7 +162,7 @@ def test_arrays_popularity_and_shares(tables, films):
 def test_metrics_and_groups_by_popularity_share_one_table_of_it(tables):
     predictions, labels, _ = tables
     training = {"training": labels.where("item < 6")}
-    metrics = ["average_popularity@3", "popreo@3", "recall@3"]
+    metrics = ["average_popularity@3", "long_tail_share@3", "recall@3"]
     both, groups, facts = (
         evaluate(predictions, labels, names, facts=Facts(**training, popularity_groups=n_groups), **OPTIONS)
         for names, n_groups in ((metrics, 3), (metrics[-1:], 3), (metrics, None))
