@@ -23,7 +23,7 @@ from spark_rankeval.records.table_columns import GATES as GATE_COLUMNS
 from spark_rankeval.records.table_columns import METRICS as METRIC_COLUMNS
 from spark_rankeval.records.table_columns import RUN_ID, TIME
 from spark_rankeval.run_history.gate_rules import ATTRIBUTES, GateRule
-from spark_rankeval.run_history.gates import GateOutcome, check_gates, lacking_rows, sequence_rows
+from spark_rankeval.run_history.gates import GateOutcome, check_gates, lacking_rows
 from spark_rankeval.run_history.history import date_of_run
 from spark_rankeval.spark.catalog import read_while_others_write
 from spark_rankeval.spark.written_tables import table_of
@@ -55,8 +55,7 @@ def _look_back(
 ) -> list[tuple[str, SummaryRow]]:
     """The last row of each figure that a gate looks back at, of earlier runs that failed no gate, the newest run first.
 
-    Of a figure with a sequential gate it is the rows of all such runs. Runs come in the order of the dates in their ids, so that a night
-    that is evaluated later has its place among the others.
+    Runs come in the order of the dates in their ids, so that a night that is evaluated later has its place among the others.
     """
     manifests = run_facts(run.spark, run.config.output, (RUN_ID, "started", "gates_failed"), missing_ok=missing_ok)
     good = {
@@ -70,9 +69,7 @@ def _look_back(
         (name for name, place in places.items() if place < own_places[not place[0]]), key=places.__getitem__
     )[::-1]
     table = read_metrics(run.spark, run.config.output, missing_ok=missing_ok)
-    sequences = sequence_rows(rules, summary)
-    all_runs = {name: good[name] for name in ordered}
-    earlier = _rows_of_runs(table, all_runs, ATTRIBUTES["mean"], sequences, newest=False) if sequences else []
+    earlier: list[tuple[str, SummaryRow]] = []
     # The newest run mostly has all others; further runs are read only for what it lacks.
     for runs in (ordered[:1], ordered[1:]):
         times = {name: good[name] for name in runs}
@@ -88,9 +85,9 @@ def _place_of(name: str, started: datetime, other: str) -> tuple[bool, datetime,
 
 
 def _rows_of_runs(
-    table: DataFrame, runs: Mapping[str, datetime], attribute: str, rows: Sequence[SummaryRow], *, newest: bool = True
+    table: DataFrame, runs: Mapping[str, datetime], attribute: str, rows: Sequence[SummaryRow]
 ) -> list[tuple[str, SummaryRow]]:
-    """The rows of the same figures as some rows in the table of metrics, with their runs; of each figure all, or the first run's.
+    """The rows of the same figures as some rows in the table of metrics, with their runs; of each figure the first run's.
 
     Only these runs count, if they began at these times. The attribute is the figure that must be finite.
     """
@@ -103,12 +100,11 @@ def _rows_of_runs(
         F.abs(attribute) < math.inf,
     ]
     needed = [name for name in METRIC_COLUMNS.names if name not in (*_SAME, *_NOT_COMPARED, TIME)]
-    chosen = table.where(reduce(and_, conditions)).select(*_SAME, RUN_ID, TIME, *needed)
-    if newest:
-        place = F.coalesce(*(F.when(F.col(RUN_ID) == name, place) for place, name in enumerate(runs)))
-        last = F.min_by(F.struct(RUN_ID, *needed), place).alias("last")
-        chosen = chosen.groupBy(*_SAME).agg(last).select(*_SAME, "last.*")
-    return [(record[RUN_ID], row_of(record.asDict())) for record in chosen.drop(TIME).collect()]
+    chosen = table.where(reduce(and_, conditions)).select(*_SAME, RUN_ID, *needed)
+    place = F.coalesce(*(F.when(F.col(RUN_ID) == name, place) for place, name in enumerate(runs)))
+    last = F.min_by(F.struct(RUN_ID, *needed), place).alias("last")
+    newest = chosen.groupBy(*_SAME).agg(last).select(*_SAME, "last.*")
+    return [(record[RUN_ID], row_of(record.asDict())) for record in newest.collect()]
 
 
 def write_gates(run: Run, outcomes: Sequence[GateOutcome]) -> None:

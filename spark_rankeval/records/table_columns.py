@@ -265,9 +265,7 @@ GATES = TableColumns(
         TableColumn("passed", FLAG, "whether the condition is met"),
         TableColumn("on", TEXT, "the figure: mean, ci_low or ci_high; of an audit share"),
         TableColumn("rule", TEXT, "the name of the condition, such as max_drop"),
-        TableColumn(
-            "value", FIGURE, "the value of the figure; null if it is undefined; of a sequential gate over several runs"
-        ),
+        TableColumn("value", FIGURE, "the value of the figure; null if it is undefined"),
         TableColumn(
             "limit", FIGURE, "the smallest or largest value that passes; null if no earlier run has the figure"
         ),

@@ -42,8 +42,6 @@ class GateRule:
         same_labels: whether a condition on the last good run fails if that run had other labels, users or exclusions, or if that is
             unknown. By default the outcome says so.
         beyond_chance: whether a mean must also be farther from that of the last good run than chance explains, at 95%, to fail.
-        sequential: whether conditions on earlier runs compare the runs since any night with all good runs before it, at all nights
-            together. At most 5% of systems that do not change ever fail such a gate, if their nights have other users each.
     """
 
     metric: str = ""
@@ -59,7 +57,6 @@ class GateRule:
     gap: str = ""
     same_labels: bool = False
     beyond_chance: bool = False
-    sequential: bool = False
 
     # The name in the table of gates if that is not the metric; no key of its own.
     own_name = ""
@@ -143,18 +140,12 @@ def _problems(conditions: object) -> Iterator[str]:
 
 
 def _problems_of_looking_back(conditions: Mapping[object, object]) -> Iterator[str]:
-    last = "the last good run"
-    for name, runs in (("same_labels", last), ("beyond_chance", last), ("sequential", "earlier runs")):
+    for name in ("same_labels", "beyond_chance"):
         value = conditions.get(name, False)
         if not isinstance(value, bool):
             yield f"{name} must be true or false; found {value!r}"
         elif value and not any(each in conditions for each in RELATIVE):
-            yield f"{name} is about {runs}; give at least one of {', '.join(RELATIVE)}"
-    usual = {"on": "mean", "same_labels": False, "beyond_chance": False}
-    unfit = [name for name in FIXED if name in conditions]
-    unfit += [name for name, value in usual.items() if conditions.get(name, value) != value]
-    if conditions.get("sequential") is True and unfit:
-        yield f"a gate with sequential takes {', '.join(RELATIVE)}, metric, model and slice; found {', '.join(unfit)}"
+            yield f"{name} is about the last good run; give at least one of {', '.join(RELATIVE)}"
     if conditions.get("beyond_chance") is True and conditions.get("on", "mean") != "mean":
         yield f"beyond_chance is about means; found on = {conditions['on']!r}"
 

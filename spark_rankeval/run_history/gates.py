@@ -9,8 +9,6 @@ from fractions import Fraction
 from operator import attrgetter
 from typing import NamedTuple
 
-import numpy as np
-
 from spark_rankeval.errors import listed
 from spark_rankeval.printed_tables import Document, as_text
 from spark_rankeval.records.gaps import largest_gaps
@@ -20,7 +18,6 @@ from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.report import Gate
 from spark_rankeval.report.contents import gates_table
 from spark_rankeval.run_history.gate_rules import ATTRIBUTES, FIGURES, FIXED, GateRule, names
-from spark_rankeval.statistics.confidence_sequences import LEAST_NIGHTS, Nights, spans_of
 from spark_rankeval.statistics.distributions import normal_quantile
 from spark_rankeval.statistics.intervals import requested_method
 from spark_rankeval.statistics.verdicts import percent
@@ -32,8 +29,6 @@ _Figure = tuple[str, str, str]
 _figure_key: Callable[[SummaryRow], _Figure] = attrgetter("model", "slice", "key")
 # In the place of a slice: each of them.
 _EVERY_SLICE = "*"
-# With this probability a system that does not change never fails a sequential gate.
-_SEQUENTIAL_LEVEL = 0.95
 # So many standard errors of their difference explain how far apart two means are, in 95% of pairs of runs that differ by chance alone.
 _CHANCE = normal_quantile(0.975)
 
@@ -48,11 +43,9 @@ class GateOutcome(Gate):
         slice: the slice of users.
         on: the figure: ``mean``, ``ci_low`` or ``ci_high``.
         rule: the name of the condition, such as ``max_drop``.
-        value: the value of the figure; NaN if it is undefined. Of a sequential gate it is the mean of the runs since one, the run for
-            which it is closest to the limit or farthest beyond.
+        value: the value of the figure; NaN if it is undefined.
         limit: the smallest or largest value that passes; NaN if the condition refers to an earlier run and there is none.
-        earlier: the last good run, if the condition refers to it and there is one; of a sequential gate the last one before those of
-            `value`.
+        earlier: the last good run, if the condition refers to it and there is one.
         changed: which of labels, users and exclusions are not those of that run, in words; empty: none, or not known.
     """
 
@@ -84,8 +77,8 @@ def check_gates(
         rules: the gates.
         rows: the summary of the run.
         earlier: rows of earlier good runs with the names of the runs, newest first. A row counts if it has the same definition,
-            dialect and user weights. For a gate on an interval it also needs the same method and level. A sequential gate uses the
-            rows of all runs, others the first of each figure.
+            dialect and user weights. For a gate on an interval it also needs the same method and level. The
+            first row of each figure counts.
     """
     outcomes = []
     earlier_rows = _by_figure(earlier)
@@ -96,8 +89,7 @@ def check_gates(
         chosen = _rows_of(rule, rows)
         for row in chosen:
             before = earlier_rows.get(_figure_key(row), ())
-            check = _sequential_outcome if rule.sequential else _outcome
-            outcomes += [check(rule, condition, row, before) for condition in rule.conditions]
+            outcomes += [_outcome(rule, condition, row, before) for condition in rule.conditions]
         if not chosen:
             outcomes.append(_absent(rule, _rows_of_metric(rule, rows)))
     return outcomes
@@ -133,11 +125,6 @@ def _rows_of_metric(rule: GateRule, rows: Sequence[SummaryRow]) -> list[SummaryR
     keys = {key for key, name in by_key.items() if rule.metric == name or names(rule.metric, key)}
     metric_rows = [row for row in rows if row.key in keys]
     return [row for row in metric_rows if not row.relevance] or metric_rows
-
-
-def sequence_rows(rules: Iterable[GateRule], rows: Sequence[SummaryRow]) -> list[SummaryRow]:
-    """The rows whose gates are sequential, and so refer to all earlier runs."""
-    return [row for rule in rules if rule.sequential for row in _rows_of(rule, rows)]
 
 
 def lacking_rows(
@@ -267,58 +254,6 @@ def _outcome(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[
         earlier=limit.run,
         changed=limit.changed,
     )
-
-
-def _sequential_outcome(
-    rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[tuple[str, SummaryRow]]
-) -> GateOutcome:
-    """Whether the mean since any run is as far from that before as chance and the condition allow, however often one looks."""
-    outcome = _outcome(rule, condition, row, ())
-    words = outcome.condition.replace("the last good run", "the good runs before, at all looks together")
-    outcome = replace(outcome, condition=words)
-    if not math.isfinite(row.mean):
-        return outcome
-    if not _is_night(row):
-        return replace(
-            outcome, found=f"{row.mean:.6g}; no standard error of users' values, which a sequence needs", passed=False
-        )
-    earlier_runs = [each for each in earlier if _same(each[1], row, rule.on) and _is_night(each[1])]
-    runs = [*reversed(earlier_runs), ("", row)]
-    sign, bound = 1 if condition in _LEAST else -1, rule.conditions[condition]
-    is_share = condition.endswith("_share")
-    kept = 1 - math.copysign(bound, sign * runs[0][1].mean) if is_share else 1.0
-    n, means, *others = np.array([_night(each) for _, each in runs]).T
-    spans = spans_of(Nights(n, sign * means, *others), _SEQUENTIAL_LEVEL, kept)
-    limits = kept * spans.before - (0 if is_share else bound) - spans.reach
-    margins = spans.since - limits
-    if np.isnan(margins).all():
-        begins = "when values of more users tell how much they vary"
-        if len(runs) <= LEAST_NIGHTS:
-            begins = f"after {LEAST_NIGHTS} good runs with this figure; there {'is' if len(runs) == 2 else 'are'} {len(runs) - 1}"
-        return replace(outcome, found=f"{row.mean:.6g}; a sequence begins {begins}")
-    closest = int(np.nanargmin(margins))
-    before, since, limit = (sign * float(each[closest]) for each in (spans.before, spans.since, limits))
-    first = LEAST_NIGHTS + closest
-    which = f"the {len(runs) - first} runs since {runs[first][0]}" if runs[first][0] else "this run"
-    lift = f" ({percent(since / before - 1)})" if before > 0 and since != before else ""
-    passing = f"at {'least' if sign > 0 else 'most'} {limit:.6g} passes"
-    found = f"{since:.6g} in {which}, after {before:.6g} in the {first} before{lift}; {passing}"
-    passed, error = bool(margins[closest] >= 0), row.standard_error
-    # Simulations in docs/evidence/nights.md say that one standard error covers users who come back.
-    allowed = bound * abs(before) if is_share else bound
-    if not passed and margins[closest] + error - allowed >= 0:
-        found += f"; one standard error, {error:.2g}, in place of {allowed:.2g} would pass: users who come back may explain it"
-    return replace(outcome, found=found, passed=passed, value=since, limit=limit, earlier=runs[first - 1][0])
-
-
-def _night(row: SummaryRow) -> tuple[float, ...]:
-    n = row.effective_n_clusters if row.cluster else row.effective_n_users
-    return n, row.mean, row.standard_error, row.minimum, row.maximum
-
-
-def _is_night(row: SummaryRow) -> bool:
-    """Whether a row has all that a sequence needs. Figures of all lists together lack some of it."""
-    return all(map(math.isfinite, _night(row)))
 
 
 def _passes(value: float, limit: Fraction | None, *, is_least: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Intervals that hold at all times together, so that one may look every day and stop at any; and gates that look every night.
+"""Intervals that hold at all times together, so that one may look every day and stop at any.
 
 Source: Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform central limit theory and asymptotic confidence sequences
 (arXiv:2103.06476, 2021; Annals of Statistics 2024), theorem 2.2. With the mean of n users and their standard deviation σ it is
@@ -13,25 +13,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
 
 from spark_rankeval.statistics.independent_groups import RARE, Difference, Group, needed_users
 from spark_rankeval.statistics.intervals import Interval
 from spark_rankeval.statistics.moments import LEAST_USERS
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 SEQUENCE = "confidence_sequence"
 #: A sequence begins when each group has this number of times (range / standard deviation)² users: `moments.users_needed`.
 TIMES_SPREAD = 5
 #: The number of users, of both groups together, at which a sequence is tightest by default.
 TIGHTEST_AT = 10_000
-#: The nights before the first that may have changed. Two weeks tell how much weekdays differ.
-LEAST_NIGHTS = 14
-# A sequence over nights is tightest after so many nights.
-_TIGHTEST_AFTER = 10
 
 
 def squared_rho(tightest_at: float, level: float) -> float:
@@ -54,73 +45,6 @@ def always_valid_p(z: float, n: float, level: float, tightest_at: float) -> floa
     """
     spent = n * squared_rho(tightest_at, level)
     return min(1.0, math.exp(math.log1p(spent) / 2 - z * z * spent / (2 * (spent + 1))))
-
-
-class Nights(NamedTuple):
-    """A figure night by night, the last axis of all arrays; `n` has no other axis.
-
-    Attributes:
-        n: how many independent users of equal weight would do as well as those of the night.
-        means: the figure.
-        errors: its standard error.
-        least: the smallest value of a user.
-        greatest: the largest value of a user.
-    """
-
-    n: Floats
-    means: Floats
-    errors: Floats
-    least: Floats
-    greatest: Floats
-
-
-class Spans(NamedTuple):
-    """The nights from one to the last, for each that has enough nights before it, and the nights before it.
-
-    Attributes:
-        before: the mean of the nights before.
-        since: the mean of the nights from this one on.
-        reach: how far chance takes `since` below `kept` × `before`; NaN if users are too few to tell.
-    """
-
-    before: Floats
-    since: Floats
-    reach: Floats
-
-
-def spans_of(nights: Nights, level: float, kept: float = 1.0) -> Spans:
-    """Compare the nights since each night with those before it, so that one may look after every night.
-
-    Let users of all nights have one distribution. Then some `since` is ever below `kept` × `before` − `reach` with a probability
-    of at most 1 − `level`. The first night since which nights are compared has `LEAST_NIGHTS` before it.
-
-    A night's mean has the weight n, which does not depend on values. A value varies as much as standard errors say, or as the
-    nights before differ if that is more. The difference since night k has independent increments in its information 1 / variance,
-    so the sequence above holds for all looks at it. Night k gets the share `LEAST_NIGHTS` / (k (k − 1)) of the error, and all shares
-    add up to 1.
-    """
-    n, means = nights.n, nights.means
-    first = np.arange(LEAST_NIGHTS, len(n))
-    n_nights = first.astype(float)
-    users = np.cumsum(n)
-    totals, squares = np.cumsum(n * means, axis=-1), np.cumsum(n * means * means, axis=-1)
-    n_before, n_since = users[first - 1], users[-1] - users[first - 1]
-    before = totals[..., first - 1] / n_before
-    since = (totals[..., -1:] - totals[..., first - 1]) / n_since
-    stated = np.cumsum(n * n * nights.errors * nights.errors, axis=-1)[..., first - 1] / n_before
-    differing = (squares[..., first - 1] - n_before * before * before) / (n_nights - 1)
-    variance = np.maximum(stated, differing)
-    width = np.maximum.accumulate(nights.greatest, axis=-1) - np.minimum.accumulate(nights.least, axis=-1)
-    width = width[..., first - 1]
-    fewest = np.minimum(n_before, n_since)
-    is_begun = (fewest >= LEAST_USERS) & (width > 0) & (fewest * variance >= TIMES_SPREAD * width * width)
-    spread, first_spread = (kept * kept / n_before + 1 / each for each in (n_since, n[first]))
-    standard = [
-        half_width(float(looks), 1 - (1 - level) * LEAST_NIGHTS / (night * (night + 1)), _TIGHTEST_AFTER)
-        for night, looks in zip(first.tolist(), first_spread / spread, strict=True)
-    ]
-    reaches = np.where(is_begun, np.array(standard) * np.sqrt(variance * spread), np.nan)
-    return Spans(before, since, reaches)
 
 
 def sequence_of(

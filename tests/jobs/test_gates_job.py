@@ -64,10 +64,9 @@ def days(spark, tmp_path_factory):
     """Four runs: without gates, failed, good, and the last one repeated; their exit codes and gates, as each has left them."""
     folder = tmp_path_factory.mktemp("days")
     drop = "gates.rr.max_drop=0.1"
-    nightly = "gates.nightly={metric = 'rr', max_drop = 0.1, sequential = true}"
     codes, gates = [start_in(folder, "007", 8).code], []
     for run_id, hits in (("2026-10-02", 5), ("2026-10-03", 7), ("2026-10-03", 8)):
-        codes.append(start_in(folder, run_id, hits, drop, nightly).code)
+        codes.append(start_in(folder, run_id, hits, drop).code)
         gates += gates_of(spark, folder, run_id)
     return SimpleNamespace(folder=folder, codes=codes, gates=gates)
 
@@ -144,15 +143,11 @@ def test_gates_of_slices_and_undefined_means(spark, named):
 def test_drops_are_from_the_newest_run_that_failed_no_gate(days):
     # A run without gates has failed none, and keeps its name, which is a number for others. The run before the third one has failed.
     assert days.codes == [0, 4, 0, 0]
-    assert days.gates[::2] == [
+    assert days.gates == [
         ("rr", "max_drop", False, "0.5, after 0.8 in 007 (-38%), within chance, which explains up to 0.42"),
         ("rr", "max_drop", True, "0.7, after 0.8 in 007 (-13%), within chance, which explains up to 0.4"),
         # It is not compared with itself.
         ("rr", "max_drop", True, "0.8, after 0.8 in 007"),
-    ]
-    assert days.gates[1::2] == [
-        ("nightly (rr)", "max_drop", True, f"{mean}; a sequence begins after 14 good runs with this figure; there is 1")
-        for mean in (0.5, 0.7, 0.8)
     ]
 
 

@@ -19,10 +19,8 @@ from spark_rankeval.jobs.config import Output
 from spark_rankeval.jobs.trend import read_history
 from spark_rankeval.records.stored import metrics_record
 from spark_rankeval.records.table_columns import METRICS, TIME
-from spark_rankeval.run_history import gates
 from spark_rankeval.run_history.gate_rules import read_gates
 from spark_rankeval.spark.written_tables import table_of
-from spark_rankeval.statistics import confidence_sequences
 
 START = datetime(2026, 10, 1, 4, 30, 0, 123456, tzinfo=UTC)
 SLICES = ["all", *(f"country={letter}" for letter in "ABCDEFGH")]
@@ -51,21 +49,18 @@ def four_days(spark, tmp_path_factory):
 
     def rows(day, slices):
         told = itertools.product(("rr", "ndcg@10", "recall@5"), ("als", "pop"), slices)
-        return [row(name, 0.1 * day, model=model, slice=users, effective_n_users=1200.0) for name, model, users in told]
+        return [row(name, 0.1 * day, model=model, slice=users) for name, model, users in told]
 
     days = [(rows(0, SLICES), 0), (rows(1, SLICES), 0), (rows(2, SLICES), 1), (rows(3, ["all"]), 0)]
     return write_days(spark, tmp_path_factory.mktemp("out"), days)
 
 
-def looked_back(spark, output, rules, rows, day=9):
+def outcomes(spark, output, rules, rows, day=9):
     run = SimpleNamespace(
         spark=spark, config=SimpleNamespace(output=Output(str(output))), run_id="today", started=at(day)
     )
-    return gating.outcomes_of(run, read_gates(rules), SimpleNamespace(summary=tuple(rows)))
-
-
-def outcomes(spark, output, rules, rows, day=9):
-    return [(one.name, one.passed, one.earlier) for one in looked_back(spark, output, rules, rows, day)]
+    found = gating.outcomes_of(run, read_gates(rules), SimpleNamespace(summary=tuple(rows)))
+    return [(one.name, one.passed, one.earlier) for one in found]
 
 
 GATE, TODAY = {"rr": {"max_drop": 0.1, "model": "als"}}, row("rr", 0.25, model="als")
@@ -109,22 +104,6 @@ def test_a_look_back_collects_the_rows_of_its_figures_alone(spark, four_days, n_
         ("one (rr of als in country=A)", False, "day1"), ("one (rr of pop in country=A)", False, "day1"),
     ]  # fmt: skip
     assert n_collected == [1, 0, 2]
-
-
-def test_a_sequential_gate_looks_back_at_all_good_runs(spark, four_days, n_collected, monkeypatch):
-    for module in (gates, confidence_sequences):
-        monkeypatch.setattr(module, "LEAST_NIGHTS", 2)
-    gate = {"rr": {"max_drop": 0.1, "model": "als", "sequential": True}, "last": {"metric": "rr", "max_drop": 0.1}}
-    today = row("rr", 0.25, model="als", effective_n_users=1200.0)
-    # Of day 0 to 3 the third has failed, and the last began after this run.
-    (sequential, last) = looked_back(spark, four_days, gate, [today], day=2.5)
-    assert sequential.found.startswith("0.25 in this run, after 0.05 in the 2 before")
-    assert (sequential.earlier, last.earlier) == ("day1", "day1")
-    (sequential, _) = looked_back(spark, four_days, gate, [today])
-    assert sequential.found.startswith(
-        ("0.275 in the 2 runs since day3, after 0.05 in the 2 before", "0.25 in this run")
-    )
-    assert n_collected == [2, 3]
 
 
 def test_what_no_gate_looks_back_at(spark, four_days, tmp_path):

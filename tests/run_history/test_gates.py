@@ -140,9 +140,6 @@ def test_failures_are_lines_and_outcomes_are_gates_of_a_report_and_need_no_spark
 # --- what is refused
 
 
-SEQUENTIAL = {"sequential": True, "max_drop": 0.1}
-
-
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -158,17 +155,13 @@ SEQUENTIAL = {"sequential": True, "max_drop": 0.1}
         ({"min": 0.3, "max": 0.2}, "min = 0.3 is above max = 0.2, so nothing can pass"),
         (0.3, "conditions must be a table, such as { min = 0.3 }; found 0.3"),
         ([{"min": 0.3}], "conditions must be a table"),
-        ({"sequential": 1, "max_drop": 0}, "sequential must be true or false; found 1"),
-        ({"sequential": True, "min": 0.1}, "sequential is about earlier runs; give at least one of max_drop"),
-        (SEQUENTIAL | {"min": 0.1}, "and slice; found min"),
-        (SEQUENTIAL | {"on": "ci_low", "same_labels": True}, "and slice; found on, same_labels"),
+        ({"beyond_chance": 1, "max_drop": 0}, "beyond_chance must be true or false; found 1"),
         (
             {"beyond_chance": True, "min": 0.1},
             "beyond_chance is about the last good run; give at least one of max_drop",
         ),
         ({"beyond_chance": True, "max_drop": 0, "on": "ci_low"}, "beyond_chance is about means; found on = 'ci_low'"),
-        (SEQUENTIAL | {"beyond_chance": True}, "and slice; found beyond_chance"),
-        (SEQUENTIAL | {"gap": "country"}, "a gate with gap takes min, max, on and model; found"),
+        ({"max_drop": 0.1, "gap": "country"}, "a gate with gap takes min, max, on and model; found max_drop"),
     ],
 )
 def test_wrong_gates_are_refused_with_what_is_allowed(given, words):
@@ -209,65 +202,3 @@ def test_a_gate_that_can_be_met_is_taken():
 def test_a_gate_of_what_cannot_be_there_is_refused_before_anything_runs(rules, figures, options, words):
     with pytest.raises(ConfigurationError, match=words):
         check_figures(rules, figures, **options)
-
-
-# --- sequences of nights
-
-
-def night(mean, **others):
-    """A row of 1,200 users whose standard error is 0.01."""
-    return row(mean=mean, **{"effective_n_users": 1200.0, "standard_error": 0.01} | others)
-
-
-def nightly(tonight, earlier, **conditions):
-    """The outcome of a sequential gate, after runs in the order of nights."""
-    rows = [(f"night-{n}", one if hasattr(one, "mean") else night(one)) for n, one in enumerate([*earlier, tonight], 1)]
-    gate = {"ndcg@10": {"sequential": True, **(conditions or {"max_drop": 0.0})}}
-    (outcome,) = outcomes(gate, [rows[-1][1]], rows[-2::-1])
-    return outcome
-
-
-# Twenty nights without a trend.
-STEADY = [0.3 + 0.005 * (-1) ** number for number in range(20)]
-FEW = {"effective_n_users": 5.0}
-NIGHTS = {
-    "one lower night is no drop": (0.28, STEADY),
-    "seven are": (0.28, STEADY + 6 * [0.28]),
-    "a night that is good again": (0.3, STEADY + 6 * [0.28]),
-    "a night far below": (0.1, STEADY),
-    "a sequence begins after some nights": (0.1, STEADY[:13]),
-    "after one night": (0.1, STEADY[:1]),
-    "the first night": (0.1, []),
-    "nights of few users": (night(0.1, **FEW), [night(0.3, **FEW)] * 20),
-    "no standard error": (night(0.3, standard_error=math.nan), STEADY),
-    "no user": (undefined(), STEADY),
-    "clusters are the users of a sequence": [night(m, cluster="person", effective_n_clusters=10.0) for m in (0.1, *STEADY)],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", NIGHTS)
-def test_a_sequential_gate_adds_nights_up(golden, name):
-    tonight, *others = NIGHTS[name]
-    golden(said(nightly(tonight, others[0] if isinstance(others[0], list) else others)))
-
-
-@pytest.mark.parametrize(
-    ("value", "conditions", "passes"),
-    [
-        (0.2, {"max_drop": 0.11}, True),
-        (0.2, {"max_drop": 0.05}, False),
-        (0.2, {"max_drop_share": 0.4}, True),
-        (0.2, {"max_drop_share": 0.1}, False),
-        (0.2, {"max_rise": 0.0}, True),
-        (0.4, {"max_rise_share": 0.1}, False),
-        (0.4, {"max_rise_share": 0.4}, True),
-        (-0.4, {"max_drop_share": 0.1}, False),
-        (-0.4, {"max_drop_share": 0.4}, True),
-    ],
-)
-def test_a_sequential_gate_allows_a_drop_or_a_rise(value, conditions, passes):
-    before = [math.copysign(mean, value) for mean in STEADY]
-    outcome = nightly(value, before + 6 * [value], **conditions)
-    assert outcome.passed == passes
-    if conditions == {"max_rise_share": 0.1}:
-        assert 0.33 < outcome.limit < outcome.value == pytest.approx(0.4)

@@ -96,17 +96,6 @@ def starts_of(t, runs):
     return tuple(t.false_alarms(rng(), t.rare_ranks, 500, 0.1, runs, 20, waits=waits)[1] for waits in (True, False))
 
 
-def nights_of(t, runs, values):
-    nights = t.drawn(rng(), *t.VALUES[values], 100, runs, 120)
-    return max(t.share(t.failing(nights, sign=sign)) for sign in (1, -1)), 1
-
-
-def dependent_nights(t, runs, begin):
-    (means,) = [each for name, each in t.DEPENDENT.items() if name.startswith(begin)]
-    nights = t.nights_in_errors(means(rng(), runs)[:, :120])
-    return t.share(t.failing(nights)), t.share(t.failing_plainly(nights, 4))
-
-
 def judges_of(t, runs, metric, judge, n):
     kinds = t.population(rng(), t.METRICS[metric], (t.JUDGES | t.RARE_DISAGREEMENT)[judge])
     rates = t.simulated(rng(), kinds, n, 1000, runs)
@@ -189,9 +178,6 @@ PROMISES = [
      lambda t, runs: tuple(1 - each for each in t.lifts_held(rng(), (200, 300), runs)[::-1]), [()]),
     ("experiments", 300, 0.05, 0.15, looks_of, [()]),
     ("experiments", 300, 0.05, 0.06, starts_of, [()]),
-    ("nights", 300, 0.05, 0, nights_of, [("hit rate 0.3",), ("hit rate 0.03",), ("hit rate 0.003",), ("gains",), ("spiked",)]),
-    ("nights", 300, 0.05, 0, dependent_nights, [("the same users",)]),
-    ("nights", 300, 0.05, 0.3, dependent_nights, [("two nights of each week",)]),
     ("prediction_powered", 300, 0.08, 0, judges_of,
      [(metric, judge, n) for metric in ("hit rate", "NDCG", "RR", "recall") for judge, n in zip(JUDGES, (5, 30, 100) * 3, strict=True)]),
     ("prediction_powered", 300, 0.08, 0, unseen,
@@ -256,13 +242,6 @@ def test_what_is_careful_costs_little():
     for n_users in (5, 50):
         saved = t.with_covariate(rng(), (n_users, n_users), 300)[-1]
         assert (saved > 0.35) == (n_users == 50)
-
-
-def test_a_drop_is_seen_within_some_nights():
-    early, nights = tool("nights").nights_until(rng(), 3, 30, 100)
-    assert early <= 0.05
-    assert nights.max() < np.inf
-    assert 1 <= np.median(nights) <= 5
 
 
 def test_the_picture_of_clusters_shows_the_figures_of_its_page():
