@@ -11,8 +11,6 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,12 +22,8 @@ sys.path.insert(0, str(ROOT))
 
 from spark_rankeval.statistics import distributions
 from spark_rankeval.statistics.distributions import normal_quantile
-from spark_rankeval.statistics.drawn_clusters import drawn_clusters_of_values
-from spark_rankeval.statistics.judged_clusters import JudgedClusters
-from spark_rankeval.statistics.judged_draws import draw_check
-from spark_rankeval.statistics.judged_moments import OTHERS, OTHERS_E, OTHERS_F, OTHERS_FF, JudgedMoments
-from spark_rankeval.statistics.judged_samples import ONE, ZERO, sample_of
-from spark_rankeval.statistics.prediction_powered import JudgedEstimate, judged_estimate
+from spark_rankeval.statistics.judged_queries import JudgedQueries, sample_of, sums_of
+from spark_rankeval.statistics.prediction_powered import JudgedEstimate, draw_check, judged_estimate
 
 Array = np.ndarray[Any, Any]
 Metric = Callable[[Array], Array]
@@ -174,25 +168,20 @@ def rates(estimates: list[JudgedEstimate], mean: float) -> Rates:
     return Rates(len(shown) / len(estimates), covered, human_covered, width / human_width)
 
 
-def samples(rng: np.random.Generator, population: Population, n: int, n_others: int, runs: int) -> list[JudgedMoments]:
+def samples(rng: np.random.Generator, population: Population, n: int, n_others: int, runs: int) -> list[JudgedQueries]:
     """Samples of n graded queries and others."""
     y, f = population
     kinds = rng.integers(0, len(y), n * runs)
     names = np.repeat([f"{run:06}" for run in range(runs)], n)
-    graded = JudgedMoments.from_values(y[kinds], f[kinds], np.ones(len(kinds), np.bool_), strata=names)
-    is_defined, values = ~np.isnan(f), np.nan_to_num(f)
-    others = []
-    for _ in range(runs):
-        counts = rng.multinomial(n_others, np.full(len(f), 1 / len(f))).astype(np.float64)
-        terms = {
-            OTHERS_E: counts @ is_defined.astype(np.float64),
-            OTHERS_F: counts @ values,
-            OTHERS_FF: counts @ (values * values),
-        }
-        others.append(
-            {OTHERS: Fraction(n_others)} | {name: Fraction(float(value)) for name, value in terms.items() if value}
-        )
-    return [JudgedMoments({"": sums | more}) for sums, more in zip(graded.strata.values(), others, strict=True)]
+    graded = JudgedQueries.from_values(y[kinds], f[kinds], np.ones(len(kinds), np.bool_), strata=names)
+    of_each, made = sums_of(np.arange(len(f)), np.zeros(len(f), np.int64), f), []
+    for part in graded.parted(lambda name: (name, "")).values():
+        counts = rng.multinomial(n_others, np.full(len(f), 1 / len(f)))
+        others = (counts @ of_each)[np.newaxis]
+        # They are all of one stratum.
+        others[:, 0] = 0
+        made.append(part + JudgedQueries(graded.graded[:0], others, ("",)))
+    return made
 
 
 def simulated(
@@ -285,19 +274,15 @@ def drawn(
     return y, f, graded, None, strata
 
 
-def published(moments: JudgedMoments) -> tuple[float, float]:
+def published(queries: JudgedQueries) -> tuple[float, float]:
     """The interval of PPI++ as it was published, with a quantile of the normal distribution."""
-    sample, _ = sample_of(moments)
+    sample, _ = sample_of(queries)
     assert sample is not None
-    parts = sample.parts(Fraction(float(sample.value(ZERO))))
-    weight = min(max(parts.covariance / parts.pooled, ZERO), ONE) if parts.pooled else ZERO
-    value = float(sample.value(weight))
+    parts = sample.parts(sample.value(0.0))
+    weight = min(max(parts.covariance / parts.pooled, 0.0), 1.0) if parts.pooled else 0.0
+    value = sample.value(weight)
     graded = parts.human - 2 * weight * parts.covariance + weight**2 * parts.judge
-    reach = (
-        normal_quantile((1 + LEVEL) / 2)
-        * math.sqrt(graded + weight**2 * parts.others)
-        / float(sample.denominator(weight))
-    )
+    reach = normal_quantile((1 + LEVEL) / 2) * math.sqrt(graded + weight**2 * parts.others) / sample.denominator(weight)
     return value - reach, value + reach
 
 
@@ -325,7 +310,7 @@ def table_of_draws(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
         for judge in JUDGES.values():
             kinds = population(rng, METRICS[metric], judge)
             numbers = (rng.integers(0, _KINDS, size) for _ in range(runs))
-            moments = [JudgedMoments.from_values(*drawn(rng, kinds, n, each, design)) for each in numbers]
+            moments = [JudgedQueries.from_values(*drawn(rng, kinds, n, each, design)) for each in numbers]
             cells.append(rates([judged_estimate(each, LEVEL, bounds=(0, 1)) for each in moments], kinds.mean))
         human = sum(cell.human_covered for cell in cells) / len(cells)
         yield _row(design, metric, n, f"{size:,}", f"{human:.3f}", *cells)
@@ -348,11 +333,11 @@ def kinds_of_persons(rng: np.random.Generator, sizes: Array) -> tuple[Array, Arr
     return np.where(is_own, own, rng.integers(0, _KINDS, len(person))), person
 
 
-def persons(rng: np.random.Generator, population: Population, sizes: Array) -> JudgedMoments:
+def persons(rng: np.random.Generator, population: Population, sizes: Array) -> JudgedQueries:
     """Queries of persons, three in ten of which are graded."""
     kinds, person = kinds_of_persons(rng, sizes)
     values = population.human[kinds], population.judge[kinds], rng.random(len(person)) < _SHARE_GRADED
-    return replace(JudgedMoments.from_values(*values), clusters=JudgedClusters.from_values(*values, person))
+    return JudgedQueries.from_values(*values, clusters=person)
 
 
 def table_of_clusters(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
@@ -370,14 +355,12 @@ def table_of_clusters(rng: np.random.Generator, runs: int = 1000) -> Iterator[st
         yield _row(name, n, metric, f"{human:.3f}", unbiased, useless, f"{independent.covered:.3f}")
 
 
-def drawn_persons(rng: np.random.Generator, population: Population, sizes: Array, design: str) -> JudgedMoments:
+def drawn_persons(rng: np.random.Generator, population: Population, sizes: Array, design: str) -> JudgedQueries:
     """Queries of persons, a fifth of which is drawn for people to grade by a design of `drawn`."""
     kinds, person = kinds_of_persons(rng, sizes)
     y, f, graded, weights, strata = drawn(rng, population, len(kinds) // 5, kinds, design)
-    grading = np.where(graded, 1.0 if weights is None else weights, 0.0)
     hashes = rng.integers(-(2**63), 2**63 - 1, len(sizes))[person]
-    moments = JudgedMoments.from_values(y, f, graded, weights, strata)
-    return replace(moments, clusters=drawn_clusters_of_values(y, f, grading, hashes, strata))
+    return JudgedQueries.from_values(y, f, graded, weights, strata, hashes)
 
 
 def table_of_drawn_clusters(rng: np.random.Generator, runs: int = 300, rows: slice = slice(None)) -> Iterator[str]:
@@ -429,7 +412,7 @@ def table_of_checks(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]
                 graded = rng.choice(len(chance), n, p=chance / chance.sum())
                 others = rng.integers(0, len(chance), 3000)
                 chosen = np.concatenate([graded, others])
-                moments = JudgedMoments.from_values(kinds.human[chosen], kinds.judge[chosen], np.arange(n + 3000) < n)
+                moments = JudgedQueries.from_values(kinds.human[chosen], kinds.judge[chosen], np.arange(n + 3000) < n)
                 check = draw_check(moments)
                 alarms += check is not None and check.p <= 0.05
             cells.append(f"{alarms / runs:.3f}")
@@ -464,8 +447,7 @@ def broken_persons(rng: np.random.Generator, n: int, runs: int, noise: float = 0
         y = np.where(rng.random(2000) < _SAME, rng.random(400)[person], rng.random(2000))
         f = np.clip(y + noise * rng.choice([-1, 1], 2000), 0, 1)
         values = y, np.where((rng.random(400) < broken)[person], 0.0, f), (rng.permutation(400) < n)[person]
-        moments = replace(JudgedMoments.from_values(*values), clusters=JudgedClusters.from_values(*values, person))
-        estimates.append(judged_estimate(moments, LEVEL, bounds=(0, 1)))
+        estimates.append(judged_estimate(JudgedQueries.from_values(*values, clusters=person), LEVEL, bounds=(0, 1)))
     return rates(estimates, 0.5)
 
 
@@ -483,7 +465,7 @@ def heavy_stratum(
             weights[part] = part.sum() / size
         f = np.where(rng.random(3000) < 0.3, rng.permutation(y), y)
         draw = (weights,) if by_weights else (None, np.where(is_heavy, "heavy", "light"))
-        estimates.append(judged_estimate(JudgedMoments.from_values(y, f, graded, *draw), LEVEL, bounds=(0, 1)))
+        estimates.append(judged_estimate(JudgedQueries.from_values(y, f, graded, *draw), LEVEL, bounds=(0, 1)))
     return rates(estimates, truth)
 
 
@@ -495,7 +477,7 @@ def low_drawn_more(rng: np.random.Generator, n: int, runs: int, metric: str, jud
         y, f = (each[of] for of in [rng.integers(0, _KINDS, 10 * n)] for each in kinds)
         chance = np.where(f > middle, 1.0, 6.0)
         chance *= n / chance.sum()
-        moments = JudgedMoments.from_values(y, f, rng.random(10 * n) < chance, 1 / chance)
+        moments = JudgedQueries.from_values(y, f, rng.random(10 * n) < chance, 1 / chance)
         estimates.append(judged_estimate(moments, LEVEL, bounds=(0, 1)))
     return rates(estimates, kinds.mean)
 
@@ -504,7 +486,7 @@ def broken_and_drawn(rng: np.random.Generator, n: int, runs: int, values: str, n
     """A model that is 0 for 2% of the queries, which were not drawn with equal probabilities."""
     kinds, size = seldom_broken(rng, values, noise, 0.02), 5 * n
     numbers = (rng.integers(0, len(kinds.human), size) for _ in range(runs))
-    moments = [JudgedMoments.from_values(*drawn(rng, kinds, n, each, design)) for each in numbers]
+    moments = [JudgedQueries.from_values(*drawn(rng, kinds, n, each, design)) for each in numbers]
     return rates([judged_estimate(each, LEVEL, bounds=(0, 1)) for each in moments], kinds.mean)
 
 
@@ -516,7 +498,7 @@ def easy_and_hard(rng: np.random.Generator, n: int, runs: int, rate: float, *, b
         f = np.where(rng.random(177) < 0.8, y, 1 - y)
         graded = is_easy | np.isin(np.arange(177), 27 + rng.permutation(150)[:n])
         draw = (np.where(is_easy, 1.0, 150 / n),) if by_weights else (None, np.where(is_easy, "easy", "hard"))
-        estimates.append(judged_estimate(JudgedMoments.from_values(y, f, graded, *draw), LEVEL, bounds=(0, 1)))
+        estimates.append(judged_estimate(JudgedQueries.from_values(y, f, graded, *draw), LEVEL, bounds=(0, 1)))
     return rates(estimates, (27 + 150 * rate) / 177)
 
 

@@ -174,9 +174,9 @@ def compare(
     two_judges = None
     if judges is not None:
         tables = tables.with_values_of_judge(labels)
-        two_judges = TwoJudges(pairs, judges.draw == "weighted", tables.stratum is not None)
+        two_judges = TwoJudges(pairs, judges.draw == "weighted")
     n_values = n_metrics if two_judges is None else 2 * n_metrics
-    layout = paired_layout(n_values, len(attributes), totals=has_totals, judges=two_judges) if tables.clusters else None
+    layout = paired_layout(n_values, len(attributes), totals=has_totals) if tables.clusters else None
     run = paired_batches(baseline, n_values, replicates, seed, len(attributes), shared, layout, two_judges)
     merger = None if layout is None else paired_merger(layout, replicates, seed)
     sums = tables.collected(labels, run, size, attributes, shared, merger)
@@ -201,7 +201,6 @@ def compare(
         len(attributes),
         first_metric,
         None if judges is None else sums.judged,
-        None if judges is None else sums.judged_clusters,
     )
     report_not_shared({name: against.not_shared(owners, name) for name in others}, baseline, is_error=same_labels)
     everyone = against.compared(owners, replicates)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,15 +14,14 @@ from spark_rankeval.records.slices import ALL_VALUES, Key, rollup, slice_name, s
 from spark_rankeval.records.stored import not_shared_in_words
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, Pair, all_pairs_of, moments_of_each, rank_sets
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
-from spark_rankeval.statistics.judged_differences import JudgedDifference
-from spark_rankeval.statistics.judged_draws import draw_check
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.multiple_comparisons import Joint, family_of, headline_first
 from spark_rankeval.statistics.paired import SIDES, PairedAccumulator, PairedClusters, PairedComparison, comparison_of
+from spark_rankeval.statistics.prediction_powered import JudgedDifference, draw_check
 from spark_rankeval.statistics.verdicts import ShownFigures, Verdict, as_decided, verdict_of
 from spark_rankeval.worker.comparing import N_SHARED, N_USERS, Owner, merged_owners, n_other_rows, name_of_pair, side_of
 from spark_rankeval.worker.group_states import ClusterStates, group_name
-from spark_rankeval.worker.states import ClustersOfJudges, JudgedSums, sums_of_groups
+from spark_rankeval.worker.states import JudgedFigures, judged_groups
 
 if TYPE_CHECKING:
     from spark_rankeval.comparison.comparison_inputs import ComparedMetric
@@ -80,8 +78,7 @@ class AgainstBaseline(NamedTuple):
     cluster: str = ""  # the columns of clusters
     n_attributes: int = 0  # how many attributes divide users into slices
     headline: str = ""  # the label of the metric that is tested first
-    judged: JudgedSums | None = None  # the sums of two judges; None: values are of one judge
-    judged_clusters: ClustersOfJudges | None = None  # what two judges say of clusters
+    judged: JudgedFigures | None = None  # what two judges say; None: values are of one judge
 
     def not_shared(self, owners: Mapping[Owner, State], model: str) -> str:
         """The tables that a model and the baseline do not share, in words."""
@@ -123,20 +120,18 @@ class AgainstBaseline(NamedTuple):
         return compared
 
     def _by_both_judges(
-        self, sums: JudgedSums, by_people: PairedComparison, figure: tuple[str, int], key: Key, n_of_either: int
+        self, judged: JudgedFigures, by_people: PairedComparison, figure: tuple[str, int], key: Key, n_of_either: int
     ) -> JudgedDifference:
         """The figures by both judges in the place of those by people; `figure` are the model and the place of the metric."""
         group = key or (ALL_VALUES,) * self.n_attributes
-        model, place = figure
-        sides = []
-        for side, name in enumerate(SIDES):
-            moments = sums_of_groups(sums.get(side_of(name, *figure), {}), [group])[group]
-            assert self.judged_clusters is not None, "they are there with two judges"
-            sides.append(self.judged_clusters.added(moments, (model, *group), len(SIDES) * place + side))
-        differences, values, baselines = sides
-        signs = (by_people.wins, by_people.ties, by_people.losses)
-        judged = JudgedDifference(differences, values, baselines, 0, signs, self.level, self.metrics[place].bounds)
-        return replace(judged, n_undefined=n_of_either - judged.n)
+        is_clustered = self.clusters is not None
+        differences, values, baselines = (
+            judged_groups(judged.get(side_of(name, *figure), {}), [group], is_clustered=is_clustered)[group]
+            for name in SIDES
+        )
+        signs, bounds = (by_people.wins, by_people.ties, by_people.losses), self.metrics[figure[1]].bounds
+        n_undefined = n_of_either - differences.n_graded - differences.n_defined_others
+        return JudgedDifference(differences, values, baselines, n_undefined, signs, self.level, bounds)
 
     def _n_of_either(self, owners: Mapping[Owner, State], model: str) -> int:
         def count(owner: str, name: str) -> int:

@@ -151,7 +151,7 @@ def with_features_of(
     if task.grades_may_be_missing:
         features.append(Unjudged())
     if judged is not None:
-        features.append(GradedByPeople(judged.is_drawn))
+        features.append(GradedByPeople())
     features += (feature for source in sources for feature in source.for_workers())
     return replace(task, features=tuple(features))
 

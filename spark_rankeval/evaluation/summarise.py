@@ -87,7 +87,6 @@ from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.statistics.intervals import IntervalMethod, valid_bounds
 from spark_rankeval.statistics.intervals import T as STUDENT
-from spark_rankeval.statistics.judged_moments import INVALID_WEIGHTS
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.wire import Batches, messages_of
 from spark_rankeval.worker.process import without_collection
@@ -365,9 +364,7 @@ def _estimated_row(
 def _raise_if_draws_are_unknown(findings: Findings) -> None:
     """Raise a `DataError` if users whom people graded have no probability of the draw."""
     total = next(iter(findings.total_figures.values())).values
-    n_unknown = max(
-        (each.judged.count(INVALID_WEIGHTS) for each in total.values() if each.judged is not None), default=0
-    )
+    n_unknown = max((each.judged.n_invalid_weights for each in total.values() if each.judged is not None), default=0)
     if n_unknown:
         column = "" if findings.sources is None else f" {findings.sources.judged.get('probability', '')!r}"
         msg = (
@@ -586,9 +583,6 @@ class UserTable:
         )
         if schema.settings.human:
             _check_judges(schema, described)
-            if schema.clusters and schema.two_judges is not None:
-                two_judges = schema.two_judges
-                described = replace(described, judged=two_judges.pairs, drawn=two_judges.is_drawn)
         need_users(schema.users, described, "pass a table of score_users whose columns still have their metadata")
         kinds = {name: per_user.schema[name].dataType for name in schema.counts}
         wrong = [name for name, kind in kinds.items() if not isinstance(kind, T.NumericType)]

@@ -13,38 +13,41 @@ import pandas as pd
 from spark_rankeval.errors import listed
 from spark_rankeval.printed_tables import DASH, Column, Document, Note, OneTable, Table, common_format, text_column
 from spark_rankeval.records.summary import MOST_LISTED, SLICE, SummaryRow, as_json_value, bounds_of
-from spark_rankeval.statistics.drawn_clusters import clusters_of_days
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval
-from spark_rankeval.statistics.judged_clusters import JudgedClusters, groups_of
-from spark_rankeval.statistics.judged_draws import DrawCheck, LabelsNeeded, draw_check, labels_needed
-from spark_rankeval.statistics.judged_moments import OTHERS_E, JudgedMoments
-from spark_rankeval.statistics.prediction_powered import JudgedEstimate, judged_estimate
+from spark_rankeval.statistics.judged_queries import JudgedQueries
+from spark_rankeval.statistics.prediction_powered import (
+    DrawCheck,
+    JudgedEstimate,
+    LabelsNeeded,
+    draw_check,
+    judged_estimate,
+    labels_needed,
+)
 
 # A draw that would be so rare if it were random is worth a warning.
 _UNLIKELY = 0.01
 
 
 def estimated_row(
-    label: str, moments: JudgedMoments, level: float, *, definition: str, slice_: str = "all", **about: Any
+    label: str, queries: JudgedQueries, level: float, *, definition: str, slice_: str = "all", **about: Any
 ) -> SummaryRow:
-    """The row of a mean under human grades, from the sums of both judges; `about` has further attributes of `SummaryRow`."""
-    text = moments.text()
+    """The row of a mean under human grades, from what both judges say; `about` has further attributes of `SummaryRow`."""
+    text = queries.text()
     estimate = _estimate(text, level, definition)
     interval = estimate.interval
-    n_others = moments.count(OTHERS_E)
+    n_others = queries.n_defined_others
     nan = math.nan
-    clusters = moments.clusters_of_people(estimate.standard_error)
+    clusters = queries.clusters_of_people(estimate.standard_error)
     if clusters is not None:
-        independent = judged_estimate(moments.independent, level, bounds=bounds_of(definition))
+        independent = judged_estimate(queries.independent, level, bounds=bounds_of(definition))
         about |= {
             "n_clusters": clusters.n,
             "effective_n_clusters": clusters.effective_n,
             "design_effect": clusters.design_effect(independent.standard_error),
-            "cluster_sums": "" if moments.clusters is None else moments.clusters.grouped.text(),
         }
     return SummaryRow(
-        metric=label, definition=definition, slice=slice_, mean=estimate.value, n_users=moments.n_graded + n_others,
-        n_undefined=moments.n_others - n_others, std=nan, standard_error=estimate.standard_error, minimum=nan, maximum=nan, n_zero=0,
+        metric=label, definition=definition, slice=slice_, mean=estimate.value, n_users=queries.n_graded + n_others,
+        n_undefined=queries.n_others - n_others, std=nan, standard_error=estimate.standard_error, minimum=nan, maximum=nan, n_zero=0,
         interval_low=interval.low, interval_high=interval.high, interval_level=level,
         interval_method=PREDICTION_POWERED, no_interval=interval.reason,
         effective_n_users=estimate.effective_n, df=estimate.df, moments=text, **about,
@@ -53,15 +56,15 @@ def estimated_row(
 
 # All figures of a result need the estimates, which take some 10 ms each.
 @lru_cache(maxsize=1024)
-def _estimate(moments: str, level: float, definition: str) -> JudgedEstimate:
-    """The estimate of a metric, from the text of its sums."""
-    return judged_estimate(JudgedMoments.from_text(moments), level, bounds=bounds_of(definition))
+def _estimate(queries: str, level: float, definition: str) -> JudgedEstimate:
+    """The estimate of a metric, from the text of what both judges say."""
+    return judged_estimate(JudgedQueries.from_text(queries), level, bounds=bounds_of(definition))
 
 
 def with_judges_alone(rows: Iterable[SummaryRow]) -> tuple[SummaryRow, ...]:
     """The rows of a summary, in which the mean of one judge is the one that stands beside the estimate from both.
 
-    The sums of a judge's values do not tell how users were drawn for people. Spread, extremes and quantiles are of these users as they are.
+    The values of a judge alone do not tell how users were drawn for people. Spread, extremes and quantiles are of these users as they are.
     """
     rows = tuple(rows)
     judges = _judges(rows)
@@ -94,7 +97,7 @@ class JudgedRow:
         slice: which users; ``all``.
         estimate: the mean under human grades from both judges, and the means by each judge alone.
         draw: whether the users that people graded look drawn at random; None if too few have a value.
-        moments: the sums behind all figures.
+        queries: what both judges say of each user, or of sums of them.
     """
 
     model: str
@@ -102,20 +105,20 @@ class JudgedRow:
     slice: str
     estimate: JudgedEstimate
     draw: DrawCheck | None
-    moments: JudgedMoments
+    queries: JudgedQueries
 
     def labels_needed(self, width: float) -> LabelsNeeded | None:
         """How many users, or clusters, people must grade for an interval of this width: with the model's grades, and without."""
         # Equal values do not tell how much others vary.
         if not self.estimate.human.standard_error:
             return None
-        needed = labels_needed(self.moments, width, self.estimate.interval.level)
+        needed = labels_needed(self.queries, width, self.estimate.interval.level)
         # What a model would add that does not count so far is not known.
         return needed._replace(with_judge=None) if needed is not None and self.estimate.note else needed
 
     def remark_on(self, needed: LabelsNeeded | None, width: float) -> str:
         """Why a number of `labels_needed` is missing, or says little; empty if there is nothing to say."""
-        estimate, n_all = self.estimate, self.moments.n_graded + self.moments.n_others
+        estimate, n_all = self.estimate, self.queries.n_graded + self.queries.n_others
         if needed is None:
             return f"the pilot tells too little: {estimate.interval.reason or 'all graded users have the same human value'}"
         facts = {
@@ -129,7 +132,8 @@ class JudgedRow:
     @property
     def n_clusters(self) -> int:
         """The clusters with users whom people graded; 0 if users are independent."""
-        return 0 if self.moments.clustered is None else self.moments.clustered.human.n
+        clusters = self.queries.clusters_of_people(math.nan)
+        return 0 if clusters is None else clusters.n
 
     @property
     def means(self) -> tuple[tuple[float, Interval], ...]:
@@ -163,9 +167,9 @@ def judged_rows(summary: Iterable[SummaryRow]) -> tuple[JudgedRow, ...]:
     """The rows of the means that a summary has from two judges."""
     rows = []
     for row in filter(is_estimated, summary):
-        moments = JudgedMoments.from_text(row.moments)
+        queries = JudgedQueries.from_text(row.moments)
         estimate = _estimate(row.moments, row.interval_level, row.definition)
-        rows.append(JudgedRow(row.model, row.name, row.slice, estimate, draw_check(moments), moments))
+        rows.append(JudgedRow(row.model, row.name, row.slice, estimate, draw_check(queries), queries))
     return tuple(rows)
 
 
@@ -317,25 +321,16 @@ def notes_judge_columns(rows: Sequence[JudgedRow], figure: str = "") -> list[str
     return notes
 
 
-def _merged_clusters(rows: Sequence[SummaryRow]) -> JudgedClusters:
-    """The groups of clusters over all summaries; unknown if one of these has no sums of them."""
-    if not rows or not all(row.cluster_sums for row in rows):
-        return JudgedClusters.unknown()
-    return clusters_of_days([groups_of(row.cluster_sums) for row in rows])
-
-
 def merged_estimate(rows: Sequence[SummaryRow]) -> SummaryRow:
     """The row over the users of several; a `ValueError` says what two samples do not have in common."""
     first = rows[0]
-    parts = [JudgedMoments.from_text(row.moments) for row in rows if row.moments]
+    parts = [JudgedQueries.from_text(row.moments) for row in rows if row.moments]
     if len({set(part.strata) <= {""} for part in parts if part.strata}) > 1:
         msg = "users of strata cannot be added to users without"
         raise ValueError(msg)
-    moments = JudgedMoments.total(parts)
-    if first.cluster:
-        moments = replace(moments, clusters=_merged_clusters([row for row in rows if row.n_users]))
+    queries = JudgedQueries.total(parts, is_clustered=bool(first.cluster))
     made = estimated_row(
-        first.metric, moments, first.interval_level, definition=first.definition, slice_=first.slice,
+        first.metric, queries, first.interval_level, definition=first.definition, slice_=first.slice,
         model=first.model, dialect=first.dialect, relevance=first.relevance, cutoff=first.cutoff,
         cluster=first.cluster,
     )  # fmt: skip

@@ -64,7 +64,7 @@ from spark_rankeval.worker.comparing import (
 )
 from spark_rankeval.worker.group_states import ClusterMerger, ClusterStates, merged_clusters
 from spark_rankeval.worker.reading import STRATUM
-from spark_rankeval.worker.states import ClustersOfJudges, JudgedSums, sums_in
+from spark_rankeval.worker.states import JudgedFigures, judged_figures
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -246,19 +246,17 @@ _ROW, _BASELINE = "row", "baseline"
 
 
 class Collected(NamedTuple):
-    """The merged states of all users, of their clusters by the names of groups, and the sums of two judges."""
+    """The merged states of all users, of their clusters by the names of groups, and what two judges say."""
 
     users: ComparisonStates
     clusters: ClusterStates
-    judged: JudgedSums
-    judged_clusters: ClustersOfJudges
+    judged: JudgedFigures
 
     @classmethod
-    def from_messages(cls, messages: Sequence[Message], *, is_clustered: bool = False) -> Collected:
+    def from_messages(cls, messages: Sequence[Message]) -> Collected:
         """What the messages of all partitions have."""
         states = ComparisonStates.merged(message.state for message in messages if message.kind == COMPARISON)
-        judged_clusters = ClustersOfJudges(messages, is_clustered=is_clustered)
-        return cls(states, merged_clusters(messages), sums_in(messages), judged_clusters)
+        return cls(states, merged_clusters(messages), judged_figures(messages))
 
 
 @dataclass(frozen=True)
@@ -505,7 +503,7 @@ class ModelTables:
             run_on_workers(grouped, run, MESSAGE_SCHEMA), merging_comparisons(clusters), bytes_each,
             have_buckets=bool(by) or clusters is not None,
         )  # fmt: skip
-        return Collected.from_messages(messages, is_clustered=clusters is not None)
+        return Collected.from_messages(messages)
 
     def n_rows_without_model(self) -> int:
         """How many rows have a null in the column of models, which reads as the name ``null``: an action."""

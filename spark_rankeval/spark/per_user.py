@@ -129,7 +129,7 @@ class PerUserSchema:
             for (label, relevance), place in places.items()
             if relevance == settings.human and (label, settings.judge) in places
         ]
-        return TwoJudges(tuple(pairs), settings.draw == "weighted", self.stratum is not None) if pairs else None
+        return TwoJudges(tuple(pairs), settings.draw == "weighted") if pairs else None
 
     @classmethod
     def read(cls, frame: DataFrame) -> PerUserSchema:

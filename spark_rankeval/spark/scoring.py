@@ -112,7 +112,7 @@ from spark_rankeval.worker.states import (
     merging_states,
     state_of_batches,
     state_of_columns,
-    with_judged_moments,
+    with_judged_queries,
 )
 
 if TYPE_CHECKING:
@@ -363,7 +363,7 @@ def figures_by_group(messages: list[Message], groups: Groups) -> dict[Key, Figur
     figures |= _figures(totals, groups, clusters)
     if groups.judges is None:
         return figures
-    return with_judged_moments(figures, messages, groups.judges.pairs, is_clustered=options.clustered)
+    return with_judged_queries(figures, messages, groups.judges.pairs, is_clustered=options.clustered)
 
 
 def _rolled_up(states: GroupStates, groups: Groups) -> tuple[GroupStates, GroupStates]:
@@ -551,10 +551,7 @@ class Scoring:
         """How the users' values are described."""
         sources, reading = self.sources, self.reading
         options = summary.described(weighted=summary.user_weight is not None, clustered=bool(sources.clusters))
-        options = replace(options, normalised=reading.task.normalised, n_plain=len(reading.standard_values))
-        for feature in features_of(reading.task):
-            options = feature.described(options, reading.task)
-        return options
+        return replace(options, normalised=reading.task.normalised, n_plain=len(reading.standard_values))
 
     def plan(self) -> Plan:
         """How predictions are brought together."""

@@ -30,7 +30,7 @@ from spark_rankeval.statistics.intervals import (
     mean_interval,
     t_interval,
 )
-from spark_rankeval.statistics.judged_moments import JudgedMoments
+from spark_rankeval.statistics.judged_queries import JudgedQueries
 from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of_columns, too_small
 from spark_rankeval.statistics.quantiles import QuantileAccumulator, quantiles_of, tallies, tallies_of_groups
 from spark_rankeval.statistics.sums import Mean, MeanAccumulator, mean_of
@@ -52,8 +52,6 @@ class DescriptionOptions:
         normalised: the columns whose values have weights of their own: their means are quotients of sums.
         n_plain: how many of the last columns have only moments and the weighted mean.
         clustered: users come in clusters, which are drawn and counted as wholes. Their sums have a state of their own.
-        judged: the columns of a human value and of the model's, for each mean that two judges estimate for users in clusters.
-        drawn: people graded these users with unequal probabilities, or from strata.
     """
 
     method: str | None = "t"
@@ -65,8 +63,6 @@ class DescriptionOptions:
     normalised: tuple[int, ...] = ()
     n_plain: int = 0
     clustered: bool = False
-    judged: tuple[tuple[int, int], ...] = ()
-    drawn: bool = False
 
     @classmethod
     def read(
@@ -208,8 +204,8 @@ class Description(NamedTuple):
     clusters: Clusters | None = None
     # The standard error of one figure of all users together, as far as it is known.
     error_of_figure: float = math.nan
-    # The sums of values by people and by a model, whom people graded in part; of the values by people alone.
-    judged: JudgedMoments | None = None
+    # What two judges say of users, of whom people graded a part; of the values by people alone.
+    judged: JudgedQueries | None = None
 
     @property
     def mean(self) -> float:

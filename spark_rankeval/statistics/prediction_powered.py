@@ -1,13 +1,8 @@
-"""The mean under human grades, from few of them and many by a model: prediction-powered inference.
+"""The mean under human grades, from few of them and many by a model: prediction-powered inference, and what follows of it.
 
-Source: Angelopoulos, Duchi and Zrnic, PPI++, 2023. The estimate is the human mean plus λ times the model's mean of other queries less
-that of the graded ones: θ = mean_n(y) + λ (mean_N(f) − mean_n(f)). It is right whatever the model is, and more precise if the model
-agrees with people. A query whose value is undefined does not count, so the mean is a ratio. θ solves
-mean_n(d(y − θ)) + λ (mean_N(e(f − θ)) − mean_n(e(f − θ))) = 0.
-
-The N queries without human grades and the n graded ones are all M queries. For equal weights mean_N(f) − mean_n(f) is M/N times
-mean_M(f) − mean_n(f). That form is computed. It is also right for weights, because an unequal draw leaves no sample of all queries
-(Särndal, Swensson and Wretman 1992, chapter 6).
+The estimate, its influences and their source are in `judged_queries`. It is right whatever the model is, and more precise if the model
+agrees with people. Here are its interval, the difference of two models, whether the graded queries look drawn at random, and how many
+more an interval needs.
 
 Few graded queries need care, as docs/evidence/prediction_powered.md shows:
 
@@ -21,36 +16,20 @@ Few graded queries need care, as docs/evidence/prediction_powered.md shows:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
+import numpy as np
+
 from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError
-from spark_rankeval.statistics.distributions import clopper_pearson_interval, t_critical
-from spark_rankeval.statistics.drawn_clusters import DrawnSums
-from spark_rankeval.statistics.intervals import (
-    CLOPPER_PEARSON,
-    UNBOUNDED,
-    UNKNOWN_MEAN,
-    Interval,
-    T,
-    checked_level,
-    interval_without_spread,
-)
-from spark_rankeval.statistics.judged_clusters import ClusteredSums
-from spark_rankeval.statistics.judged_moments import EXCESSIVE, OTHERS_E, OTHERS_F, OTHERS_FF, JudgedMoments
-from spark_rankeval.statistics.judged_samples import (
-    NEARLY_NOTHING,
-    ONE,
-    ZERO,
-    D,
-    Sample,
-    Y,
-    deviation_forms,
-    residual_form,
-    sample_of,
-)
+from spark_rankeval.statistics import intervals, judged_queries
+from spark_rankeval.statistics.distributions import clopper_pearson_interval, t_critical, t_sf
+from spark_rankeval.statistics.intervals import PREDICTION_POWERED, UNBOUNDED, UNKNOWN_MEAN, Interval, T, checked_level
+from spark_rankeval.statistics.judged_queries import JudgedQueries, Sample, dot, sample_of, summed
+from spark_rankeval.statistics.relative_lift import Lift
 
 # Rounding may move a mean so far beyond a bound.
 _ROUNDING = 2.0**-40
@@ -62,8 +41,10 @@ _LEAST_DF = 1e-9
 _LEAST_DEVIATIONS_OF_JUDGE = 5
 # Disagreement counts as if at least so many graded queries had it.
 _LEAST_DEVIATIONS = 4
-#: The degrees of freedom of `rare_variance`.
-RARE_DF = 2.0 * _LEAST_DEVIATIONS
+# The degrees of freedom of the least variance.
+_RARE_DF = 2.0 * _LEAST_DEVIATIONS
+# Squares below this share of those of values are rounding.
+_NEARLY_NO_SQUARE = 2.0**-92
 
 
 @dataclass(frozen=True)
@@ -127,15 +108,15 @@ class JudgedEstimate:
 
 
 class _Variance(NamedTuple):
-    """The variance of an estimate: what graded queries add to it, and the others."""
+    """The variance of an estimate: what graded queries add to it, the others, and that both are of the same clusters."""
 
     graded: float
     others: float
+    shared: float  # which may be negative
     base_df: float  # of the graded queries, by their number
     kurtosis_df: float  # the same by how their values are distributed
     others_df: float
-    shared: float = 0.0  # what clusters with queries of both kinds add, which may be negative
-    most_df: float = math.inf  # of the whole
+    most_df: float  # of the whole
 
     @property
     def total(self) -> float:
@@ -159,7 +140,7 @@ class _Variance(NamedTuple):
 
 
 def judged_estimate(
-    moments: JudgedMoments,
+    queries: JudgedQueries,
     level: float = 0.95,
     lambda_: float | None = None,
     bounds: tuple[float, float] = UNBOUNDED,
@@ -167,7 +148,7 @@ def judged_estimate(
     """The mean under human grades, estimated from both judges.
 
     Args:
-        moments: the sums of all queries.
+        queries: all queries.
         level: the share of intervals that hold the mean.
         lambda_: how much the model's values count, from 0 to 1; default: what makes the variance smallest.
         bounds: the least and the largest value of the metric, or of its difference; default: it has none.
@@ -178,80 +159,68 @@ def judged_estimate(
     Examples:
         >>> human = [1.0, 0.0, 0.5, 1.0, 0.0, 0.5, 1.0, 0.0] * 5 + [float("nan")] * 960
         >>> judge = [0.9, 0.1, 0.4, 0.9, 0.3, 0.5, 0.8, 0.2] * 125
-        >>> moments = JudgedMoments.from_values(human, judge, [True] * 40 + [False] * 960)
-        >>> estimate = judged_estimate(moments, bounds=(0, 1))
+        >>> queries = JudgedQueries.from_values(human, judge, [True] * 40 + [False] * 960)
+        >>> estimate = judged_estimate(queries, bounds=(0, 1))
         >>> round(estimate.value, 3), round(estimate.lambda_, 2), estimate.gain > 5
         (0.5, 1.0, True)
     """
     checked_level(level)
     if lambda_ is not None and not (is_number(lambda_) and 0 <= lambda_ <= 1):
         raise OptionError(f"lambda_ must be a number from 0 to 1, or None; got {lambda_!r}")
-    judge = _by_judge(moments, level, bounds)
-    sample, problem = sample_of(moments)
+    sample, problem = sample_of(queries)
+    judge = _by_judge(queries, sample, level, bounds)
     if sample is None:
         missing = Interval.missing(level, T, problem)
         nothing = MeanEstimate(math.nan, math.nan, math.nan, missing, 0)
-        counts = (moments.n_graded, moments.n_others)
+        counts = (queries.n_graded, queries.n_others)
         return JudgedEstimate(math.nan, missing, math.nan, math.nan, math.nan, *counts, nothing, judge, math.nan)
     estimator = _Estimator(sample, level, bounds, problem)
     human = estimator.human
-    weight, note = (ZERO, "") if problem else estimator.best_weight() if lambda_ is None else (Fraction(lambda_), "")
-    if 2 * sample.denominator(weight) < sample.d:
-        weight, note = ZERO, "by the model, far more graded users than others have a value"
+    weight, note = (0.0, "") if problem else estimator.best_weight() if lambda_ is None else (float(lambda_), "")
+    if 2 * sample.denominator(weight) < sample.denominator(0.0):
+        weight, note = 0.0, "by the model, far more graded users than others have a value"
     best = estimator.with_weight(weight, is_estimated=lambda_ is None) if weight else human
     # An interval may be short because a bound of the metric cuts it off.
     is_better = best.standard_error <= human.standard_error and _width(best.interval) <= _width(human.interval)
     if lambda_ is None and weight and not is_better:
-        weight, best, note = ZERO, human, "the model's grades would make the interval longer"
+        weight, best, note = 0.0, human, "the model's grades would make the interval longer"
     ratio = (human.standard_error / best.standard_error) ** 2 if weight else 1.0
     return JudgedEstimate(
-        best.value,
-        best.interval,
-        best.standard_error,
-        best.df,
-        float(weight),
-        moments.n_graded,
-        moments.n_others,
-        human,
-        judge,
-        moments.n_graded * ratio,
-        note,
-        best.interval_error,
-    )
+        best.value, best.interval, best.standard_error, best.df, weight, queries.n_graded, queries.n_others, human, judge,
+        queries.n_graded * ratio, note, best.interval_error,
+    )  # fmt: skip
 
 
 def _width(interval: Interval) -> float:
     return interval.high - interval.low
 
 
-def _by_judge(moments: JudgedMoments, level: float, bounds: tuple[float, float]) -> MeanEstimate:
+def _by_judge(queries: JudgedQueries, sample: Sample | None, level: float, bounds: tuple[float, float]) -> MeanEstimate:
     """The mean by the model alone."""
-    strata = moments.strata.values()
-    e, f, ff = (
-        sum((sums.get(name, ZERO) + sums.get(other, ZERO) for sums in strata), ZERO)
-        for name, other in (("e", OTHERS_E), ("f", OTHERS_F), ("ff", OTHERS_FF))
-    )
-    if not e or moments.count(EXCESSIVE):
-        reason = UNKNOWN_MEAN if e else "no user has a value by the model"
-        return MeanEstimate(math.nan, math.nan, math.nan, Interval.missing(level, T, reason), int(e), equal_n=float(e))
-    mean, n = f / e, int(e)
-    bounds = _valid_bounds(bounds, mean)
-    clusters = moments.clustered
-    if clusters is not None:
-        problem, df = clusters.problem or clusters.judge.problem, clusters.judge.df
-        error = math.nan if problem else clusters.error_of_judge(Fraction(float(mean)))
-        interval = Interval.missing(level, T, problem)
-        if not problem:
-            n_equal = clusters.judge.effective_n
-            interval = _interval(float(mean), error, df, n, level, bounds, 0.0 if f == ff else None, n_equal)
-        return MeanEstimate(float(mean), error, df, interval, n, equal_n=float(n))
-    error = math.sqrt((ff - f * mean) / (e * (e - 1))) if n > 1 else math.nan
-    share_n = float(n) if f == ff else None
-    interval = _interval(float(mean), error, n - 1, n, level, bounds, share_n)
-    return MeanEstimate(float(mean), error, n - 1, interval, n, equal_n=float(n))
+    model = judged_queries.by_model(queries)
+    e, f, ff = model.sums
+    n = int(e)
+    if not n or queries.are_excessive:
+        reason = UNKNOWN_MEAN if n else "no user has a value by the model"
+        return MeanEstimate(math.nan, math.nan, math.nan, Interval.missing(level, T, reason), n, equal_n=float(n))
+    mean = f / e
+    bounds, is_share = _valid_bounds(bounds, float(mean)), f == ff
+    if not queries.is_clustered:
+        error = math.sqrt(model.sums.spread(mean, n, Fraction(0)) / (e * (e - 1))) if n > 1 else math.nan
+        interval = _interval(float(mean), error, n - 1, n, level, bounds, float(n) if is_share else None)
+        return MeanEstimate(float(mean), error, n - 1, interval, n, equal_n=float(n))
+    clusters = judged_queries.clusters_of(model.sizes)
+    problem = ("" if sample is None else sample.problem_of_clusters) or clusters.problem
+    error, interval = math.nan, Interval.missing(level, T, problem)
+    if not problem:
+        error = model.standard_error(float(mean))
+        interval = _interval(
+            float(mean), error, clusters.df, n, level, bounds, 0.0 if is_share else None, clusters.effective_n
+        )
+    return MeanEstimate(float(mean), error, clusters.df, interval, n, equal_n=float(n))
 
 
-def _valid_bounds(bounds: tuple[float, float], mean: Fraction) -> tuple[float, float]:
+def _valid_bounds(bounds: tuple[float, float], mean: float) -> tuple[float, float]:
     """The bounds, unless the mean of values breaks them."""
     return bounds if bounds[0] - _ROUNDING <= mean <= bounds[1] + _ROUNDING else UNBOUNDED
 
@@ -276,22 +245,22 @@ def _interval(
         return Interval.missing(level, T, "one user has no spread")
     value = min(max(value, bounds[0]), bounds[1])
     if error == 0 or (share_n is not None and value in bounds and bounds == (0, 1)):
-        return interval_without_spread(value, n if n_equal is None else n_equal, level, bounds)
+        return intervals.interval_without_spread(value, n if n_equal is None else n_equal, level, bounds)
     half_width = t_critical(level, df) * error
     if share_n is None or bounds != (0, 1):
         return Interval(value - half_width, value + half_width, level, T).within(bounds)
     equal_n = share_n or min(value * (1 - value) * (t_critical(level, n - 1) / half_width) ** 2, most_n)
-    return Interval(*clopper_pearson_interval(value * equal_n, equal_n, level), level, CLOPPER_PEARSON)
+    return Interval(*clopper_pearson_interval(value * equal_n, equal_n, level), level, intervals.CLOPPER_PEARSON)
 
 
-def rare_variance(square: float, n: float) -> float:
+def _rare_variance(square: float, n: float) -> float:
     """The variance of a mean of n queries if a few disagree by the root of `square`, and all others agree."""
     return _LEAST_DEVIATIONS * square / (n * max(n - 1, 1))
 
 
 def _too_few(graded: str, n: float, least: int) -> str:
     """Why the model does not count: behind the colon are the numbers of this figure."""
-    return f"too few graded {graded}: as good as {math.floor(10 * n) / 10:g}, and {least} are needed"
+    return f"too few graded {graded}: as good as {math.floor(10 * n * (1 + _ROUNDING)) / 10:g}, and {least} are needed"
 
 
 class _Estimator:
@@ -299,107 +268,295 @@ class _Estimator:
 
     def __init__(self, sample: Sample, level: float, bounds: tuple[float, float], problem: str) -> None:
         self._sample, self._level, self._problem = sample, level, problem
-        value = sample.value(ZERO)
-        self._bounds = _valid_bounds(bounds, value)
-        # A few digits less keep fractions short.
-        self._theta = Fraction(float(value))
-        self._n = int(sample.total(D))
-        self._are_shares = self._bounds == (0, 1) and sample.total(Y) == sample.total(Y * Y)
-        self._parts = sample.parts(self._theta)
-        self._deviations = [sample.deviations(form) for form in deviation_forms(self._theta)]
-        self._effective_n = sample.effective_n
-        self._equal_share = self._effective_n / self._n
-        self._clusters = sample.clusters
-        self.human = self.with_weight(ZERO, is_estimated=False)
+        self._theta = sample.value(0.0)
+        self._bounds = _valid_bounds(bounds, self._theta)
+        self._are_shares = self._bounds == (0, 1) and bool((sample.y == sample.y**2).all())
+        self._human = sample.deviations(self._theta, 0.0)
+        self.human = self.with_weight(0.0, is_estimated=False)
 
-    def best_weight(self) -> tuple[Fraction, str]:
+    def best_weight(self) -> tuple[float, str]:
         """The weight λ with the smallest variance, and why it is 0 if there are too few different values."""
-        for deviations, judge in zip(self._deviations, ("human", "model's"), strict=True):
-            if (n := deviations.n_large * self._equal_share) < _LEAST_DEVIATIONS_OF_JUDGE:
-                return ZERO, _too_few(f"users carry the spread of their {judge} values", n, _LEAST_DEVIATIONS_OF_JUDGE)
-        if (n := self._graded_df(self._theta, ZERO) + 1) < LEAST_GRADED:
-            return ZERO, _too_few("users" if self._clusters is None else "clusters of users", n, LEAST_GRADED)
-        if self._clusters is not None:
-            return self._best_of_clusters(self._clusters)
-        if not self._parts.pooled:
-            return ZERO, "no user has only the model's grades" if self._sample.size == self._sample.n else ""
-        best = self._parts.covariance / self._parts.pooled
-        return Fraction(float(min(max(best, ZERO), ONE))), ""
+        sample = self._sample
+        for deviations, judge in ((self._human, "human"), (sample.deviations(self._theta), "model's")):
+            if (n := deviations.n_large * sample.equal_share) < _LEAST_DEVIATIONS_OF_JUDGE:
+                return 0.0, _too_few(f"users carry the spread of their {judge} values", n, _LEAST_DEVIATIONS_OF_JUDGE)
+        if (n := sample.df(self._theta, 0.0) + 1) < LEAST_GRADED:
+            return 0.0, _too_few("clusters of users" if sample.is_clustered else "users", n, LEAST_GRADED)
+        best = sample.best_weight(self._theta)
+        if sample.is_clustered and (not sample.df_of_others or math.isnan(best)):
+            return 0.0, "too few clusters have users with only the model's grades"
+        if math.isnan(best):
+            return 0.0, "no user has only the model's grades" if sample.size == sample.n else ""
+        return min(max(best, 0.0), 1.0), ""
 
-    def _best_of_clusters(self, clusters: ClusteredSums | DrawnSums) -> tuple[Fraction, str]:
-        best = clusters.best_weight(self._theta)
-        if not clusters.has_others or math.isnan(best):
-            return ZERO, "too few clusters have users with only the model's grades"
-        return Fraction(min(max(best, 0.0), 1.0)), ""
-
-    def with_weight(self, weight: Fraction, *, is_estimated: bool) -> MeanEstimate:
+    def with_weight(self, weight: float, *, is_estimated: bool) -> MeanEstimate:
         """The estimate with a weight λ, which was estimated from the same queries or not."""
-        value, denominator = self._sample.value(weight), float(self._sample.denominator(weight))
-        if self._clusters is not None and self._clusters.problem:
-            missing = Interval.missing(self._level, T, self._problem)
-            return MeanEstimate(float(value), math.nan, math.nan, missing, self._n, equal_n=self._effective_n)
-        variance = self._variance(Fraction(float(value)), weight)
-        error = math.sqrt(variance.total) / denominator
+        sample, n, n_equal = self._sample, self._sample.n_human, self._sample.effective_n
+        value, missing = sample.value(weight), Interval.missing(self._level, T, self._problem)
+        if sample.problem_of_clusters:
+            return MeanEstimate(value, math.nan, math.nan, missing, n, equal_n=n_equal)
+        variance = self._variance(value, weight)
+        error = math.sqrt(variance.total) / sample.denominator(weight)
         # That λ fits the graded queries costs a degree of freedom.
         cautious = variance.with_fewer_df(1) if is_estimated and variance.base_df > 1 else variance
-        wide_error, df = math.sqrt(cautious.total) / denominator, cautious.df
-        if self._problem:
-            interval = Interval.missing(self._level, T, self._problem)
-        else:
-            clusters = self._clusters
-            is_exact = not weight and len(self._sample.strata) == 1 and self._equal_share == 1 and clusters is None
-            share_n = (float(self._n) if is_exact else 0.0) if self._are_shares else None
-            n_equal = None if clusters is None else clusters.human.effective_n
-            most_n = math.inf if weight else self._effective_n
+        wide_error, df = math.sqrt(cautious.total) / sample.denominator(weight), cautious.df
+        interval = missing
+        if not self._problem:
+            is_exact = not weight and len(sample.names) == 1 and sample.equal_share == 1 and not sample.is_clustered
             interval = _interval(
-                float(value), wide_error, df, self._effective_n, self._level, self._bounds, share_n, n_equal, most_n
-            )
+                value, wide_error, df, n_equal, self._level, self._bounds,
+                (float(n) if is_exact else 0.0) if self._are_shares else None,
+                sample.people.effective_n if sample.is_clustered else None, math.inf if weight else n_equal,
+            )  # fmt: skip
         least, greatest = self._bounds
-        within = min(max(float(value), least), greatest)
-        return MeanEstimate(within, error, df, interval, self._n, wide_error, self._effective_n)
+        return MeanEstimate(min(max(value, least), greatest), error, df, interval, n, wide_error, n_equal)
 
-    def _variance(self, theta: Fraction, weight: Fraction) -> _Variance:
+    def _variance(self, theta: float, weight: float) -> _Variance:
         """The variance of the numerator of an estimate; if disagreement is rare in the graded queries, as if a few had it."""
-        sample, parts, clusters = self._sample, self._sample.parts(theta), self._clusters
-        graded = float(parts.human - 2 * weight * parts.covariance + weight**2 * parts.judge)
-        others, shared = float(weight**2 * parts.others + sample.between(theta, weight)), 0.0
-        others_df, most_df = float(sample.size) - 1, math.inf
-        if clusters is not None:
-            graded, others, shared = clusters.variance(theta, weight)
-            # Of too few clusters of other queries no degrees of freedom are known.
-            others_df = clusters.others.df if clusters.has_others else 0.0
-            most_df = max(clusters.human.df, others_df)
-        base_df, kurtosis_df = self._graded_df(theta, weight), math.inf
-        human = self._deviations[0]
-        if not weight and human.squares <= sample.total(Y * Y) * NEARLY_NOTHING**2:
+        sample, kurtosis_df = self._sample, math.inf
+        graded, others, shared = sample.variance(theta, weight)
+        if not weight and not self._human.squares:
             # Weights times equal values are rounded.
             graded = others = shared = 0.0
-        residual = sample.deviations(residual_form(theta, weight)) if weight else human
+        residual = sample.deviations(theta, weight) if weight else self._human
         # Disagreement that the graded queries do not hold may be as large as any difference between queries.
-        square = max(human.large_square, residual.large_square)
-        n = self._effective_n if clusters is None or not weight else clusters.human.effective_n
-        least = rare_variance(float(square * sample.d**2), n)
+        square = max(self._human.large_square, residual.large_square) * sample.denominator(0.0) ** 2
+        least = _rare_variance(
+            square, sample.people.effective_n if sample.is_clustered and weight else sample.effective_n
+        )
         if graded < least and (weight or not self._are_shares):
-            graded, kurtosis_df = least, RARE_DF
+            graded, kurtosis_df = least, _RARE_DF
         elif weight:
-            kurtosis_df = residual.df * self._equal_share
-        return _Variance(max(graded, 0.0), others, base_df, kurtosis_df, others_df, shared, most_df)
+            kurtosis_df = residual.df * sample.equal_share
+        base_df, others_df = sample.df(theta, weight), sample.df_of_others
+        most_df = max(base_df, others_df) if sample.is_clustered else math.inf
+        return _Variance(graded, others, shared, base_df, kurtosis_df, others_df, most_df)
 
-    def _graded_df(self, theta: Fraction, weight: Fraction) -> float:
-        """The degrees of freedom of the graded queries' part of the variance (Satterthwaite over the strata)."""
-        strata = self._sample.strata
-        if self._clusters is not None:
-            return self._clusters.human.df
-        if len(strata) == 1:
-            return strata[0].df
-        variances = []
-        for stratum in strata:
-            parts = stratum.parts(theta).scaled(stratum.share, stratum.scale)
-            variances.append(float(parts.human - 2 * weight * parts.covariance + weight**2 * parts.judge))
-        total = sum(variances)
-        if not total > 0:
-            return self._effective_n - 1
-        # A stratum with little of the variance may have few degrees of freedom.
-        shares = zip(variances, strata, strict=True)
-        df = 1 / sum((variance / total) ** 2 / max(stratum.df, _LEAST_DF) for variance, stratum in shares)
-        return min(df, self._effective_n - 1)
+
+class DrawCheck(NamedTuple):
+    """Whether the graded queries look like all queries, by the model's values.
+
+    Attributes:
+        graded_mean: of the graded queries, with their weights and strata.
+        all_mean: of all queries.
+        difference: `graded_mean` less `all_mean`.
+        standard_error: of the difference if the queries were drawn at random.
+        df: its degrees of freedom (Satterthwaite).
+        p: the two-sided p-value; for equal weights that of Welch's test of graded and other queries.
+    """
+
+    graded_mean: float
+    all_mean: float
+    difference: float
+    standard_error: float
+    df: float
+    p: float
+
+
+class LabelsNeeded(NamedTuple):
+    """How many graded queries, or clusters of them, make an interval of a width.
+
+    Attributes:
+        with_judge: with the model's values of the queries that there are; None if not even all of them are enough. With those of as many
+            queries a cluster as there are, if queries come in clusters.
+        by_hand: by people alone; may be more than there are. None beyond 2⁶⁰.
+    """
+
+    with_judge: int | None
+    by_hand: int | None
+
+
+def draw_check(queries: JudgedQueries) -> DrawCheck | None:
+    """Whether the graded queries look drawn at random, by the model's values; None if too few have one, or all are equal.
+
+    Examples:
+        >>> queries = JudgedQueries.from_values([1.0] * 4 + [0.0] * 4, [0.8, 0.9, 1.0, 0.7, 0.1, 0.2, 0.3, 0.0], [True] * 4 + [False] * 4)
+        >>> round(draw_check(queries).p, 4)
+        0.0003
+    """
+    sample, problem = sample_of(queries)
+    if sample is None:
+        return None
+    counts = sample.by_stratum(sample.e), sample.n_others
+    if (np.minimum(*counts) < 2).any() or (sample.is_clustered and (problem or not sample.df_of_others)):
+        return None
+    e, f = (dot(sample.share, sample.mean_of_all(name)) for name in "ef")
+    theta = f / e
+    if sample.is_clustered:
+        _, judge, others = sample.influences(theta)
+        moved = summed(sample.c, judge, sample.n_units), summed(sample.c_others, others, sample.n_units)
+        parts, shared = [dot(each, each) for each in moved], -2 * dot(*moved)
+        dfs = sample.people.df, sample.df_of_others
+        most_df = max(dfs)
+    else:
+        parts, shared = [*sample.variances_of_draw(theta)], 0.0
+        dfs, most_df = (float((counts[0] - 1).sum()), float((counts[1] - 1).sum())), math.inf
+    apart, variance = sum(parts), max(sum(parts) + shared, 0.0)
+    if not variance:
+        return None
+    df = min(apart**2 / sum(part**2 / each for part, each in zip(parts, dfs, strict=True)), most_df)
+    error, graded_mean = math.sqrt(variance) / e, sample.mean_by_model
+    p = min(1.0, 2 * t_sf(abs(graded_mean - theta) / error, df))
+    return DrawCheck(graded_mean, theta, graded_mean - theta, error, df, p)
+
+
+def labels_needed(queries: JudgedQueries, width: float, level: float = 0.95) -> LabelsNeeded | None:
+    """How many graded queries make an interval of this width, from the variances of those that there are; None if these are unknown.
+
+    More graded queries are drawn like those that there are. The queries in all stay as many as they are. If queries come in clusters,
+    these are counted: more of them, which have as many graded and other queries as those that there are.
+
+    Examples:
+        >>> human, judge = [1.0, 0.0, 0.5, 1.0, 0.0] * 8, [0.9, 0.1, 0.4, 0.9, 0.3] * 200
+        >>> queries = JudgedQueries.from_values(human + [float("nan")] * 960, judge, [True] * 40 + [False] * 960)
+        >>> labels_needed(queries, 0.1)
+        LabelsNeeded(with_judge=53, by_hand=318)
+    """
+    checked_level(level)
+    if not (is_number(width) and width > 0):
+        raise OptionError(f"width must be a positive number; got {width!r}")
+    sample, problem = sample_of(queries)
+    if sample is None or problem:
+        return None
+    if sample.is_clustered:
+        return _clusters_needed(queries, sample.people.n, width, level)
+    theta = sample.value(0.0)
+    human, covariance, judge, others, pooled = sample.parts(theta)
+    n, size, share = sample.n, int(sample.size), sample.denominator(0.0)
+    n_others = size - n
+    pooled_graded = pooled * n_others / size
+    large_square = sample.deviations(theta, 0.0).large_square * share**2
+
+    def width_of(n_graded: int, *, uses_judge: bool) -> float:
+        times, rest = n / n_graded, size - n_graded
+        df = n_graded * share - 1
+        variance, most_df = human * times, math.inf
+        if uses_judge and rest > 0 and pooled and n_graded * share >= LEAST_GRADED:
+            best = min(max(covariance * times / (pooled_graded * times * (1 + n_graded / rest)), 0.0), 1.0)
+            if best:
+                graded = max(variance - 2 * best * covariance * times + best**2 * judge * times, 0.0)
+                # As of an estimate: disagreement that the graded queries do not hold may be as large as any difference.
+                if graded < (least := _rare_variance(large_square, sample.effective_n / times)):
+                    graded, most_df = least, _RARE_DF
+                variance = graded * df / (df - 1) + best**2 * others * n_others / rest
+                df = min(df - 1, most_df * (variance / graded) ** 2)
+        # Few quantiles of t are computed for large numbers.
+        df = math.floor(df) if df < 1000 else float(f"{df:.2g}")
+        return 2 * t_critical(level, df) * math.sqrt(variance) / share if df >= 1 else math.inf
+
+    with_judge = _smallest(lambda n_graded: width_of(n_graded, uses_judge=True) <= width, size)
+    by_hand = _smallest(lambda n_graded: width_of(n_graded, uses_judge=False) <= width, 1 << 60)
+    return LabelsNeeded(with_judge, by_hand)
+
+
+def _clusters_needed(queries: JudgedQueries, n: int, width: float, level: float) -> LabelsNeeded:
+    """The same for the n clusters with graded queries: more of them have variances, and degrees of freedom, in proportion."""
+    estimate = judged_estimate(queries, level)
+
+    def width_of(n_clusters: int, error: float, df: float) -> float:
+        many = (df + 1) * n_clusters / n - 1
+        many = math.floor(many) if many < 1000 else float(f"{many:.2g}")
+        return 2 * t_critical(level, many) * error * math.sqrt(n / n_clusters) if many >= 1 else math.inf
+
+    def needed(error: float, df: float) -> int | None:
+        return _smallest(lambda n_clusters: width_of(n_clusters, error, df) <= width, 1 << 60)
+
+    human = estimate.human
+    return LabelsNeeded(needed(estimate.interval_error, estimate.df), needed(human.standard_error, human.df))
+
+
+def _smallest(is_enough: Callable[[int], bool], most: int) -> int | None:
+    """The smallest number from 2 to `most` that is enough, if larger ones are, too; None if there is none."""
+    if most < 2 or not is_enough(most):
+        return None
+    low, high = 1, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+class JudgedDifference:
+    """A model against a baseline under human grades, estimated from both judges; attributes are as in `PairedComparison`.
+
+    Attributes:
+        differences: the users' differences by both judges.
+        estimate: the difference by both judges, and by each alone.
+        mean: the model's mean, estimated from both judges; that of the difference is an estimate of its own.
+        baseline_mean: the baseline's mean, estimated from both judges.
+        wins: of users whom people graded: how often the model is better; `ties` as good; `losses` worse.
+        n: how many users stand behind the difference: those whom people graded, and all others with a difference by the model.
+        clusters: those of users whom people graded, with the standard error of the difference; None if users are independent.
+        error_of_users: the standard error of the difference if all users are independent.
+        no_user_differs: whether no user has other values under the other model, by any judge.
+    """
+
+    # What is not known of two judges.
+    p_sign_flip = std = cohens_d = math.nan
+
+    def __init__(
+        self,
+        differences: JudgedQueries,
+        values: JudgedQueries,
+        baselines: JudgedQueries,
+        n_undefined: int,
+        signs: tuple[int, int, int],
+        level: float = 0.95,
+        bounds: tuple[float, float] = UNBOUNDED,
+    ) -> None:
+        self.differences, self.n_undefined, self.level = differences, n_undefined, level
+        self.wins, self.ties, self.losses = signs
+        self._bounds = bounds[0] - bounds[1], bounds[1] - bounds[0]
+        estimate = self.estimate = judged_estimate(differences, level, bounds=self._bounds)
+        self.difference, self.standard_error, self.df = estimate.value, estimate.standard_error, estimate.df
+        self.mean, self.baseline_mean = (
+            judged_estimate(each, level, bounds=bounds).value for each in (values, baselines)
+        )
+        self.n = differences.n_graded + differences.n_defined_others
+        self.clusters = differences.clusters_of_people(estimate.standard_error)
+        independent = judged_estimate(differences.independent, level, bounds=self._bounds)
+        self.error_of_users = independent.standard_error
+        # How many graded users, or clusters, of equal weight are as good as those that there are.
+        self._independent_n = estimate.human.equal_n if self.clusters is None else self.clusters.effective_n
+        errors = estimate.human.standard_error, estimate.judge.standard_error
+        self.no_user_differs = not any((estimate.value, estimate.judge.value, *errors))
+        self.relative_lift = (
+            intervals.ratio(self.difference, abs(self.baseline_mean)) if self.baseline_mean else math.nan
+        )
+        self.interval, self.p_t = self.interval_at(level), self._p_t()
+
+    def interval_at(self, level: float, margin: float = 0.0) -> Interval:
+        """The interval at a level, whatever the margin."""
+        estimate = (
+            self.estimate if level == self.level else judged_estimate(self.differences, level, bounds=self._bounds)
+        )
+        interval = estimate.interval
+        return interval._replace(method=PREDICTION_POWERED) if interval else interval
+
+    def lift_at(self, level: float) -> Lift:
+        """The lift, which has no interval."""
+        return Lift(self.relative_lift, reason="two judges give the difference an interval, and not its ratio")
+
+    def _p_t(self) -> float:
+        """The two-sided p-value of the t test of the estimate, with the error of its interval."""
+        estimate = self.estimate
+        if not estimate.interval:
+            return math.nan
+        if not estimate.interval_error:
+            return 1.0 if not estimate.value else min(1.0, 2.0 ** (1 - self._independent_n))
+        return min(1.0, 2 * t_sf(abs(estimate.value) / estimate.interval_error, estimate.df))
+
+    def p_of(self, test: str, margin: float = 0.0, resolution: float = 0.0) -> tuple[float, str]:
+        """The p-value of what a verdict would state, before correction, and what it is of; there is one test for two judges."""
+        p = self.p_t
+        if margin:
+            beyond = self.p_beyond(margin)
+            p = max(p, beyond) if abs(self.difference) > margin else beyond
+        return p, PREDICTION_POWERED
+
+    def p_beyond(self, margin: float) -> float:
+        """The two-sided p-value that the difference is beyond ±margin, or within; see `PairedComparison.p_beyond`."""
+        estimate, n = self.estimate, self._independent_n
+        if math.isnan(self.p_t) or n < 2:
+            return math.nan
+        return intervals.p_beyond_margin(estimate.value, estimate.interval_error, estimate.df, n, margin, self._bounds)

@@ -28,8 +28,8 @@ from spark_rankeval.worker.group_states import (
     rows_by_key,
 )
 from spark_rankeval.worker.process import sends_messages
-from spark_rankeval.worker.reading import PARTIAL_TABLE, STRATUM, columns_of, filled, flags, numbers, whole_numbers
-from spark_rankeval.worker.states import HELD_BYTES, JUDGED, GradedUsers, JudgedAccumulator, JudgedMerger, TwoJudges
+from spark_rankeval.worker.reading import PARTIAL_TABLE, columns_of, filled, flags, numbers, whole_numbers
+from spark_rankeval.worker.states import HELD_BYTES, JUDGED, JudgedAccumulator, JudgedMerger, TwoJudges
 
 Owner = str | tuple[str, ...]
 
@@ -327,17 +327,11 @@ COMPARISON = "comparison"
 _PAIR = 8_000
 
 
-def paired_layout(n_values: int, n_attributes: int, *, totals: bool, judges: TwoJudges | None = None) -> ClusterLayout:
-    """The rows of users who go on to their clusters: a row for each model, with `paired_sides` of it and the baseline.
-
-    Two judges have figures of all sides of each of their pairs.
-    """
+def paired_layout(n_values: int, n_attributes: int, *, totals: bool) -> ClusterLayout:
+    """The rows of users who go on to their clusters: a row for each model, with `paired_sides` of it and the baseline."""
     groups = rollup(n_attributes, totals=totals, n_before=1)
     masks = rollup_masks(groups, 1 + n_attributes)
-    pairs, sides = () if judges is None else judges.pairs, range(len(SIDES))
-    judged = tuple((side * n_values + pair.human, side * n_values + pair.judge) for pair in pairs for side in sides)
-    drawn = judges is not None and judges.is_drawn
-    return ClusterLayout(len(SIDES) * n_values, n_keys=1 + n_attributes, masks=masks, judged=judged, drawn=drawn)
+    return ClusterLayout(len(SIDES) * n_values, n_keys=1 + n_attributes, masks=masks)
 
 
 def paired_merger(layout: ClusterLayout, replicates: int, seed: int) -> Callable[[], ClusterMerger]:
@@ -363,7 +357,7 @@ def paired_batches(
 
     The states have the fields of `PairedAccumulator` and the counts for each model, of all users and of each slice. A partition without
     rows of a model has no state of it. With a layout users go on to their clusters, which get the signs. With two judges the users'
-    grading weights are the last of the values, and other messages have the sums of both judges.
+    grading weights are the last of the values, and other messages have what both judges say.
     """
     attributes = [slice_field(index) for index in range(n_attributes)]
     drawn = replicates if layout is None else 0
@@ -383,10 +377,7 @@ def paired_batches(
             if clusters is not None:
                 for model in sorted(set(users.present) - {baseline}):
                     sides = paired_sides(users.values_of(model), users.values_of(baseline))
-                    grading = None if judged is None else judged.grading_weight(every, model)
-                    yield from send_to_clusters(
-                        clusters, batch, users, model, attributes, sides, grading_weights=grading
-                    )
+                    yield from send_to_clusters(clusters, batch, users, model, attributes, sides)
             if not attributes:
                 continue
             for key, rows in rows_by_key([batch.column(name) for name in attributes], batch.num_rows):
@@ -404,7 +395,7 @@ def paired_batches(
 
 
 def side_of(side: str, model: str, place: int) -> str:
-    """The name of the sums of a side of `SIDES` in a metric, of users with a difference, by the place of its human value."""
+    """The name of a figure of two judges: a side of `SIDES` in a metric, by the place of its human value. Its users have a difference."""
     return json.dumps([side, model, place])
 
 
@@ -413,9 +404,9 @@ class _JudgedPairs:
 
     def __init__(self, baseline: str, judges: TwoJudges) -> None:
         self._baseline, self._judges = baseline, judges
-        self._sums = JudgedAccumulator()
+        self._judged = JudgedAccumulator()
 
-    def grading_weight(self, users: ComparedUsers, model: str) -> Array:
+    def _grading_weight(self, users: ComparedUsers, model: str) -> Array:
         """The users' grading weights for the comparison of a model; NaN of users who are not in it.
 
         Whom people, or the model, graded for one of the compared models alone is not graded.
@@ -426,21 +417,22 @@ class _JudgedPairs:
 
     def add(self, users: ComparedUsers, batch: pa.RecordBatch, attributes: Sequence[str]) -> None:
         """Add the users of a batch, whose last value is their grading weight, in groups by columns of it."""
-        stratum = batch.column(STRATUM) if self._judges.has_strata else None
-        groups = self._sums.groups([batch.column(name) for name in attributes], batch.num_rows, stratum)
-        baseline = users.values_of(self._baseline)
+        baseline, weight = users.values_of(self._baseline), np.full(batch.num_rows, np.nan)
+        everyone = self._judged.graded(
+            batch, attributes, weight, is_weighted=self._judges.is_weighted, user=USER, cluster=CLUSTER
+        )
         for model in sorted(set(users.present) - {self._baseline}):
             there = users.has(model) & users.has(self._baseline)
             sides = np.split(paired_sides(users.values_of(model), baseline)[:, there], len(SIDES))
-            graded = GradedUsers(self.grading_weight(users, model)[there], self._judges.is_weighted)
+            graded = everyone._replace(grading_weight=self._grading_weight(users, model)).only(there)
             for pair in self._judges.pairs:
                 for name, values in zip(SIDES, sides, strict=True):
                     figure = side_of(name, model, pair.human)
-                    self._sums.add(figure, values[pair.human], values[pair.judge], graded, groups[there])
+                    self._judged.add(figure, values[pair.human], values[pair.judge], graded)
 
     def messages(self) -> Iterator[Message]:
-        """The sums."""
-        yield from self._sums.messages()
+        """What they say."""
+        yield from self._judged.messages()
 
 
 def send_to_clusters(
@@ -451,18 +443,14 @@ def send_to_clusters(
     attributes: Sequence[str],
     values: Array,
     weights: Array | None = None,
-    grading_weights: Array | None = None,
 ) -> Iterator[Message]:
     """Send users on to their clusters, with values (metrics × users) under the name of what these are of, and weights."""
-    has_values = ~np.isnan(values).all(axis=0)
-    there = np.flatnonzero(has_values if grading_weights is None else has_values | ~np.isnan(grading_weights))
+    there = np.flatnonzero(~np.isnan(values).all(axis=0))
     rows = pa.array(there)
     keys = [pa.repeat(pa.scalar(name), len(there)), *(batch.column(attribute).take(rows) for attribute in attributes)]
     user_weights = None if weights is None else weights[there]
     yield from clusters.add(
         batch.column(CLUSTER).take(rows), users.ids[there], keys, list(values[:, there]), user_weights,
-        grading_weights=None if grading_weights is None else grading_weights[there],
-        strata=batch.column(STRATUM).take(rows) if STRATUM in batch.schema.names else None,
     )  # fmt: skip
 
 

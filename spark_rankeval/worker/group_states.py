@@ -11,14 +11,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_rankeval.ranking.lists import Array, BoolArray, IntArray, Ragged, offsets_of, starts_of_runs
 from spark_rankeval.records.slices import ALL_VALUES, Key
 from spark_rankeval.request.call import CountNames
 from spark_rankeval.statistics.cluster_sums import SHIFT, ClusterAccumulator, ClusterSums, sums_by_cluster
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
-from spark_rankeval.statistics.drawn_clusters import DrawnClusterAccumulator, drawn_columns
-from spark_rankeval.statistics.judged_clusters import BYTES_OF_A_FIGURE, JudgedClusterAccumulator, judged_columns
 from spark_rankeval.statistics.moments import MomentsAccumulator, merged, merged_stacks
 from spark_rankeval.statistics.quantiles import merged_sketches, tallies_of_groups
 from spark_rankeval.statistics.resampling import mixed
@@ -340,9 +339,8 @@ Rollup = Callable[[Key], Iterable[Key]]
 #: The sums of clusters by the name of their group, as `ClusterAccumulator` has them.
 ClusterStates = dict[str, dict[str, Array]]
 
-#: The kinds of messages: users who go on to the others of their cluster, in a bucket for each group of clusters; sums of clusters; and
-#: those by two judges.
-CLUSTER_USERS, CLUSTER_SUMS, JUDGED_CLUSTERS = "users of clusters", "sums of clusters", "sums of clusters by two judges"
+#: The kinds of messages: users who go on to the others of their cluster, in a bucket for each group of clusters; and sums of clusters.
+CLUSTER_USERS, CLUSTER_SUMS = "users of clusters", "sums of clusters"
 
 # A worker holds so many bytes of users before they go on, and so many of sums.
 _HELD = 1 << 26
@@ -350,8 +348,6 @@ _HELD = 1 << 26
 _CLUSTER, _USER, _HAS_NO_CLUSTER, _KEYS = range(4)
 # Sets the hashes of users who stand for a cluster alone apart from those of clusters, which may have the users' ids.
 _ALONE = np.uint64(0x9E3779B97F4A7C15)
-# About how many bytes the sums of a group of clusters take, in a few strata.
-_DRAWN_BYTES = 500
 # A null in a column that divides users into groups.
 _NULL = 0
 
@@ -359,6 +355,12 @@ _NULL = 0
 def alone(users: IntArray) -> IntArray:
     """The hashes of clusters of one user each, from the users' 64-bit hashes: those of no other cluster, whatever its id."""
     hashes: IntArray = mixed(users.view(np.uint64) ^ _ALONE).view(np.int64)
+    return hashes
+
+
+def hashes_of_clusters(clusters: pa.Array, users: IntArray) -> IntArray:
+    """The hashes of the clusters of users, null if not known: such a user is a cluster alone."""
+    hashes: IntArray = pc.coalesce(clusters, pa.array(alone(users))).to_numpy(zero_copy_only=False)
     return hashes
 
 
@@ -373,8 +375,6 @@ class ClusterLayout(NamedTuple):
         masks: for each kind of group, which of these columns it keeps; the others are rolled up.
         cubes: whether the acceleration is needed.
         grouped: whether the sums of groups of clusters are kept, so that summaries of several days merge.
-        judged: the places of a human value and of the model's, for each mean that two judges estimate; users then have a grading weight.
-        drawn: people graded users with unequal probabilities, or from strata; users then have a stratum, too.
     """
 
     n_values: int
@@ -384,8 +384,6 @@ class ClusterLayout(NamedTuple):
     masks: tuple[tuple[bool, ...], ...] = ((),)
     cubes: bool = False
     grouped: bool = False
-    judged: tuple[tuple[int, int], ...] = ()
-    drawn: bool = False
 
     @classmethod
     def for_options(
@@ -401,19 +399,17 @@ class ClusterLayout(NamedTuple):
             () if rollup is None else rollup_masks(rollup, n_keys),
             options.resamples,
             options.method == "t",
-            options.judged,
-            options.drawn,
         )
 
     @property
     def n_words(self) -> int:
-        """The words of a row: those about the user, the stratum, the user's weight, normalisers, the grading weight, values."""
-        return self.first_number + self.weighted + len(self.normalised) + bool(self.judged) + self.n_values
+        """The words of a row: those about the user, the user's weight, normalisers, values."""
+        return self.first_number + self.weighted + len(self.normalised) + self.n_values
 
     @property
     def first_number(self) -> int:
         """How many words of a row come before its numbers."""
-        return _KEYS + self.n_keys + self.drawn
+        return _KEYS + self.n_keys
 
     def new_sums(self) -> ClusterAccumulator:
         """What adds up the clusters of a group."""
@@ -422,20 +418,6 @@ class ClusterLayout(NamedTuple):
     def values(self, rows: Array) -> Array:
         """The values of each user."""
         return rows[:, self.n_words - self.n_values :]
-
-    def judged_sums(self, rows: Array, starts: Array) -> ClusterSums | None:
-        """The sums by two judges of clusters whose first users have these places; None if others are needed, or none."""
-        if self.drawn or not self.judged:
-            return None
-        columns = judged_columns(self.values(rows), self.judged, rows[:, self.n_words - self.n_values - 1])
-        return sums_by_cluster(rows.view(np.int64)[:, _CLUSTER], starts, columns)
-
-    def add_drawn(self, rows: Array, sums: DrawnClusterAccumulator) -> None:
-        """Add users of clusters whom people graded with unequal probabilities, or from strata."""
-        values, words = self.values(rows), rows.view(np.int64)
-        grading = rows[:, self.n_words - self.n_values - 1]
-        figures = [drawn_columns(values[:, human], values[:, judge], grading) for human, judge in self.judged]
-        sums.add(words[:, _CLUSTER], words[:, _KEYS + self.n_keys], figures)
 
     def weights(self, rows: Array) -> Array | None:
         """The weights of each user and value; None if all are 1."""
@@ -482,8 +464,6 @@ class ClusterRows:
         values: Sequence[Array],
         weights: Array | None = None,
         normalisers: Mapping[int, Array] | None = None,
-        grading_weights: Array | None = None,
-        strata: pa.Array | None = None,
     ) -> Iterator[Message]:
         """Take in users with the hashes of their clusters, null if not known; gives messages if there are many.
 
@@ -493,16 +473,12 @@ class ClusterRows:
         rows = np.empty((len(users), layout.n_words))
         words = rows.view(np.int64)
         words[:, _HAS_NO_CLUSTER] = clusters.is_null().to_numpy(zero_copy_only=False)
-        words[:, _CLUSTER] = clusters.fill_null(0).to_numpy(zero_copy_only=False)
+        words[:, _CLUSTER] = hashes_of_clusters(clusters, users)
         words[:, _USER] = users
-        words[:, _CLUSTER] = np.where(words[:, _HAS_NO_CLUSTER], alone(users), words[:, _CLUSTER])
         for index, key in enumerate(keys, _KEYS):
             words[:, index] = _hashes(key)
-        if layout.drawn:
-            words[:, layout.first_number - 1] = text_hash("") if strata is None else _hashes(strata)
         numbers = [] if weights is None else [weights]
         numbers += [normalisers[index] for index in layout.normalised] if normalisers else []
-        numbers += [] if grading_weights is None else [grading_weights]
         for index, column in enumerate([*numbers, *values[: layout.n_values]], layout.first_number):
             rows[:, index] = column
         if weights is not None:
@@ -533,8 +509,6 @@ class ClusterMerger(Merger):
         self._layout = layout
         self._new = new or (lambda mask: layout.new_sums())
         self._groups: dict[str, Accumulator] = {}
-        self._judged: dict[str, JudgedClusterAccumulator] = {}
-        self._drawn: dict[str, DrawnClusterAccumulator] = {}
         self._n_buckets = 0
 
     def add(self, _: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
@@ -551,9 +525,7 @@ class ClusterMerger(Merger):
             self._add_groups(rows, mask)
         self._n_buckets += 1
         value_bytes = (9 if self._layout.cubes else 6) * 256 + 24 * self._n_buckets * self._layout.grouped
-        judged_bytes = BYTES_OF_A_FIGURE + (_DRAWN_BYTES if self._layout.drawn else 72) * self._n_buckets
-        figures_bytes = self._layout.n_values * value_bytes + len(self._layout.judged) * judged_bytes
-        if len(self._groups) * figures_bytes > _HELD:
+        if len(self._groups) * self._layout.n_values * value_bytes > _HELD:
             yield from self.rest()
 
     def _add_groups(self, rows: Array, mask: tuple[bool, ...]) -> None:
@@ -567,7 +539,6 @@ class ClusterMerger(Merger):
         is_first_of_group = starts_of_runs(*columns) if columns else np.arange(len(rows)) == 0
         starts = np.flatnonzero(is_first_of_group | starts_of_runs(words[:, _CLUSTER]))
         sums = sums_by_cluster(words[:, _CLUSTER], starts, layout.values(rows), layout.weights(rows))
-        judged = layout.judged_sums(rows, starts)
         n_alone = np.add.reduceat(words[:, _HAS_NO_CLUSTER], np.flatnonzero(is_first_of_group))
         firsts = np.flatnonzero(is_first_of_group[starts])
         for group, (first, end) in enumerate(zip(firsts, [*firsts[1:], len(starts)], strict=True)):
@@ -576,29 +547,19 @@ class ClusterMerger(Merger):
             if name not in self._groups:
                 self._groups[name] = self._new(mask)
             self._groups[name].add(ClusterSums(*(each[first:end] for each in sums)), int(n_alone[group]))
-            if judged is not None:
-                accumulator = self._judged.setdefault(name, JudgedClusterAccumulator(len(layout.judged)))
-                accumulator.add(ClusterSums(*(each[first:end] for each in judged)))
-            if layout.drawn:
-                drawn = self._drawn.setdefault(name, DrawnClusterAccumulator(len(layout.judged)))
-                layout.add_drawn(rows[starts[first] : starts[end] if end < len(starts) else len(rows)], drawn)
 
     def rest(self) -> Iterator[Message]:
         """The sums so far. Afterwards it holds nothing."""
-        groups = self._groups
-        judged: dict[str, JudgedClusterAccumulator | DrawnClusterAccumulator] = {**self._judged, **self._drawn}
-        self._groups, self._judged, self._drawn, self._n_buckets = {}, {}, {}, 0
+        groups, self._groups, self._n_buckets = self._groups, {}, 0
         if groups:
             yield Message.of(CLUSTER_SUMS, {name: sums.state() for name, sums in groups.items()})
-        if judged:
-            yield Message.of(JUDGED_CLUSTERS, {name: sums.state() for name, sums in judged.items()})
 
 
-def merged_clusters(messages: Iterable[Message], kind: str = CLUSTER_SUMS) -> ClusterStates:
-    """The sums of all clusters by the name of their group, from what `ClusterMerger` gave; of one kind."""
+def merged_clusters(messages: Iterable[Message]) -> ClusterStates:
+    """The sums of all clusters by the name of their group, from what `ClusterMerger` gave."""
     parts: dict[str, list[dict[str, Array]]] = {}
     for message in messages:
-        for name, state in message.state.items() if message.kind == kind else ():
+        for name, state in message.state.items() if message.kind == CLUSTER_SUMS else ():
             parts.setdefault(name, []).append(state)
     return {name: merged(states) for name, states in parts.items()}
 

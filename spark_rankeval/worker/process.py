@@ -415,10 +415,6 @@ class ScoringFeature(Feature):
         """The feature for a partition."""
         return PartitionFeature()
 
-    def described(self, options: DescriptionOptions, task: ScoringTask) -> DescriptionOptions:
-        """What is to be said of the users' values, with what the feature needs of it."""
-        return options
-
     def mergers(self, options: DescriptionOptions) -> Mergers:
         """What makes few of many messages, by their kinds."""
         return {}

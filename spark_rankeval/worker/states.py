@@ -1,17 +1,17 @@
-"""The states of a partition's users, with the sums of two judges, as messages that merge."""
+"""The states of a partition's users, and what two judges say of them, as messages that merge."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.lists import Array, BoolArray, FloatArray, IntArray, Ragged, RawLists, match, repeated_items
@@ -19,15 +19,11 @@ from spark_rankeval.records.slices import ALL_VALUES, Key
 from spark_rankeval.request.call import GRADING_WEIGHT, PARTLY_GRADED, PEOPLE_ALONE, CountNames
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
-from spark_rankeval.statistics.drawn_clusters import STRATA, drawn_clusters, number_of_stratum
-from spark_rankeval.statistics.judged_clusters import ClusterGroups, JudgedClusters
-from spark_rankeval.statistics.judged_moments import JudgedMoments
-from spark_rankeval.statistics.sums import Sums
+from spark_rankeval.statistics.judged_queries import JudgedQueries
 from spark_rankeval.wire import Merger, Mergers, Message, unpack
 from spark_rankeval.worker.group_states import (
     CLUSTER_USERS,
     FEW,
-    JUDGED_CLUSTERS,
     STATES,
     ClusterLayout,
     ClusterMerger,
@@ -37,12 +33,9 @@ from spark_rankeval.worker.group_states import (
     SmallGroups,
     StateAccumulator,
     UsersOfGroups,
-    alone,
     bytes_of_a_group,
-    group_name,
-    merged_clusters,
+    hashes_of_clusters,
     rows_by_key,
-    text_hash,
 )
 from spark_rankeval.worker.process import (
     BatchFeature,
@@ -72,15 +65,15 @@ from spark_rankeval.worker.reading import (
 )
 from spark_rankeval.worker.scoring import Rows, count_names, count_of_model, messages_with_rows, score
 
-#: The kind of messages with the sums of both judges.
+#: The kind of messages with what both judges say.
 JUDGED = "judged"
 
 #: The name of a figure, such as that of a difference of a model, or the number of a metric.
 FigureName = str | int
-#: The sums of the values of both judges, by figure and group of users.
-JudgedSums = dict[FigureName, dict[Key, JudgedMoments]]
+#: What both judges say, by figure and group of users.
+JudgedFigures = dict[FigureName, dict[Key, JudgedQueries]]
 
-# The name of the sums of users whose stratum is null.
+# The name of the stratum of users whose stratum is null.
 _UNKNOWN_STRATUM = "null"
 # So many values of users wait at the most.
 _MOST_WAITING = 1 << 20
@@ -98,12 +91,6 @@ class TwoJudges(NamedTuple):
 
     pairs: tuple[JudgedPair, ...]
     is_weighted: bool  # with unequal probabilities
-    has_strata: bool = False  # from strata, which the column `STRATUM` has
-
-    @property
-    def is_drawn(self) -> bool:
-        """Whether some users were drawn more often than others."""
-        return self.is_weighted or self.has_strata
 
 
 class GradedUsers(NamedTuple):
@@ -115,163 +102,123 @@ class GradedUsers(NamedTuple):
 
     grading_weight: FloatArray
     is_weighted: bool
+    groups: Array  # the place of each one's group; see `JudgedAccumulator.groups`
+    clusters: IntArray | None  # the hash of each one's cluster; None if users are independent
 
     def only(self, users: Array) -> GradedUsers:
         """Some of these users."""
-        return self._replace(grading_weight=self.grading_weight[users])
-
-
-class _WaitingUsers(NamedTuple):
-    """The values of users by both judges, and the places of their groups."""
-
-    human: Array
-    judge: Array
-    graded: GradedUsers
-    groups: Array
+        clusters = None if self.clusters is None else self.clusters[users]
+        return self._replace(grading_weight=self.grading_weight[users], groups=self.groups[users], clusters=clusters)
 
 
 class JudgedAccumulator:
-    """The sums of figures over users that come batch by batch."""
+    """What two judges say of figures of users that come batch by batch."""
 
     def __init__(self) -> None:
         self._groups: dict[str, int] = {}
-        self._sums: dict[FigureName, JudgedMoments] = {}
-        # Sums cost nearly the same for few users as for many, so users of small batches wait for one another.
-        self._waiting: dict[FigureName, list[_WaitingUsers]] = {}
+        self._queries: dict[FigureName, JudgedQueries] = {}
+        # Few users cost nearly the same as many, so users of small batches wait for one another.
+        self._waiting: dict[FigureName, list[tuple[Array, Array, GradedUsers]]] = {}
         self._n_waiting = 0
 
-    def groups(self, columns: Sequence[pa.Array], n_users: int, stratum: pa.Array | None = None) -> Array:
-        """The place of each user's group, by some columns and the stratum."""
-        places = np.full(n_users, self._place("", []), np.int64)
-        strata = [pa.repeat(pa.scalar(""), n_users) if stratum is None else stratum]
-        for (name, *key), rows in rows_by_key([*strata, *columns], n_users) if columns or stratum is not None else ():
+    def graded(
+        self, batch: pa.RecordBatch, names: Sequence[str], grading_weight: Array, *, is_weighted: bool,
+        user: str = USER_HASH, cluster: str = CLUSTER_HASH,
+    ) -> GradedUsers:  # fmt: skip
+        """The users of a batch, in groups by columns of these names and the stratum; `cluster` may be a column of it."""
+        columns = columns_of(batch)
+        places = np.full(batch.num_rows, self._place("", []), np.int64)
+        strata = columns.get(STRATUM, pa.repeat(pa.scalar(""), batch.num_rows))
+        for (name, *key), rows in rows_by_key([strata, *(columns[name] for name in names)], batch.num_rows):
             places[rows] = self._place(name, key)
-        return places
+        clusters = None
+        if cluster in columns:
+            clusters = hashes_of_clusters(columns[cluster], whole_numbers(columns[user]))
+        return GradedUsers(grading_weight, is_weighted, places, clusters)
 
     def _place(self, stratum: str | None, key: list[str | None]) -> int:
         return self._groups.setdefault(json.dumps([stratum, key]), len(self._groups))
 
-    def add_pairs(
-        self, pairs: Iterable[JudgedPair], values: Sequence[Array], graded: GradedUsers, groups: Array, users: BoolArray
-    ) -> None:
-        """Add each pair of values of some of the users, under the place of the human value; see `add`."""
-        graded, groups = graded.only(users), groups[users]
-        for pair in pairs:
-            self.add(pair.human, values[pair.human][users], values[pair.judge][users], graded, groups)
-
-    def add(self, figure: FigureName, human: Array, judge: Array, graded: GradedUsers, groups: Array) -> None:
-        """Add the values of users by both judges; `groups` has the place of each one's group."""
+    def add(self, figure: FigureName, human: Array, judge: Array, graded: GradedUsers) -> None:
+        """Add the values of users by both judges."""
         sampled = ~np.isnan(graded.grading_weight)
-        waiting = _WaitingUsers(human[sampled], judge[sampled], graded.only(sampled), groups[sampled])
-        self._waiting.setdefault(figure, []).append(waiting)
-        self._n_waiting += len(waiting.human)
+        self._waiting.setdefault(figure, []).append((human[sampled], judge[sampled], graded.only(sampled)))
+        self._n_waiting += int(np.count_nonzero(sampled))
         if self._n_waiting > _MOST_WAITING:
             self._settle()
 
     def _settle(self) -> None:
         waiting, self._waiting, self._n_waiting = self._waiting, {}, 0
         for figure, parts in waiting.items():
-            human, judge, graded, groups = zip(*parts, strict=True)
-            weight = np.concatenate([each.grading_weight for each in graded])
-            sums = JudgedMoments.from_groups(
-                np.concatenate(human),
-                np.concatenate(judge),
-                weight != 0,
-                weight if graded[0].is_weighted else None,
-                list(self._groups),
-                np.concatenate(groups),
+            human, judge, graded = zip(*parts, strict=True)
+            weight, groups = (
+                np.concatenate([getattr(each, name) for each in graded]) for name in ("grading_weight", "groups")
             )
-            there = {name: each for name, each in sums.strata.items() if each}
-            self._sums[figure] = self._sums.get(figure, JudgedMoments()) + JudgedMoments(there)
+            clusters = None if graded[0].clusters is None else np.concatenate([each.clusters for each in graded])
+            weights = weight if graded[0].is_weighted else None
+            values = np.concatenate(human), np.concatenate(judge), weight != 0
+            made = JudgedQueries.from_places(*values, weights, list(self._groups), groups, clusters)
+            self._queries[figure] = self._queries[figure] + made if figure in self._queries else made
 
     def messages(self) -> Iterator[Message]:
-        """The sums, a message for each figure in a bucket of its own."""
+        """What both judges say, a message for each figure in a bucket of its own."""
         self._settle()
-        for bucket, figure in enumerate(sorted(self._sums, key=str)):
-            yield Message.of(JUDGED, (figure, self._sums[figure]), bucket)
-
-
-def _totals(parts: Iterable[tuple[FigureName, JudgedMoments]]) -> dict[FigureName, JudgedMoments]:
-    by_figure: dict[FigureName, list[JudgedMoments]] = {}
-    for figure, moments in parts:
-        by_figure.setdefault(figure, []).append(moments)
-    return {figure: JudgedMoments.total(each) for figure, each in by_figure.items()}
+        for bucket, figure in enumerate(sorted(self._queries, key=str)):
+            yield Message.of(JUDGED, (figure, self._queries[figure]), bucket)
 
 
 class JudgedMerger(Merger):
     """One message of each figure."""
 
     def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
-        """Take in the sums of partitions; gives those of all of them."""
-        for figure, moments in _totals(map(unpack, payloads)).items():
-            yield Message.of(JUDGED, (figure, moments), bucket or 0)
+        """Take in what judges say in partitions; gives what they say in all of them."""
+        totals: dict[FigureName, JudgedQueries] = {}
+        for figure, queries in map(unpack, payloads):
+            totals[figure] = totals[figure] + queries if figure in totals else queries
+        for figure, queries in totals.items():
+            yield Message.of(JUDGED, (figure, queries), bucket or 0)
 
 
-def sums_in(messages: Iterable[Message]) -> JudgedSums:
-    """The sums in messages, by figure and group of users."""
-    totals = _totals(message.state for message in messages if message.kind == JUDGED)
-    sums_by_figure: JudgedSums = {}
-    for figure, moments in totals.items():
-        by_key: dict[Key, dict[str, Sums]] = {}
-        for name, sums in moments.strata.items():
-            stratum, key = json.loads(name)
-            # Users of an unknown stratum are one of their own.
-            by_key.setdefault(tuple(key), {})[_UNKNOWN_STRATUM if stratum is None else stratum] = sums
-        sums_by_figure[figure] = {key: JudgedMoments(strata) for key, strata in by_key.items()}
-    return sums_by_figure
+def judged_figures(messages: Iterable[Message]) -> JudgedFigures:
+    """What both judges say in messages, by figure and group of users."""
+
+    def part_of(name: str) -> tuple[Key, str]:
+        stratum, key = json.loads(name)
+        # Users of an unknown stratum are one of their own.
+        return tuple(key), _UNKNOWN_STRATUM if stratum is None else stratum
+
+    totals = JudgedMerger().add(0, (message.payload for message in messages if message.kind == JUDGED))
+    return {figure: queries.parted(part_of) for figure, queries in (message.state for message in totals)}
 
 
-def sums_of_groups(sums: Mapping[Key, JudgedMoments], groups: Iterable[Key]) -> dict[Key, JudgedMoments]:
-    """The sums of each group of users: those of all keys that are alike where the group has a value."""
-    masks: dict[tuple[bool, ...], dict[Key, list[JudgedMoments]]] = {}
+def judged_groups(
+    queries: Mapping[Key, JudgedQueries], groups: Iterable[Key], *, is_clustered: bool
+) -> dict[Key, JudgedQueries]:
+    """What both judges say of each group of users: of all keys that are alike where the group has a value."""
+    masks: dict[tuple[bool, ...], dict[Key, list[JudgedQueries]]] = {}
     totals = {}
     for group in groups:
         mask = tuple(value is ALL_VALUES for value in group)
         if mask not in masks:
             by_group = masks.setdefault(mask, {})
-            for key, moments in sums.items():
+            for key, of_key in queries.items():
                 rolled = tuple(ALL_VALUES if is_any else value for value, is_any in zip(key, mask, strict=True))
-                by_group.setdefault(rolled, []).append(moments)
-        totals[group] = JudgedMoments.total(masks[mask].get(group, []))
+                by_group.setdefault(rolled, []).append(of_key)
+        totals[group] = JudgedQueries.total(masks[mask].get(group, []), is_clustered=is_clustered)
     return totals
 
 
-class ClustersOfJudges:
-    """The clusters of users, by group and figure."""
-
-    def __init__(self, messages: Iterable[Message], *, is_clustered: bool) -> None:
-        self._states = merged_clusters(messages, JUDGED_CLUSTERS) if is_clustered else None
-
-    def added(self, moments: JudgedMoments, group: Key, figure: int) -> JudgedMoments:
-        """Sums of a group with those of its clusters, of a figure by its place; the same if users are independent."""
-        if self._states is None:
-            return moments
-        state = self._states.get(group_name(group))
-        if state is None:
-            return replace(moments, clusters=JudgedClusters.of({}, ClusterGroups()))
-        if STRATA not in state:
-            return replace(moments, clusters=JudgedClusters.from_state(state, figure))
-        strata = {name: number_of_stratum(text_hash(_stratum_of(name))) for name in moments.strata}
-        return replace(moments, clusters=drawn_clusters(state, figure, strata))
-
-
-def _stratum_of(name: str) -> str | None:
-    """The stratum of sums of this name."""
-    return None if name == _UNKNOWN_STRATUM else name
-
-
-def with_judged_moments(
-    figures: Mapping[Key, Figures], messages: Sequence[Message], pairs: Sequence[JudgedPair], *, is_clustered: bool
+def with_judged_queries(
+    figures: Mapping[Key, Figures], messages: Iterable[Message], pairs: Sequence[JudgedPair], *, is_clustered: bool
 ) -> dict[Key, Figures]:
-    """The figures of all groups, in which the human value of each pair has the sums of both judges; these are named by its place."""
-    sums, clusters = sums_in(messages), ClustersOfJudges(messages, is_clustered=is_clustered)
-    groups = [sums_of_groups(sums.get(pair.human, {}), figures) for pair in pairs]
+    """The figures of all groups, in which the human value of each pair has what both judges say, named by its place."""
+    judged = judged_figures(messages)
+    groups = [judged_groups(judged.get(pair.human, {}), figures, is_clustered=is_clustered) for pair in pairs]
     described = {}
     for key, group in figures.items():
         values = list(group.values)
-        for figure, (pair, by_group) in enumerate(zip(pairs, groups, strict=True)):
-            moments = clusters.added(by_group[key], key, figure)
-            values[pair.human] = values[pair.human]._replace(judged=moments)
+        for pair, by_group in zip(pairs, groups, strict=True):
+            values[pair.human] = values[pair.human]._replace(judged=by_group[key])
         described[key] = group._replace(values=values)
     return described
 
@@ -300,28 +247,20 @@ def judged_pairs(views: Sequence[View]) -> list[JudgedPair]:
 class GradedByPeople(ScoringFeature):
     """Queries that people graded, beside all that a model did."""
 
-    is_drawn: bool = False  # with unequal probabilities, or from strata
-
     name = JUDGED
 
     def begin(self, task: ScoringTask) -> PartitionFeature:
         """The judges for a partition."""
         return _GradedOfPartition(judged_pairs(task.views))
 
-    def described(self, options: DescriptionOptions, task: ScoringTask) -> DescriptionOptions:
-        """The options, by which clusters have the sums of both judges."""
-        if not options.clustered:
-            return options
-        return replace(options, judged=tuple(judged_pairs(task.views)), drawn=self.is_drawn)
-
     def mergers(self, options: DescriptionOptions) -> Mergers:
-        """What adds up the sums of partitions."""
+        """What joins partitions."""
         return {JUDGED: JudgedMerger}
 
     def figures(self, figures: Mapping[Key, Figures], gathered: Gathered) -> Mapping[Key, Figures]:
-        """The figures, in which the human value of a metric has the sums of both judges."""
+        """The figures, in which the human value of a metric has what both judges say."""
         pairs = judged_pairs(gathered.task.views)
-        return with_judged_moments(figures, gathered.messages, pairs, is_clustered=gathered.options.clustered)
+        return with_judged_queries(figures, gathered.messages, pairs, is_clustered=gathered.options.clustered)
 
 
 class _GradedOfPartition(PartitionFeature):
@@ -397,11 +336,11 @@ def _weights(probability: FloatArray) -> FloatArray:
 
 
 class _Accumulator:
-    """The sums of both judges over the users of a partition."""
+    """What both judges say of the users of a partition."""
 
     def __init__(self, pairs: Sequence[JudgedPair], context: StateContext) -> None:
         self._pairs, self._context = pairs, context
-        self._sums = JudgedAccumulator()
+        self._judged = JudgedAccumulator()
 
     def add(self, users: ScoredUsers, scores: BatchFeature) -> Iterator[Message]:
         """Take in the users of a batch."""
@@ -410,15 +349,16 @@ class _Accumulator:
         there = ~flags(batch.column(self._context.no_user))
         if ABSENT in batch.schema.names:
             there &= ~flags(batch.column(ABSENT))
-        stratum = batch.column(STRATUM) if STRATUM in batch.schema.names else None
-        groups = self._sums.groups([batch.column(name) for name in self._context.keys], batch.num_rows, stratum)
-        graded = GradedUsers(scores.grading_weight, scores.weights is not None)
-        self._sums.add_pairs(self._pairs, users.values, graded, groups, there)
+        weight = np.where(there, scores.grading_weight, math.nan)
+        is_weighted = scores.weights is not None
+        graded = self._judged.graded(batch, self._context.keys, weight, is_weighted=is_weighted)
+        for pair in self._pairs:
+            self._judged.add(pair.human, users.values[pair.human], users.values[pair.judge], graded)
         yield from ()
 
     def messages(self) -> Iterator[Message]:
-        """The sums, a message for each metric."""
-        yield from self._sums.messages()
+        """What they say, a message for each metric."""
+        yield from self._judged.messages()
 
 
 @dataclass(frozen=True)
@@ -573,8 +513,7 @@ def state_of_batches(
                 # Those of the first model: users have the same for all.
                 weights = scores.counts[count_of_model(task.weight_count, 0)].astype(np.float64)
             values = [*scores.metrics, *scores.standard_values]
-            grading_weights = scores.counts[count_of_model(GRADING_WEIGHT, 0)] if options.judged else None
-            yield from states.add(batch, values, scores.counts, scores.normalisers, weights, grading_weights)
+            yield from states.add(batch, values, scores.counts, scores.normalisers, weights)
             yield from _added(accumulators, ScoredUsers(batch, weights, scores.metrics), scores.features)
             # What features have of a batch, such as lists of candidates, makes room for that of the next one.
             del scores
@@ -622,13 +561,12 @@ def state_of_columns(
                 counts[name] = read(columns[name])
             weights = {index: numbers(columns[name]) for index, name in (normalisers or {}).items()}
             user_values = [numbers(columns[name]) for name in values]
-            grading_weights = counts[GRADING_WEIGHT] if options.judged else None
-            yield from states.add(batch, user_values, counts, weights, grading_weights=grading_weights)
+            yield from states.add(batch, user_values, counts, weights)
             if judges is not None:
-                graded = GradedUsers(numbers(columns[GRADING_WEIGHT]), judges.is_weighted)
-                stratum = columns[STRATUM] if judges.has_strata else None
-                groups = judged.groups([columns[name] for name in keys], batch.num_rows, stratum)
-                judged.add_pairs(judges.pairs, user_values, graded, groups, ~flags(columns[no_user]))
+                weight = np.where(flags(columns[no_user]), math.nan, numbers(columns[GRADING_WEIGHT]))
+                graded = judged.graded(batch, keys, weight, is_weighted=judges.is_weighted)
+                for pair in judges.pairs:
+                    judged.add(pair.human, user_values[pair.human], user_values[pair.judge], graded)
         yield from states.messages()
         yield from judged.messages()
 
@@ -667,11 +605,10 @@ class PartitionStates:
         counts: Mapping[str, Array],
         normalisers: Mapping[int, Array],
         weights: Array | None = None,
-        grading_weights: Array | None = None,
     ) -> Iterator[Message]:
         """Take in the users of a batch; gives the messages that had to make room.
 
-        Without `weights` a column of the batch has them, if users are weighted. Clusters of two judges need `grading_weights`.
+        Without `weights` a column of the batch has them, if users are weighted.
         """
         columns = columns_of(batch)
         about = {"is_null": flags(columns[self._no_user])}
@@ -689,7 +626,7 @@ class PartitionStates:
             about,
         )
         if self._clusters is not None:
-            yield from self._sent_to_clusters(self._clusters, columns, keys, users, absent, grading_weights)
+            yield from self._sent_to_clusters(self._clusters, columns, keys, users, absent)
         if self._whole is not None:
             (users.take(~absent) if absent.any() else users).add_to(self._whole)
             return
@@ -704,7 +641,6 @@ class PartitionStates:
         keys: list[pa.Array],
         users: UsersOfGroups,
         absent: BoolArray,
-        grading_weights: Array | None,
     ) -> Iterator[Message]:
         """Send users to the others of their cluster."""
         there = np.flatnonzero(~(users.users["is_null"] | absent))
@@ -716,8 +652,6 @@ class PartitionStates:
             list(some.values.values()),
             some.users.get("weight"),
             {int(index): normaliser for index, normaliser in some.normalisers.items()},
-            None if grading_weights is None else grading_weights[there],
-            columns[STRATUM].take(rows) if STRATUM in columns else None,
         )
 
     def _settle(self) -> Iterator[Message]:
@@ -804,6 +738,4 @@ def _users_of_groups(
 def drawn(columns: Mapping[str, pa.Array], options: DescriptionOptions) -> Array:
     """The hashes by which users are resampled: those of their clusters if they have any; int64 (n_users,)."""
     hashes = whole_numbers(columns[USER_HASH])
-    if options.clustered:
-        return whole_numbers(pc.coalesce(columns[CLUSTER_HASH], pa.array(alone(hashes))))
-    return hashes
+    return hashes_of_clusters(columns[CLUSTER_HASH], hashes) if options.clustered else hashes

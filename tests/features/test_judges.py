@@ -9,9 +9,11 @@ import pytest
 
 from spark_rankeval.ranking.lists import Ragged, RawLists
 from spark_rankeval.records.slices import ALL_VALUES
-from spark_rankeval.statistics.judged_moments import JudgedMoments
+from spark_rankeval.statistics.judged_queries import JudgedQueries
 from spark_rankeval.worker import states
-from spark_rankeval.worker.reading import Side
+from spark_rankeval.worker.group_states import hashes_of_clusters
+from spark_rankeval.worker.reading import CLUSTER_HASH, USER_HASH, Side
+from spark_rankeval.worker.reading import STRATUM as STRATUM_COLUMN
 from spark_rankeval.worker.states import GradedOfBatch, _UnjudgedOfBatch, _weights, judged_pairs
 
 NONE = math.nan
@@ -105,33 +107,44 @@ COUNTRY, DEVICE = (RNG.choice(values, 90) for values in (["at", "de"], ["ios", "
 STRATUM = RNG.choice(["few", "many"], 90)
 
 
-def sums_of(users, stratum=None, *, is_weighted=False):
+# A few users have no cluster that is known.
+PERSON = [None if number % 9 == 0 else int(number) << 40 for number in RNG.integers(0, 30, 90)]
+CLUSTER = hashes_of_clusters(pa.array(PERSON, pa.int64()), np.arange(90))
+
+
+def messages_of(users, *, is_weighted, has_strata, is_clustered):
     """The messages of a partition with some of the users."""
     accumulator = states.JudgedAccumulator()
+    columns = {"country": COUNTRY, "device": DEVICE}
+    columns |= {STRATUM_COLUMN: STRATUM} if has_strata else {}
+    columns |= {USER_HASH: np.arange(90), CLUSTER_HASH: pa.array(PERSON, pa.int64())} if is_clustered else {}
+    table = pa.RecordBatch.from_pydict(columns)
     # Users come in two batches, in which groups have their places in one order.
     for batch in np.array_split(np.flatnonzero(users), 2):
-        columns = [pa.array(values[batch]) for values in (COUNTRY, DEVICE)]
-        groups = accumulator.groups(columns, len(batch), None if stratum is None else pa.array(stratum[batch]))
+        rows = table.take(pa.array(batch))
+        of_batch = accumulator.graded(rows, ["country", "device"], WEIGHT[batch], is_weighted=is_weighted)
         for name, human in (("rr", HUMAN), ("ap", HUMAN / 2)):
-            of_batch = states.GradedUsers(WEIGHT[batch], is_weighted)
-            accumulator.add(name, human[batch], JUDGE[batch], of_batch, groups)
+            accumulator.add(name, human[batch], JUDGE[batch], of_batch)
     return list(accumulator.messages())
 
 
-def expected(users, strata=None, *, is_weighted=False):
-    """The sums of the users in either sample."""
+def expected(users, *, is_weighted, has_strata, is_clustered):
+    """What is said of the users in either sample."""
     users = users & ~np.isnan(WEIGHT)
-    weights = WEIGHT[users] if is_weighted else None
-    return JudgedMoments.from_values(
-        HUMAN[users], JUDGE[users], WEIGHT[users] != 0, weights, None if strata is None else strata[users]
+    weights, strata, clusters = (
+        values[users] if is_there else None
+        for values, is_there in ((WEIGHT, is_weighted), (STRATUM, has_strata), (CLUSTER, is_clustered))
     )
+    return JudgedQueries.from_values(HUMAN[users], JUDGE[users], WEIGHT[users] != 0, weights, strata, clusters)
 
 
 @pytest.mark.parametrize("is_weighted", [False, True])
-@pytest.mark.parametrize("strata", [None, STRATUM], ids=["whole", "strata"])
-def test_partitions_add_up_to_the_sums_of_all_users_of_each_group(is_weighted, strata):
+@pytest.mark.parametrize("has_strata", [False, True])
+@pytest.mark.parametrize("is_clustered", [False, True])
+def test_partitions_add_up_to_all_users_of_each_group(is_weighted, has_strata, is_clustered):
+    design = {"is_weighted": is_weighted, "has_strata": has_strata, "is_clustered": is_clustered}
     parts = [np.arange(90) % 3 == part for part in range(3)]
-    messages = [message for part in parts for message in sums_of(part, strata, is_weighted=is_weighted)]
+    messages = [message for part in parts for message in messages_of(part, **design)]
     by_bucket = {}
     for message in messages:
         by_bucket.setdefault(message.bucket, []).append(message.payload)
@@ -139,10 +152,11 @@ def test_partitions_add_up_to_the_sums_of_all_users_of_each_group(is_weighted, s
     assert len(merged) == len(by_bucket) == 2
     assert all(len(payloads) == 3 for payloads in by_bucket.values())
     groups = [(ALL_VALUES, ALL_VALUES), ("at", ALL_VALUES), (ALL_VALUES, "web"), ("de", "ios"), ("de", "other")]
-    sums = states.sums_of_groups(states.sums_in(merged)["rr"], groups)
+    judged = states.judged_groups(states.judged_figures(merged)["rr"], groups, is_clustered=is_clustered)
     for country, device in groups[:-1]:
         users = np.ones(90, bool)
         users &= country == COUNTRY if country is not ALL_VALUES else users
         users &= device == DEVICE if device is not ALL_VALUES else users
-        assert sums[country, device].text() == expected(users, strata, is_weighted=is_weighted).text()
-    assert sums["de", "other"].n_graded == sums["de", "other"].n_others == 0
+        assert judged[country, device].text() == expected(users, **design).text()
+    nobody = judged["de", "other"]
+    assert (nobody.n_graded, nobody.n_others, nobody.is_clustered) == (0, 0, is_clustered)

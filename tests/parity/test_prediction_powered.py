@@ -1,7 +1,6 @@
 """Prediction-powered means beside those of ppi-python, the package of the method's authors."""
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,8 +8,7 @@ from parity.environments import run
 from parity.users import User
 
 from spark_rankeval.statistics.distributions import normal_quantile
-from spark_rankeval.statistics.judged_moments import JudgedMoments
-from spark_rankeval.statistics.judged_samples import sample_of
+from spark_rankeval.statistics.judged_queries import JudgedQueries, sample_of
 from spark_rankeval.statistics.prediction_powered import judged_estimate
 
 N_GRADED, N_OTHERS = 120, 900
@@ -33,12 +31,12 @@ def as_users(human, judge, weights):
 def normal_interval(moments, lam, level):
     """The interval with their divisors, n in place of n − 1, and a quantile of the normal distribution."""
     sample, _ = sample_of(moments)
-    value = sample.value(Fraction(lam))
+    value = sample.value(lam)
     parts = sample.parts(value)
-    graded = parts.human - 2 * Fraction(lam) * parts.covariance + Fraction(lam) ** 2 * parts.judge
-    variance = float(graded) * (1 - 1 / N_GRADED) + lam**2 * float(parts.others) * (1 - 1 / N_OTHERS)
+    graded = parts.human - 2 * lam * parts.covariance + lam**2 * parts.judge
+    variance = graded * (1 - 1 / N_GRADED) + lam**2 * parts.others * (1 - 1 / N_OTHERS)
     reach = normal_quantile((1 + level) / 2) * math.sqrt(variance)
-    return float(value) - reach, float(value) + reach
+    return value - reach, value + reach
 
 
 @pytest.mark.parametrize("system", ["ppi"])
@@ -48,7 +46,7 @@ def test_means_and_intervals_are_those_of_ppi_python(system):
         f"{what}:{lam}:{level}" for what in ("value", "low", "high") for lam in LAMBDAS for level in (0.9, 0.95)
     ]
     theirs = run(system, as_users(human[:N_GRADED], judge, np.ones(N_GRADED)), measures)["measures"]
-    moments = JudgedMoments.from_values(human, judge, np.arange(len(judge)) < N_GRADED)
+    moments = JudgedQueries.from_values(human, judge, np.arange(len(judge)) < N_GRADED)
     for lam in LAMBDAS:
         value = judged_estimate(moments, lambda_=lam).value
         for level in (0.9, 0.95):
@@ -71,6 +69,6 @@ def test_weighted_means_are_those_of_ppi_python_over_all_queries(system):
     theirs = run(system, as_users(human[:N_GRADED], everyone, weights), measures.values())["measures"]
     is_graded = np.arange(len(judge)) < N_GRADED
     padded = np.concatenate([weights, np.ones(N_OTHERS)])
-    moments = JudgedMoments.from_values(human, judge, is_graded, padded)
+    moments = JudgedQueries.from_values(human, judge, is_graded, padded)
     for lam, measure in measures.items():
         assert judged_estimate(moments, lambda_=lam).value == pytest.approx(theirs[measure]["mean"], rel=1e-9)

@@ -14,7 +14,7 @@ from spark_rankeval.evaluation.merge import merged_rows
 from spark_rankeval.records.gaps import gap_rows
 from spark_rankeval.records.judge_estimates import JudgedMeans, judged_rows, notes_judge_columns
 from spark_rankeval.records.selection import rows_of_one_metric
-from spark_rankeval.statistics.judged_moments import OTHERS_E, JudgedMoments
+from spark_rankeval.statistics.judged_queries import JudgedQueries
 from spark_rankeval.statistics.prediction_powered import judged_estimate
 
 ALL = users(400)
@@ -23,7 +23,7 @@ ROWS = rows_of(*ALL)
 
 def test_a_row_counts_who_is_behind_the_estimate():
     human, judge, graded = ALL
-    moments = JudgedMoments.from_values(human, judge, graded)
+    moments = JudgedQueries.from_values(human, judge, graded)
     made, expected = ROWS[0], judged_estimate(moments, bounds=(0, 1))
     n_open = int((~graded & np.isnan(judge)).sum())
     assert (made.n_users, made.n_undefined) == (400 - n_open, n_open)
@@ -31,7 +31,7 @@ def test_a_row_counts_who_is_behind_the_estimate():
     assert (made.interval_low, made.interval_high) == (expected.interval.low, expected.interval.high)
     assert made.effective_n_users == expected.effective_n > graded.sum()
     assert all(math.isnan(figure) for figure in (made.std, made.minimum, made.maximum))
-    assert moments.count(OTHERS_E) == (~graded & ~np.isnan(judge)).sum()
+    assert moments.n_defined_others == (~graded & ~np.isnan(judge)).sum()
     (read,) = judged_rows(ROWS)
     assert (read.estimate, read.metric, read.slice) == (expected, "ndcg@10", "all")
 
@@ -53,7 +53,7 @@ def test_a_day_that_nobody_graded_merges_with_days_of_any_draw():
     drawn = estimated(human[:200], judge[:200], graded[:200], weights)
     nobody = estimated(human[200:], judge[200:], np.zeros(200, bool))
     (merged,) = merged_rows({"drawn": drawn, "nobody": nobody})
-    whole = JudgedMoments.from_values(human, judge, np.where(np.arange(400) < 200, graded, False), np.full(400, 4.0))
+    whole = JudgedQueries.from_values(human, judge, np.where(np.arange(400) < 200, graded, False), np.full(400, 4.0))
     assert merged.mean == judged_estimate(whole, bounds=(0, 1)).value
 
 

@@ -4,7 +4,6 @@ However clusters are divided among workers and days, and whatever text they beco
 """
 
 import math
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,19 +13,9 @@ from hypothesis import strategies as st
 from oracles.clusters import degrees_of_freedom, effective_n
 from oracles.prediction_powered import clustered, drawn_clusters
 
-from spark_rankeval.statistics import drawn_clusters as drawn
-from spark_rankeval.statistics.cluster_sums import sums_by_cluster
-from spark_rankeval.statistics.judged_clusters import (
-    EXCESSIVE,
-    JudgedClusterAccumulator,
-    JudgedClusters,
-    groups_of,
-    judged_columns,
-)
-from spark_rankeval.statistics.judged_draws import draw_check, labels_needed
-from spark_rankeval.statistics.judged_moments import JudgedMoments
-from spark_rankeval.statistics.moments import merged
-from spark_rankeval.statistics.prediction_powered import judged_estimate
+from spark_rankeval.statistics.intervals import UNKNOWN_MEAN
+from spark_rankeval.statistics.judged_queries import JudgedQueries
+from spark_rankeval.statistics.prediction_powered import draw_check, judged_estimate, labels_needed
 
 NAN = math.nan
 # Whether queries have weights, and what strata cut: clusters, or whole ones.
@@ -61,15 +50,10 @@ def some(queries, chosen):
     return changed(queries, lambda each: each[chosen])
 
 
-def moments_of(queries, clusters=None):
-    clusters, columns = queries.clusters if clusters is None else clusters, (queries.y, queries.f, queries.is_graded)
-    if not queries.is_drawn:
-        made = JudgedClusters.from_values(*columns, clusters)
-        return replace(JudgedMoments.from_values(*columns), clusters=made)
-    grading = np.where(queries.is_graded, queries.weights, 0.0)
-    made = drawn.drawn_clusters_of_values(queries.y, queries.f, grading, clusters, queries.strata)
-    weights = queries.weights if queries.is_weighted else None
-    return replace(JudgedMoments.from_values(*columns, weights, queries.strata), clusters=made)
+def judged(queries, clusters=None):
+    weights, strata = (queries.weights if queries.is_weighted else None), queries.strata if queries.is_drawn else None
+    clusters = queries.clusters if clusters is None else clusters
+    return JudgedQueries.from_values(queries.y, queries.f, queries.is_graded, weights, strata, clusters)
 
 
 LAMBDAS = st.sampled_from([None, 0.0, 0.4, 1.0])
@@ -79,7 +63,7 @@ LAMBDAS = st.sampled_from([None, 0.0, 0.4, 1.0])
 @given(st.integers(0, 10**6), LAMBDAS, st.integers(3, 30), st.sampled_from([0.0, 0.2]))
 def test_estimates_of_equal_draws_are_those_of_the_oracle(seed, lam, largest, undefined):
     queries = sample(seed, None, 60, largest, undefined)
-    result = judged_estimate(moments_of(queries), lambda_=lam)
+    result = judged_estimate(judged(queries), lambda_=lam)
     assume(lam is not None or not result.note)
     columns = queries.y, queries.f, queries.is_graded, queries.clusters
     found = result.value, result.standard_error, result.lambda_
@@ -92,7 +76,7 @@ def test_estimates_of_equal_draws_are_those_of_the_oracle(seed, lam, largest, un
 @given(st.integers(0, 10**6), LAMBDAS, st.sampled_from(list(DESIGNS)))
 def test_estimates_of_other_draws_are_those_of_the_oracle(seed, lam, design):
     queries = sample(seed, design, 40)
-    result = judged_estimate(moments_of(queries), lambda_=lam)
+    result = judged_estimate(judged(queries), lambda_=lam)
     assume(lam is not None or not result.note)
     columns = queries.y, queries.f, queries.is_graded, queries.weights, queries.strata, queries.clusters
     found = result.value, result.standard_error, result.lambda_
@@ -103,28 +87,28 @@ def test_estimates_of_other_draws_are_those_of_the_oracle(seed, lam, design):
 def test_equal_weights_in_one_stratum_give_the_variance_of_clusters_of_an_equal_draw(undefined):
     queries = sample(3, "weights", undefined=undefined)
     queries.weights, queries.is_weighted = np.ones(len(queries.y)), False
-    drawn_moments = moments_of(queries)
+    of_draw = judged(queries)
     queries.is_drawn = False
-    one, other = (judged_estimate(each) for each in (drawn_moments, moments_of(queries)))
+    one, other = (judged_estimate(each) for each in (of_draw, judged(queries)))
     assert one.lambda_ == pytest.approx(other.lambda_, rel=1e-6)
     assert one.interval[:2] == pytest.approx(other.interval[:2], rel=1e-6)
     assert (one.df, one.human.df, one.judge.df) == (other.df, other.human.df, other.judge.df)
     assert one.judge.interval[:2] == pytest.approx(other.judge.interval[:2], rel=1e-6)
     for figure in (lambda m: m.clusters_of_people(1.0).effective_n, lambda m: draw_check(m).standard_error):
-        assert figure(drawn_moments) == pytest.approx(figure(moments_of(queries)), rel=1e-6)
+        assert figure(of_draw) == pytest.approx(figure(judged(queries)), rel=1e-6)
 
 
 def test_a_constant_factor_of_all_weights_changes_nothing():
     queries = sample(4, "both")
-    one = judged_estimate(moments_of(queries))
+    one = judged_estimate(judged(queries))
     queries.weights = 8 * queries.weights
-    assert judged_estimate(moments_of(queries)) == one
+    assert judged_estimate(judged(queries)) == one
 
 
 def test_values_that_are_all_the_same_have_no_spread():
     queries = sample(5, "both", undefined=0.0)
     queries.y = np.full(len(queries.y), 0.3)
-    result = judged_estimate(moments_of(queries))
+    result = judged_estimate(judged(queries))
     assert (result.value, result.standard_error) == (pytest.approx(0.3), 0)
 
 
@@ -133,31 +117,31 @@ def test_degrees_of_freedom_are_those_of_the_stratum_with_nearly_all_variance():
     is_high = queries.strata == "high"
     queries.y = np.where(is_high, queries.y, 0.5)
     # Each cluster has one query, all of the same weight in a stratum.
-    assert judged_estimate(moments_of(queries), lambda_=0.0).human.df == np.sum(is_high & queries.is_graded) - 1
+    assert judged_estimate(judged(queries), lambda_=0.0).human.df == np.sum(is_high & queries.is_graded) - 1
 
 
 def test_no_other_weight_has_a_smaller_error():
-    moments = moments_of(sample(3, n_clusters=200))
-    best = judged_estimate(moments)
+    clustered_queries = judged(sample(3, n_clusters=200))
+    best = judged_estimate(clustered_queries)
     assert 0 < best.lambda_ < 1
     for weight in (best.lambda_ - 0.1, best.lambda_ + 0.1):
-        assert judged_estimate(moments, lambda_=weight).standard_error > best.standard_error
+        assert judged_estimate(clustered_queries, lambda_=weight).standard_error > best.standard_error
 
 
 def test_degrees_of_freedom_and_the_judge_alone_know_the_sizes_of_clusters():
     queries = sample(4, undefined=0.0)
-    result = judged_estimate(moments_of(queries))
+    result = judged_estimate(judged(queries))
     _, sizes = np.unique(queries.clusters[queries.is_graded], return_counts=True)
     names, of_query, every = np.unique(queries.clusters, return_inverse=True, return_counts=True)
     rests, g = np.bincount(of_query, queries.f - queries.f.mean()), effective_n(every)
     error = math.sqrt(g / (g - 1) * np.sum(rests**2)) / len(of_query)
     assert (result.judge.value, result.judge.standard_error) == pytest.approx((queries.f.mean(), error))
     assert (result.human.df, result.judge.df) == tuple(math.floor(degrees_of_freedom(each)) for each in (sizes, every))
-    assert moments_of(queries).clusters_of_people(0.1).n == len(sizes) < len(names)
+    assert judged(queries).clusters_of_people(0.1).n == len(sizes) < len(names)
 
 
 def test_clusters_of_one_query_have_nearly_the_estimate_of_independent_queries():
-    alone = moments_of(sample(5, n_clusters=300, largest=1))
+    alone = judged(sample(5, n_clusters=300, largest=1))
     independent = alone.independent
     one, other = judged_estimate(alone), judged_estimate(independent)
     assert one.value == pytest.approx(other.value, abs=0.05 * other.standard_error)
@@ -168,92 +152,72 @@ def test_clusters_of_one_query_have_nearly_the_estimate_of_independent_queries()
 
 def test_clusters_are_counted_that_make_an_interval_of_a_width():
     queries = sample(10, n_clusters=150)
-    moments = moments_of(queries)
-    estimate, n = judged_estimate(moments), moments.clusters_of_people(0.1).n
-    needed = labels_needed(moments, estimate.interval.high - estimate.interval.low + 1e-9)
+    clustered_queries = judged(queries)
+    estimate, n = judged_estimate(clustered_queries), clustered_queries.clusters_of_people(0.1).n
+    needed = labels_needed(clustered_queries, estimate.interval.high - estimate.interval.low + 1e-9)
     assert abs(needed.with_judge - n) <= 2
     assert needed.by_hand > n
     # As many clusters again, which are the same, give what is counted for them.
     thrice = changed(queries, lambda each: np.tile(each, 3))
-    again = judged_estimate(moments_of(thrice, thrice.clusters + np.repeat(np.arange(3), len(queries.y))))
+    again = judged_estimate(judged(thrice, thrice.clusters + np.repeat(np.arange(3), len(queries.y))))
     for interval, kind in ((again.interval, "with_judge"), (again.human.interval, "by_hand")):
-        assert getattr(labels_needed(moments, interval.high - interval.low), kind) == pytest.approx(3 * n, rel=0.02)
+        assert getattr(labels_needed(clustered_queries, interval.high - interval.low), kind) == pytest.approx(
+            3 * n, rel=0.02
+        )
 
 
-def figures_of(queries):
-    """The state of two figures of queries, human and judge in both orders, and how to read a figure from a state."""
-    ordered = some(queries, np.argsort(queries.clusters.view(np.uint64), kind="stable"))
-    sides, grading = [(ordered.y, ordered.f), (ordered.f, ordered.y)], np.where(ordered.is_graded, ordered.weights, 0.0)
-    if queries.is_drawn:
-        accumulator = drawn.DrawnClusterAccumulator(2)
-        strata = np.where(ordered.strata == "low", 1, 2).astype(np.int64) << 11
-        accumulator.add(ordered.clusters, strata, [drawn.drawn_columns(*side, grading) for side in sides])
-        return accumulator.state(), lambda state, figure: drawn.drawn_clusters(state, figure, {"low": 1, "high": 2})
-    accumulator = JudgedClusterAccumulator(2)
-    columns = judged_columns(np.stack(sides[0], axis=1), [(0, 1), (1, 0)], ordered.is_graded.astype(float))
-    starts = np.flatnonzero(np.append(True, ordered.clusters[1:] != ordered.clusters[:-1]))
-    accumulator.add(sums_by_cluster(ordered.clusters, starts, columns))
-    return accumulator.state(), JudgedClusters.from_state
+def parts_of(queries, n_parts, seed=7):
+    part = np.random.default_rng(seed).integers(0, n_parts, len(queries.y))
+    return [judged(some(queries, part == number)) for number in range(n_parts)]
 
 
 @pytest.mark.parametrize("design", [None, "both"])
-def test_no_way_of_parting_clusters_changes_a_bit_and_text_keeps_every_bit(design):
-    queries = sample(7, design)
-    is_first = queries.clusters.view(np.uint64) >> np.uint64(54) < 300
-    whole, read = figures_of(queries)
-    parted = merged(figures_of(some(queries, part))[0] for part in (~is_first, is_first))
-    moments = moments_of(queries)
-    for figure in range(2):
-        made, again = (read(state, figure) for state in (whole, parted))
-        assert (made, made.grouped.text()) == (again, again.grouped.text())
-        assert groups_of(made.grouped.text()) == made.grouped
-    found, expected = (judged_estimate(each) for each in (replace(moments, clusters=read(whole, 0)), moments))
-    assert (found.interval[:2], found.df) == (pytest.approx(expected.interval[:2], rel=1e-9), expected.df)
-    assert JudgedMoments.from_text(moments.text()) == moments
-    assert JudgedMoments.from_text(moments.independent.text()).clusters is None
+def test_no_way_of_parting_queries_changes_a_bit_and_text_keeps_every_bit(design):
+    # Clusters are in several parts, such as days.
+    whole = judged(sample(7, design, n_clusters=200))
+    days = parts_of(sample(7, design, n_clusters=200), 3)
+    for together in (JudgedQueries.total(days), days[2] + (days[1] + days[0]), JudgedQueries.from_text(whole.text())):
+        assert together.text() == whole.text()
+        assert judged_estimate(together) == judged_estimate(whole)
+    assert judged_estimate(whole.independent) != judged_estimate(whole)
+    assert whole.independent.clusters_of_people(0.1) is None
 
 
 @pytest.mark.parametrize("design", [None, "both"])
-def test_days_merge_to_the_estimate_of_all_queries_of_a_cluster(design):
-    queries = sample(8, design, n_clusters=200)
-    merge = drawn.clusters_of_days if design else JudgedClusters.merged_days
-    day = np.random.default_rng(8).integers(0, 3, len(queries.y))
-    days = [moments_of(some(queries, day == number)) for number in range(3)]
-    texts = [each.clusters.grouped.text() for each in days]
-    together = merge([groups_of(text) for text in texts])
-    expected = judged_estimate(moments_of(queries))
-    found = judged_estimate(replace(JudgedMoments.total(days), clusters=together))
-    for name in ("value", "standard_error", "df"):
-        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-6)
-    again = merge([together.grouped])
-    assert (again, again.grouped.text()) == (together, together.grouped.text())
-    with pytest.raises(ValueError, match="not the sums"):
-        groups_of(texts[0].rpartition("|")[0])
+def test_many_clusters_are_joined_in_groups_however_queries_are_parted(design):
+    queries = sample(11, design, n_clusters=20_000, largest=1)
+    queries.clusters = np.random.default_rng(11).integers(-(2**63), 2**63 - 1, len(queries.y))
+    queries.is_graded &= np.arange(len(queries.y)) < 1000
+    if design:
+        queries.is_graded[-1] = False
+    whole, parts = judged(queries), parts_of(queries, 12)
+    assert (whole.are_joined, parts[0].are_joined, len(whole.text()) < 400_000) == (True, False, True)
+    assert JudgedQueries.total(parts).text() == (sum(parts[2:], parts[1]) + parts[0]).text() == whole.text()
+    assert whole.clusters_of_people(0.1).n == np.sum(queries.is_graded & ~np.isnan(queries.y))
+    found, independent = judged_estimate(whole), judged_estimate(whole.independent)
+    assert found.standard_error == pytest.approx(independent.standard_error, rel=0.2)
 
 
 def test_few_clusters_give_no_interval_or_let_people_alone_count():
     queries = sample(8)
     place = np.arange(len(queries.y))
     clusters = 0 * place, 1 * (place % 10 == 0), place % 10
-    one, two, ten = (judged_estimate(moments_of(queries, each)) for each in clusters)
+    one, two, ten = (judged_estimate(judged(queries, each)) for each in clusters)
     assert one.interval.reason == "one cluster has no spread"
     assert "clusters are as good as" in two.interval.reason
     assert ten.note == "too few graded clusters of users: as good as 8.9, and 20 are needed"
     assert ten.interval == ten.human.interval
-    lone = moments_of(queries, np.where(queries.is_graded, place, -1))
+    lone = judged(queries, np.where(queries.is_graded, place, -1))
     assert judged_estimate(lone).note == "too few clusters have users with only the model's grades"
-    unknown = judged_estimate(replace(moments_of(queries), clusters=JudgedClusters.unknown()))
-    for estimate in (unknown, unknown.judge):
-        assert "nobody knows who is in several" in estimate.interval.reason
 
 
 def test_a_stratum_of_one_cluster_has_no_interval_and_few_others_let_people_alone_count():
     queries = sample(9, "nested")
     one = np.where(queries.strata == "high", 0, queries.clusters)
-    assert "a stratum has one cluster alone" in judged_estimate(moments_of(queries, one)).interval.reason
+    assert "a stratum has one cluster alone" in judged_estimate(judged(queries, one)).interval.reason
     lone = np.where(queries.is_graded | (queries.strata == "low"), queries.clusters, 5 << 54)
-    assert judged_estimate(moments_of(queries, lone)).note == "too few clusters have users with only the model's grades"
+    assert judged_estimate(judged(queries, lone)).note == "too few clusters have users with only the model's grades"
     for size in (1e170, 1e200):
         large = some(queries, slice(None))
         large.y, large.weights = queries.y * size, np.full(len(queries.y), size)
-        assert EXCESSIVE in moments_of(large).clusters.sums
+        assert judged_estimate(judged(large)).interval.reason == UNKNOWN_MEAN

@@ -16,10 +16,8 @@ from scipy import stats
 from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.distributions import clopper_pearson_interval
 from spark_rankeval.statistics.intervals import UNKNOWN_MEAN
-from spark_rankeval.statistics.judged_differences import JudgedDifference
-from spark_rankeval.statistics.judged_draws import draw_check, labels_needed
-from spark_rankeval.statistics.judged_moments import JudgedMoments
-from spark_rankeval.statistics.prediction_powered import judged_estimate
+from spark_rankeval.statistics.judged_queries import JudgedQueries
+from spark_rankeval.statistics.prediction_powered import JudgedDifference, draw_check, judged_estimate, labels_needed
 from spark_rankeval.statistics.query_draws import Bin, drawn_strata, strata_of
 
 NAN = math.nan
@@ -42,7 +40,7 @@ def weights_of(f, is_graded, seed):
 
 
 def estimated(y, f, is_graded, weights=None, strata=None, **options):
-    return judged_estimate(JudgedMoments.from_values(y, f, is_graded, weights, strata), **options)
+    return judged_estimate(JudgedQueries.from_values(y, f, is_graded, weights, strata), **options)
 
 
 @pytest.mark.parametrize("lam", [None, 0.3, 1.0])
@@ -87,12 +85,12 @@ def test_any_split_and_any_order_merge_to_the_same_sums(seed, n_parts, has_weigh
     y, f, is_graded = queries(seed, n=20, n_others=30, undefined=0.2)
     weights = weights_of(f, is_graded, seed) if has_weights else None
     columns = (y, f, is_graded, weights, rng.choice(["a", "ß"], len(f)) if has_strata else None)
-    whole, order, part = JudgedMoments.from_values(*columns), rng.permutation(len(f)), rng.integers(0, n_parts, len(f))
+    whole, order, part = JudgedQueries.from_values(*columns), rng.permutation(len(f)), rng.integers(0, n_parts, len(f))
     rows = [order[part == k] for k in range(n_parts)]
     parts = ([None if column is None else column[some] for column in columns] for some in rows)
-    merged = JudgedMoments.total(JudgedMoments.from_values(*part) for part in parts)
-    assert merged == whole == JudgedMoments.from_text(merged.text())
-    assert merged.text() == whole.text()
+    merged = JudgedQueries.total(JudgedQueries.from_values(*part) for part in parts)
+    assert merged.text() == whole.text() == JudgedQueries.from_text(merged.text()).text()
+    assert judged_estimate(merged) == judged_estimate(whole)
     assert list(merged.strata) == sorted(merged.strata)
     assert (merged.n_graded, merged.n_others) == (20, 30)
 
@@ -100,9 +98,9 @@ def test_any_split_and_any_order_merge_to_the_same_sums(seed, n_parts, has_weigh
 def test_values_close_together_lose_no_digit():
     noise = np.random.default_rng(0).integers(-8, 9, 1000) * 2.0**-40
     y, f, is_graded = 0.75 + noise, 0.625 + noise / 2, np.arange(1000) < 100
-    # More than 10⁸ queries.
-    many, far = JudgedMoments.from_values(y, f, is_graded), 2.0**17
-    for _ in range(17):
+    # A million queries.
+    many, far = JudgedQueries.from_values(y, f, is_graded), 2.0**10
+    for _ in range(10):
         many += many
     result, tiny = judged_estimate(many, lambda_=0.5), estimated(noise, noise / 2, is_graded, lambda_=0.5)
     corrections = (1 - 1 / 100) / (1 - 1 / (100 * far))
@@ -246,7 +244,7 @@ def test_queries_that_stand_for_many_count_as_few(weights, strata):
         assert same.interval[:2] == pytest.approx(ends)
     # The p-value is below 0.05 where the interval lacks 0.
     columns = np.full(177, 0.2), np.zeros(177), FEW, weights, strata
-    gain = JudgedDifference(*(JudgedMoments.from_values(*columns) for _ in range(3)), 0, (32, 0, 0), 0.95, (0.0, 1.0))
+    gain = JudgedDifference(*(JudgedQueries.from_values(*columns) for _ in range(3)), 0, (32, 0, 0), 0.95, (0.0, 1.0))
     assert gain.p_t == pytest.approx(2 ** (1 - N_EFFECTIVE))
     # All of the hard queries are hits, and two thirds of the easy ones.
     hits = estimated((np.arange(177) % 3 > 0) | ~EASY, np.zeros(177), FEW, weights, strata, bounds=(0, 1))
@@ -296,26 +294,35 @@ def test_a_reason_stands_for_a_missing_interval(columns, reason, has_value):
 
 def test_weights_that_are_no_positive_numbers_are_counted_and_do_not_mix_with_none():
     weights = [1.0, 0.0, -1.0, NAN, NAN]
-    moments = JudgedMoments.from_values([1.0] * 5, [1.0] * 5, [True] * 4 + [False], weights, ["a"] * 5)
-    assert (moments.n_graded, moments.n_others, moments.count("invalid_weights")) == (1, 1, 3)
+    moments = JudgedQueries.from_values([1.0] * 5, [1.0] * 5, [True] * 4 + [False], weights, ["a"] * 5)
+    assert (moments.n_graded, moments.n_others, moments.n_invalid_weights) == (1, 1, 3)
     y, f, is_graded = queries(16)
-    plain, weighted = (JudgedMoments.from_values(y, f, is_graded, w) for w in (None, np.ones(len(f))))
+    plain, weighted = (JudgedQueries.from_values(y, f, is_graded, w) for w in (None, np.ones(len(f))))
     with pytest.raises(ValueError, match="with weights cannot be added"):
         plain + weighted
-    others = JudgedMoments.from_values(y, f, np.zeros(len(f), bool))
+    others = JudgedQueries.from_values(y, f, np.zeros(len(f), bool))
     assert (weighted + others).n_others == (plain + others).n_others == 460
 
 
-MOMENTS = JudgedMoments.from_values(*queries(17))
+MOMENTS = JudgedQueries.from_values(*queries(17))
+TEXT = MOMENTS.text()
+SPOILT = (
+    "",
+    "[]",
+    '{"/n":"0x1"}',
+    TEXT[:-9] + TEXT[-7:],
+    TEXT.replace("[60, 1]", "[60, 2]"),
+    TEXT.replace('[""]', '["", "a"]'),
+)
 
 
 @pytest.mark.parametrize(("call", "error", "words"), [
-    (lambda: JudgedMoments.from_values([1.0, 0.0], [1.0, 0.0, 1.0], [True, False, False]), ValueError, "same length; got 2, 3"),
+    (lambda: JudgedQueries.from_values([1.0, 0.0], [1.0, 0.0, 1.0], [True, False, False]), ValueError, "same length; got 2, 3"),
     (lambda: judged_estimate(MOMENTS, level=1.0), OptionError, "level"),
     (lambda: judged_estimate(MOMENTS, lambda_=1.5), OptionError, "lambda_ must be"),
     (lambda: judged_estimate(MOMENTS, lambda_="best"), OptionError, "lambda_ must be"),
     *((lambda width=width: labels_needed(MOMENTS, width), OptionError, "positive number") for width in (0.0, -1.0, NAN)),
-    (lambda: JudgedMoments.from_text('{"/n":"0x1"}'), ValueError, "0x1"),
+    *((lambda text=text: JudgedQueries.from_text(text), ValueError, "not the grades of two judges") for text in SPOILT),
 ])  # fmt: skip
 def test_wrong_arguments_are_refused(call, error, words):
     with pytest.raises(error, match=words):
@@ -324,14 +331,14 @@ def test_wrong_arguments_are_refused(call, error, words):
 
 def test_the_draw_check_is_welchs_test_and_knows_weights_and_strata():
     y, f, is_graded = queries(18)
-    check = draw_check(JudgedMoments.from_values(y, f, is_graded))
+    check = draw_check(JudgedQueries.from_values(y, f, is_graded))
     expected = stats.ttest_ind(f[is_graded], f[~is_graded], equal_var=False)
     assert (check.p, check.df) == pytest.approx((expected.pvalue, expected.df), rel=1e-9)
     assert check.difference == pytest.approx(f[is_graded].mean() - f.mean())
     assert check.difference / check.standard_error == pytest.approx(expected.statistic, rel=1e-9)
     # Of undefined values the mean is a quotient, and its error that of e(f − θ) ÷ the share that is defined; 200 of 260 are others.
     y, f, is_graded = queries(18, undefined=0.3)
-    check, defined = draw_check(JudgedMoments.from_values(y, f, is_graded)), ~np.isnan(f)
+    check, defined = draw_check(JudgedQueries.from_values(y, f, is_graded)), ~np.isnan(f)
     rests, error = np.where(defined, f - np.nanmean(f), 0.0), 0.0
     for part in (is_graded, ~is_graded):
         error += rests[part].var() / (part.sum() - 1)
@@ -341,12 +348,12 @@ def test_the_draw_check_is_welchs_test_and_knows_weights_and_strata():
     chance = np.where(f > 0.5, 0.15, 0.03)
     columns = f, f, rng.random(4000) < chance
     wrong, weighted, stratified = (
-        draw_check(JudgedMoments.from_values(*columns, *more)).p for more in ((), (1 / chance,), (None, (f > 0.5).astype(str)))
+        draw_check(JudgedQueries.from_values(*columns, *more)).p for more in ((), (1 / chance,), (None, (f > 0.5).astype(str)))
     )  # fmt: skip
     assert wrong < 1e-9
     assert min(weighted, stratified) > 0.05
     for f, n in (([0.5] * 4, 2), ([NAN, NAN, 1.0, 0.5], 2), ([NAN, 0.3, 1.0, 0.5], 2), ([0.1, 0.3, 1.0, 0.5], 3)):
-        assert draw_check(JudgedMoments.from_values([1.0] * 4, f, np.arange(4) < n)) is None
+        assert draw_check(JudgedQueries.from_values([1.0] * 4, f, np.arange(4) < n)) is None
 
 
 @pytest.mark.parametrize("width", [0.06, 0.1])
@@ -362,12 +369,12 @@ def test_labels_are_needed_as_the_definition_says(width):
         return 2 * stats.t.ppf(0.975, n - 2) * math.sqrt(variance)
 
     fewest = next(n for n in range(4, 260) if width_of(n) <= width)
-    assert labels_needed(JudgedMoments.from_values(y, f, is_graded), width).with_judge == fewest
+    assert labels_needed(JudgedQueries.from_values(y, f, is_graded), width).with_judge == fewest
 
 
 @pytest.mark.parametrize("agreement", [0.7, 0.99])  # the second is rare disagreement, which counts as some
 def test_as_many_labels_are_needed_as_there_are_for_their_width(agreement):
-    moments = JudgedMoments.from_values(*queries(20, n=100, n_others=1000, agreement=agreement))
+    moments = JudgedQueries.from_values(*queries(20, n=100, n_others=1000, agreement=agreement))
     result = judged_estimate(moments)
     widths = [interval.high - interval.low + 1e-9 for interval in (result.interval, result.human.interval)]
     assert abs(labels_needed(moments, widths[0]).with_judge - 100) <= 2
@@ -375,22 +382,26 @@ def test_as_many_labels_are_needed_as_there_are_for_their_width(agreement):
     # Not even all queries are enough.
     none = labels_needed(moments, 1e-4)
     assert (none.with_judge, none.by_hand > 1e6) == (None, True)
-    assert labels_needed(JudgedMoments.from_values([1.0], [1.0], [True]), 0.1) is None
+    assert labels_needed(JudgedQueries.from_values([1.0], [1.0], [True]), 0.1) is None
 
 
 def difference_of(human, judge, graded):
     """A model with such differences to a baseline whose values are all 0.5."""
     half = np.full(len(human), 0.5)
     judges = ((human, judge), (half + human, half + judge), (half, half))
-    sides = (JudgedMoments.from_values(*values, graded) for values in judges)
+    sides = (JudgedQueries.from_values(*values, graded) for values in judges)
     return JudgedDifference(*sides, 0, (3, 2, 1), 0.95, (0.0, 1.0))
 
 
-def random_difference(seed, shift, n=40, n_all=400):
+def random_values(seed, shift, n=40, n_all=400):
     generator = np.random.default_rng(seed)
     human = np.clip(shift + generator.normal(0, 0.2, n_all), -1, 1)
     judge = np.clip(human + generator.normal(0, 0.1, n_all), -1, 1)
-    return difference_of(human, judge, np.arange(n_all) < n)
+    return human, judge, np.arange(n_all) < n
+
+
+def random_difference(*options):
+    return difference_of(*random_values(*options))
 
 
 @pytest.mark.parametrize("n", [8, 25, 40])
@@ -425,7 +436,8 @@ def test_a_difference_that_no_user_has_is_no_difference():
 
 def test_a_mean_is_that_of_the_values_and_the_lift_is_a_share_of_the_baseline():
     judged = random_difference(3, 0.1)
-    assert judged.mean == judged_estimate(judged.values, bounds=(0.0, 1.0)).value
+    human, judge, graded = random_values(3, 0.1)
+    assert judged.mean == estimated(0.5 + human, 0.5 + judge, graded, bounds=(0.0, 1.0)).value
     lift = judged.lift_at(0.95)
     assert (lift.value, math.isnan(lift.low), bool(lift.reason)) == (pytest.approx(judged.difference / 0.5), True, True)
     assert (judged.wins, judged.ties, judged.losses, judged.n) == (3, 2, 1, 400)

@@ -112,7 +112,7 @@ def drawn_queries(t, runs, of, design, narrower):
     def moments():
         if of == "queries":
             drawn = t.drawn(random, kinds, 100, random.integers(0, len(kinds.human), 600), design)
-            return t.JudgedMoments.from_values(*drawn)
+            return t.JudgedQueries.from_values(*drawn)
         sizes = t.SIZES["1 to 20"](random, 60)
         return t.drawn_persons(random, kinds, sizes, design) if design else t.persons(random, kinds, sizes)
 

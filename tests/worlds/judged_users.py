@@ -7,7 +7,7 @@ from worlds.summary_rows import QUALITY, row
 
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.judge_estimates import estimated_row
-from spark_rankeval.statistics.judged_moments import JudgedMoments
+from spark_rankeval.statistics.judged_queries import JudgedQueries
 
 ABOUT = {"dialect": "default", "relevance": "", "cutoff": 10, "over_all": False}
 DEFINITION = "ndcg@10"
@@ -25,7 +25,7 @@ def users(n, seed=1, graded=0.3, shift=0.0):
 
 def estimated(human, judge, graded, weights=None, slice_="all", strata=None):
     """The row of the estimate."""
-    moments = JudgedMoments.from_values(human, judge, graded, weights, strata)
+    moments = JudgedQueries.from_values(human, judge, graded, weights, strata)
     return [estimated_row(DEFINITION, moments, 0.95, definition=DEFINITION, slice_=slice_, model="", **ABOUT)]
 
 
