@@ -109,9 +109,10 @@ class SummaryRow(MetricRow):
         design_effect: the variance of the mean with clusters ÷ without; NaN if users are independent, or have no spread.
         over_all: the mean is over every user, so one undefined value makes it undefined. No column of tables.
         moments: the exact sums behind mean and spread, as text, from which `merge` makes the figures of several evaluations; empty
-            if values are too large for exact sums. No column of tables; JSON and a job's table of metrics have it.
+            if values are too large for exact sums. Of two judges it has the values of all users whom people graded, and the hashes of
+            their clusters. No column of tables; JSON and a job's table of metrics have it.
         cluster_sums: the sums of 1,024 groups of clusters, as text of some 7 kB, from which `merge` makes the interval of several days;
-            empty without clusters and t intervals. Likewise.
+            empty without clusters and t intervals, and of two judges. Likewise.
         standard: what dialect ``standard`` means by the metric, if few systems define it as this row does and the caller did not
             choose this definition; else empty. No column of tables; JSON has it.
         standard_mean: the mean by that definition; NaN if it was not computed. Likewise.

@@ -501,9 +501,8 @@ class Sample:
         s, n, own_total = self.s, np.maximum(self.n_others, 1), self.by_stratum(v)
         others_total = summed(self.s_others, v_others, len(self.names))
         overall = (own_total + others_total) / self.sizes
-        is_equal = self.by_stratum((self.w != self._first_weights[s]) * 1.0) == 0
         centre, others_centre = (
-            np.where(is_equal, apart, overall) for apart in (own_total / self.n_graded, others_total / n)
+            np.where(self._has_equal_weights, apart, overall) for apart in (own_total / self.n_graded, others_total / n)
         )
         times, share = own_root * self.share, self.w / self.w_total[s]
         judge = share * _apart(v, self.graded_mean(v)[s]) - _apart(v, centre[s]) / self.sizes[s]
@@ -512,10 +511,12 @@ class Sample:
         return human, times[s] * judge, (others_root * self.share)[self.s_others] * rest
 
     @cached_property
-    def _first_weights(self) -> Floats:
+    def _has_equal_weights(self) -> Array:
+        """Whether all graded queries of a stratum have one weight."""
         weights = np.zeros(len(self.names))
         weights[self.s] = self.w
-        return weights
+        has_equal: Array = self.by_stratum(self.w != weights[self.s]) == 0
+        return has_equal
 
     @cached_property
     def _corrections(self) -> tuple[Floats, Floats]:
@@ -552,8 +553,8 @@ class Sample:
         both, others = self.sums_of_graded[place].plus(self.sums_of_others[place]), self.sums_of_others[place]
         mean = both.moved(theta) / size
         variance = both.spread(theta, size, mean) / max(size - 1, 1)
-        is_equal = bool((self.w[self.s == place] == self._first_weights[place]).all())
-        apart = others.spread(theta, n_others, others.moved(theta) / n_others if is_equal else mean)
+        centre = others.moved(theta) / n_others if self._has_equal_weights[place] else mean
+        apart = others.spread(theta, n_others, centre)
         rest = (apart * n_others / (n_others - 1) if n_others > 1 else variance * n_others) / size**2
         alike = float(variance) * (self.w_squares[place] / self.w_total[place] ** 2 + 1 / n_others)
         return float(rest), alike * (n_others / size) ** 2
