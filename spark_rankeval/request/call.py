@@ -369,11 +369,6 @@ class Judged:
             raise InputError(msg)
 
     @property
-    def is_drawn(self) -> bool:
-        """Whether some queries were drawn more often than others for people to grade."""
-        return self.probability is not None or self.stratum is not None
-
-    @property
     def columns(self) -> tuple[str, str]:
         """The columns of grades: the model's comes first, because it has all labels, which are counted."""
         return self.judge, self.human
