@@ -12,7 +12,7 @@ from benchmarks.floors import sink
 from benchmarks.session import start_session, timed
 from benchmarks.worker_memory import PeakOfWorkers
 from benchmarks.works import METRICS, values_of
-from spark_rankeval.ranking.lists import Ragged
+from spark_rankeval.ranking.user_lists import Ragged
 from spark_rankeval.worker.vectors import Catalogue, Limits, ScoredUserVectors, rank_items
 
 if TYPE_CHECKING:

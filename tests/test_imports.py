@@ -57,7 +57,7 @@ def run(package_zip, code, tmp_path):
 
 
 MODULES = (
-    "ranking.lists", "ranking.ranks", "metrics", "request.task", "worker.scoring", "worker.states",
+    "ranking.user_lists", "ranking.ranks", "metrics", "request.task", "worker.scoring", "worker.states",
     "worker.comparing", "experiments.covariates", "wire", "records.stored", "dialects",
     "statistics.moments", "statistics.sums", "statistics.bootstrap", "statistics.paired", "statistics.all_pairs",
     "statistics.quantiles", "statistics.intervals",
@@ -87,8 +87,8 @@ def test_the_guard_refuses_other_packages(package_zip, tmp_path):
 def test_metrics_are_computed_from_the_zip(package_zip, tmp_path):
     code = """
 from spark_rankeval.metrics import parse_metric
-from spark_rankeval.ranking.lists import Ragged
-from spark_rankeval.ranking.lists import RawLists
+from spark_rankeval.ranking.user_lists import Ragged
+from spark_rankeval.ranking.user_lists import RawLists
 from spark_rankeval.ranking.ranks import rank_lists
 batch, _ = rank_lists(RawLists(Ragged.from_lists([[5, 6]]), None, Ragged.from_lists([[6]])))
 print(parse_metric("rr").resolve().compute(batch)[0])

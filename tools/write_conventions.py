@@ -24,7 +24,7 @@ from spark_rankeval.dialects.published import DIALECTS, EVERY_METRIC
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics.base import REGISTRY, Metric
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.ranking.lists import LIST_PARAMETERS
+from spark_rankeval.ranking.user_lists import LIST_PARAMETERS
 from spark_rankeval.records.table_columns import (
     AUDIT,
     COMPARISONS,

@@ -33,7 +33,7 @@ from spark_rankeval.records.table_columns import AUDIT
 from spark_rankeval.report.contents import Gate
 from spark_rankeval.request.call import ColumnNames, OnInvalid, ScoringOptions, Table, Vectors
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.source import (
+from spark_rankeval.spark.source_tables import (
     WITHOUT_USERS,
     Role,
     SourceTable,

@@ -16,7 +16,7 @@ from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.metrics.base import UNSET, Metric
 from spark_rankeval.metrics.naming import expand, parse_metric
 from spark_rankeval.ranking.batch import FACT_TABLES, Population
-from spark_rankeval.ranking.lists import LIST_PARAMETERS, RankingPolicy
+from spark_rankeval.ranking.user_lists import LIST_PARAMETERS, RankingPolicy
 
 _WIDTH = 110
 #: What a user must have for a metric to be defined.

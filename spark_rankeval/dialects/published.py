@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 from spark_rankeval.errors import DialectError
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.ranking.batch import POPULATIONS, Population
-from spark_rankeval.ranking.lists import LIST_PARAMETERS, RankingPolicy
+from spark_rankeval.ranking.user_lists import LIST_PARAMETERS, RankingPolicy
 
 EVERY_METRIC = "*"
 

@@ -16,7 +16,7 @@ from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.request.call import ColumnNames, OnInvalidOption, ScoringOptions, Table
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.source import SourceTable, check_comparable, read_source
+from spark_rankeval.spark.source_tables import SourceTable, check_comparable, read_source
 from spark_rankeval.spark.sql import any_null, column
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.printed_tables import Document, OneTable, remarks
 from spark_rankeval.ranking.batch import Population
-from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.ranking.user_lists import RankingPolicy
 from spark_rankeval.records.notes import notes_of_given_order, notes_of_tables
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.side_by_side import Choice, MapRow, dialects_table
@@ -41,7 +41,7 @@ from spark_rankeval.request.task import Lists, Reading, ScoringTask, Value, View
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import Settings
 from spark_rankeval.spark.scoring import Scoring, totals_in
-from spark_rankeval.spark.source import Sources
+from spark_rankeval.spark.source_tables import Sources
 from spark_rankeval.spark.tables import read_long_table, read_sources
 from spark_rankeval.spark.written_tables import table_of
 from spark_rankeval.statistics.description import MOMENTS_ALONE

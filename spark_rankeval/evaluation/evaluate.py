@@ -20,7 +20,7 @@ from spark_rankeval.metrics.base import UNSET, Metric
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.batch import Fact
-from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.ranking.user_lists import RankingPolicy
 from spark_rankeval.request.call import (
     AttributeNames,
     ByOption,
@@ -61,10 +61,7 @@ from spark_rankeval.spark.item_groups import GroupSources
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, estimated_metrics, table_hash
 from spark_rankeval.spark.scoring import Scoring
-from spark_rankeval.spark.source import (
-    SourceFeature,
-    Sources,
-)
+from spark_rankeval.spark.source_tables import SourceFeature, Sources
 from spark_rankeval.spark.sql import find_column
 from spark_rankeval.spark.tables import LongTable, read_long_table, read_sources
 from spark_rankeval.spark.tasks import run_on_workers

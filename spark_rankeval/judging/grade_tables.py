@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import DataError
 from spark_rankeval.records.slices import ALL_VALUES, Key, rollup
 from spark_rankeval.spark.engine import collected_columns
-from spark_rankeval.spark.source import SourceTable, user_column
+from spark_rankeval.spark.source_tables import SourceTable, user_column
 from spark_rankeval.spark.sql import (
     Sql,
     aggregate,

@@ -26,7 +26,7 @@ from spark_rankeval.records.agreement_rows import (
 from spark_rankeval.records.slices import Key, slice_name, sorted_keys
 from spark_rankeval.request.call import ByOption, ColumnNames, Cube, ScoringOptions, Table, attributes_in
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.source import SourceTable, read_source, require_column
+from spark_rankeval.spark.source_tables import SourceTable, read_source, require_column
 from spark_rankeval.spark.sql import check_types
 from spark_rankeval.statistics.grade_agreement import MEASUREMENTS, GradeCounts, Measurement
 from spark_rankeval.statistics.intervals import checked_level

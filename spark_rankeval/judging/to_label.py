@@ -19,7 +19,7 @@ from spark_rankeval.metrics.base import Metric
 from spark_rankeval.request.call import INVALID_COUNTS, Judged, ScoringOptions, Table
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.scoring import Scoring
-from spark_rankeval.spark.source import SourceTable, user_column
+from spark_rankeval.spark.source_tables import SourceTable, user_column
 from spark_rankeval.spark.sql import (
     Sql,
     aggregate,

@@ -11,7 +11,7 @@ import numpy as np
 from spark_rankeval.metrics.base import Metric, Needs, Reads, Unset, parameter
 from spark_rankeval.metrics.kinds import ListMetric, RelevanceMetric, ratio
 from spark_rankeval.ranking.batch import RankingBatch, required_fact
-from spark_rankeval.ranking.lists import BoolArray, FloatArray
+from spark_rankeval.ranking.user_lists import BoolArray, FloatArray
 
 __all__ = ["Abstention", "Confidence", "FalseAbstention", "FalseAlarm"]
 

@@ -21,7 +21,7 @@ import numpy as np
 from spark_rankeval.checks import is_cutoff, number
 from spark_rankeval.errors import MetricError
 from spark_rankeval.ranking.batch import LABEL_FACTS, Fact, RankingBatch, Sees
-from spark_rankeval.ranking.lists import BoolArray, FloatArray
+from spark_rankeval.ranking.user_lists import BoolArray, FloatArray
 
 
 class Unset(enum.Enum):

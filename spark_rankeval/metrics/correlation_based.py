@@ -11,7 +11,15 @@ import numpy as np
 from spark_rankeval.metrics.base import Metric, Needs, Reads, Unset, parameter
 from spark_rankeval.metrics.kinds import ratio
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.lists import Array, BoolArray, FloatArray, IntArray, offsets_of, position_within, runs_of
+from spark_rankeval.ranking.user_lists import (
+    Array,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    offsets_of,
+    position_within,
+    runs_of,
+)
 
 __all__ = ["KendallDistance", "KendallTau", "Pearson", "Spearman", "TauAP"]
 

@@ -13,7 +13,7 @@ from spark_rankeval.metrics.base import Needs, Reads, Unset, parameter
 from spark_rankeval.metrics.gain_based import DISCOUNTS
 from spark_rankeval.metrics.kinds import ListMetric, RelevanceMetric, ShareOfPlaces, ratio
 from spark_rankeval.ranking.batch import UNKNOWN, Fact, RankingBatch, Recommended, is_relevant, required_fact
-from spark_rankeval.ranking.lists import Array, BoolArray, FloatArray, IntArray
+from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray
 
 __all__ = ["CategoricalDiversity", "Diversity", "Miscalibration", "Serendipity", "Unexpectedness"]
 

@@ -30,7 +30,7 @@ from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics.base import REGISTRY, Metric, Reads, Unset, parameter
 from spark_rankeval.metrics.kinds import RelevanceMetric
 from spark_rankeval.ranking.batch import RankingBatch, TiedGroups, retrieved, tied_hits, tied_labels
-from spark_rankeval.ranking.lists import FloatArray, IntArray, grouped, offsets_of, pieces, position_within
+from spark_rankeval.ranking.user_lists import FloatArray, IntArray, grouped, offsets_of, pieces, position_within
 
 
 class Draws(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 from spark_rankeval.metrics.base import Reads, Unset, parameter
 from spark_rankeval.metrics.kinds import AllListsMetric
 from spark_rankeval.ranking.batch import Fact, Totals
-from spark_rankeval.ranking.lists import BoolArray, IntArray
+from spark_rankeval.ranking.user_lists import BoolArray, IntArray
 
 __all__ = ["CatalogueCoverage", "Entropy", "Gini", "Personalisation"]
 

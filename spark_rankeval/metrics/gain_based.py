@@ -14,7 +14,7 @@ from spark_rankeval.metrics.base import Needs, Reads, Unset, parameter
 from spark_rankeval.metrics.expected_values import EstimatedSum, TieAwareMetric, summed_over_places
 from spark_rankeval.metrics.kinds import RelevanceMetric
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved, tied_labels
-from spark_rankeval.ranking.lists import FloatArray, IntArray
+from spark_rankeval.ranking.user_lists import FloatArray, IntArray
 
 __all__ = ["CG", "DCG"]
 

@@ -15,7 +15,7 @@ from spark_rankeval.metrics.gain_based import GainMetric, geometric, geometric_s
 from spark_rankeval.metrics.graded_relevance import ScaledMetric
 from spark_rankeval.metrics.kinds import ratio
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.lists import FloatArray
+from spark_rankeval.ranking.user_lists import FloatArray
 
 __all__ = ["XDCG", "Fidelity", "MaxRelevance"]
 

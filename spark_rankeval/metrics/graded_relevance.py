@@ -18,7 +18,7 @@ from spark_rankeval.metrics.kinds import ratio
 from spark_rankeval.metrics.set_based import findable
 from spark_rankeval.metrics.sums_of_minima import sums_of_minima
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.lists import FloatArray, IntArray, grouped
+from spark_rankeval.ranking.user_lists import FloatArray, IntArray, grouped
 
 __all__ = ["ERR", "NERR", "RBP", "GradedAveragePrecision", "QMeasure", "RBPResidual"]
 

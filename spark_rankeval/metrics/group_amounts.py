@@ -26,7 +26,7 @@ from spark_rankeval.ranking.batch import (
     is_relevant,
     required_fact,
 )
-from spark_rankeval.ranking.lists import BoolArray, FloatArray, IntArray
+from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, IntArray
 
 # With fewer relevant labels of a group its ratio hangs on a few users, and intervals hold the truth too seldom.
 LEAST_LABELS = 30

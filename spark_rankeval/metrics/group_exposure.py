@@ -21,7 +21,7 @@ from spark_rankeval.metrics.group_amounts import (
     GroupMetric,
 )
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.lists import BoolArray, FloatArray, IntArray
+from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "AWRF",

@@ -25,7 +25,7 @@ from spark_rankeval.ranking.batch import (
     is_relevant,
     required_fact,
 )
-from spark_rankeval.ranking.lists import BoolArray, FloatArray, IntArray
+from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "ExposureShare",

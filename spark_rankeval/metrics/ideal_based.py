@@ -23,7 +23,7 @@ from spark_rankeval.metrics.expected_values import chance_of_one, draws, summed_
 from spark_rankeval.metrics.gain_based import GAINS, DiscountedMetric, geometric, geometric_share
 from spark_rankeval.metrics.kinds import ratio
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved, tied_groups, tied_hits
-from spark_rankeval.ranking.lists import BoolArray, FloatArray, IntArray, position_within
+from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, IntArray, position_within
 
 __all__ = ["IDCG", "NDCG", "RBO"]
 

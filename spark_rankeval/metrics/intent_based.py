@@ -30,7 +30,7 @@ from spark_rankeval.metrics.novel_gains import (
     relevant_intents,
 )
 from spark_rankeval.ranking.batch import RankingBatch, retrieved
-from spark_rankeval.ranking.lists import BoolArray, FloatArray
+from spark_rankeval.ranking.user_lists import BoolArray, FloatArray
 
 __all__ = [
     "ERRIA",

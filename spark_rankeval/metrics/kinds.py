@@ -13,7 +13,7 @@ from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import UNSET, Metric, Needs, Reads, Unset, parameter
 from spark_rankeval.ranking.batch import Fact, RankingBatch, Recommended
-from spark_rankeval.ranking.lists import Array, BoolArray, FloatArray, IntArray
+from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, kw_only=True)

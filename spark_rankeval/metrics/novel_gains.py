@@ -8,7 +8,7 @@ import numpy as np
 
 from spark_rankeval.metrics.gain_based import Discount, geometric
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant, required_fact
-from spark_rankeval.ranking.lists import FloatArray, IntArray, position_within, starts_of_runs
+from spark_rankeval.ranking.user_lists import FloatArray, IntArray, position_within, starts_of_runs
 
 #: How intents are weighted: alike, or by how many of the user's labels are relevant for each.
 Weights = Literal["uniform", "share"]

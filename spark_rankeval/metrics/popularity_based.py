@@ -12,7 +12,7 @@ from spark_rankeval.checks import number
 from spark_rankeval.metrics.base import Reads, Unset, parameter
 from spark_rankeval.metrics.kinds import ListMetric, ShareOfPlaces, ratio
 from spark_rankeval.ranking.batch import Fact, RankingBatch, Recommended, required_fact
-from spark_rankeval.ranking.lists import BoolArray, FloatArray, IntArray
+from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "AveragePopularity",

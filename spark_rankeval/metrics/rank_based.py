@@ -16,7 +16,7 @@ from spark_rankeval.metrics.gain_based import geometric, geometric_sum
 from spark_rankeval.metrics.kinds import RelevanceMetric, ratio
 from spark_rankeval.metrics.set_based import FBeta, findable
 from spark_rankeval.ranking.batch import Hits, RankingBatch, TiedGroups, retrieved, tied_hits
-from spark_rankeval.ranking.lists import Array, FloatArray, IntArray, Ragged, grouped, offsets_of
+from spark_rankeval.ranking.user_lists import Array, FloatArray, IntArray, Ragged, grouped, offsets_of
 
 __all__ = ["FAP", "AveragePrecision", "ElevenPointPrecision", "InterpolatedPrecision", "ReciprocalRank"]
 

@@ -27,7 +27,7 @@ from spark_rankeval.metrics.expected_values import (
 )
 from spark_rankeval.metrics.kinds import RelevanceMetric, ratio
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved, tied_hits
-from spark_rankeval.ranking.lists import BoolArray, FloatArray, IntArray
+from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, IntArray
 
 __all__ = ["F1", "BPref", "FBeta", "HitRate", "Holes", "Judged", "Precision", "RPrecision", "Recall"]
 

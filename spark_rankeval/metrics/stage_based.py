@@ -15,7 +15,7 @@ from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import UNSET, Metric, Needs, Reads, Unset, parameter
 from spark_rankeval.metrics.kinds import RelevanceMetric, ratio
 from spark_rankeval.ranking.batch import RANK, RankingBatch, is_relevant, rank_in_model
-from spark_rankeval.ranking.lists import BoolArray, FloatArray, Ragged
+from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, Ragged
 
 __all__ = ["Added", "Lost"]
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from spark_rankeval.ranking.lists import FloatArray, IntArray, grouped, offsets_of, position_within
+from spark_rankeval.ranking.user_lists import FloatArray, IntArray, grouped, offsets_of, position_within
 
 # Adding level by level takes one step per level; beyond so many levels the exact sum is quicker.
 _MOST_LEVELS = 256

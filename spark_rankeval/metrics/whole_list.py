@@ -12,7 +12,7 @@ from spark_rankeval.metrics.base import UNSET, Reads, Unset, parameter
 from spark_rankeval.metrics.gain_based import DISCOUNTS, geometric, geometric_sum
 from spark_rankeval.metrics.kinds import RelevanceMetric, ratio
 from spark_rankeval.ranking.batch import RankingBatch, tied_hits
-from spark_rankeval.ranking.lists import Array, BoolArray, FloatArray, IntArray, Ragged, grouped
+from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, Ragged, grouped
 
 __all__ = ["AUC", "AUCPR", "LexicographicRecall", "PercentileRank", "TotalSearchEfficiency"]
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.ranking.lists import (
+from spark_rankeval.ranking.user_lists import (
     Array,
     BoolArray,
     FloatArray,

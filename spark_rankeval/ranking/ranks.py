@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_rankeval.ranking.batch import Look, RankingBatch, Recommended, depends_on_tie
-from spark_rankeval.ranking.lists import (
+from spark_rankeval.ranking.user_lists import (
     Array,
     BoolArray,
     DistinctIntents,

@@ -16,7 +16,7 @@ from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.metrics.base import UNSET, Metric
 from spark_rankeval.metrics.naming import expand, parse_metric
 from spark_rankeval.printed_tables import number
-from spark_rankeval.ranking.lists import LIST_PARAMETERS
+from spark_rankeval.ranking.user_lists import LIST_PARAMETERS
 from spark_rankeval.records.selection import fits
 from spark_rankeval.records.summary import SummaryRow, bounds_of, is_over_lists
 

@@ -15,7 +15,7 @@ from spark_rankeval.checks import as_names, check_name, check_table, is_number, 
 from spark_rankeval.dialects import DEFAULT, Dialect, find_dialect
 from spark_rankeval.errors import InputError, OptionError, did_you_mean
 from spark_rankeval.ranking.batch import POPULATIONS, Population
-from spark_rankeval.ranking.lists import LABEL_COLUMNS
+from spark_rankeval.ranking.user_lists import LABEL_COLUMNS
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.intervals import IntervalMethod
 

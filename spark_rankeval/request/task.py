@@ -19,7 +19,7 @@ from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.kinds import RelevanceMetric
 from spark_rankeval.metrics.naming import NamedMetrics, column_names
 from spark_rankeval.ranking.batch import FACT_TABLES, Fact, Look, Population
-from spark_rankeval.ranking.lists import RankingPolicy, Ties
+from spark_rankeval.ranking.user_lists import RankingPolicy, Ties
 from spark_rankeval.request.call import (
     ALL_COUNTS,
     UNUSABLE_FACTS,

@@ -17,7 +17,7 @@ from spark_rankeval.request.call import ColumnNames, Facts, Overlap, Table, Vect
 from spark_rankeval.request.task import Feature, ScoringTask
 from spark_rankeval.spark.engine import engine_of
 from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusual_reasons
-from spark_rankeval.spark.source import (
+from spark_rankeval.spark.source_tables import (
     REPEATED_USER,
     GroupedFeature,
     MarkedUsers,

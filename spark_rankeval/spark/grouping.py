@@ -17,7 +17,7 @@ from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.engine import engine_of
 from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusual_reasons
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL, PredictionLists, values_of_model
-from spark_rankeval.spark.source import (
+from spark_rankeval.spark.source_tables import (
     ROW_HASH,
     WITHOUT_ITEMS,
     WITHOUT_USERS,

@@ -13,10 +13,10 @@ from pyspark.sql.window import Window
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.metrics.base import as_float32
-from spark_rankeval.ranking.lists import EXTRA_COLUMNS
+from spark_rankeval.ranking.user_lists import EXTRA_COLUMNS
 from spark_rankeval.request.call import KINDS
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.spark.source import REPEATED_USER, Sources, SourceTable, ValueColumn
+from spark_rankeval.spark.source_tables import REPEATED_USER, Sources, SourceTable, ValueColumn
 from spark_rankeval.spark.sql import (
     Sql,
     all_of,

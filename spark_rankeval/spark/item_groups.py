@@ -13,7 +13,7 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.request.call import DEFAULT_ITEM, POPULARITY, ColumnNames, Facts, ItemGroups
 from spark_rankeval.request.task import Feature, ScoringTask
 from spark_rankeval.spark.facts import GroupedTables, SideSources, packed_groups
-from spark_rankeval.spark.source import (
+from spark_rankeval.spark.source_tables import (
     GroupedFeature,
     SourceFeature,
     SourceTable,

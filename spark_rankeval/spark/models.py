@@ -25,7 +25,7 @@ from spark_rankeval.spark.per_user import (
     hashes_by_name,
     how_marks_are_read,
 )
-from spark_rankeval.spark.source import user_column
+from spark_rankeval.spark.source_tables import user_column
 from spark_rankeval.spark.sql import (
     aggregate_lists,
     any_null,

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.engine import Engine, bytes_of_plain_scan, collected_columns
-from spark_rankeval.spark.source import SourceTable
+from spark_rankeval.spark.source_tables import SourceTable
 from spark_rankeval.spark.sql import (
     Sql,
     aggregate_lists,

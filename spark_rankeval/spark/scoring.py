@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import EngineError, OptionError
-from spark_rankeval.ranking.lists import Array
+from spark_rankeval.ranking.user_lists import Array
 from spark_rankeval.records.slices import (
     ALL_VALUES,
     ItemGroup,
@@ -38,7 +38,7 @@ from spark_rankeval.spark.grouping import Grouping, hashed_tables
 from spark_rankeval.spark.invalid_rows import Quarantine
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
 from spark_rankeval.spark.prediction_lists import Plan, choose_plan, may_be_long, together
-from spark_rankeval.spark.source import Model, Sources, SourceTable
+from spark_rankeval.spark.source_tables import Model, Sources, SourceTable
 from spark_rankeval.spark.sql import (
     Sql,
     aggregate,

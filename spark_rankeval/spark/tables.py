@@ -28,7 +28,7 @@ from spark_rankeval.spark.facts import (
     read_vectors,
 )
 from spark_rankeval.spark.item_groups import read_groups
-from spark_rankeval.spark.source import (
+from spark_rankeval.spark.source_tables import (
     Model,
     SourceFeature,
     Sources,

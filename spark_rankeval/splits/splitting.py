@@ -20,7 +20,7 @@ from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.request.call import ColumnNames, ScoringOptions, Table
 from spark_rankeval.spark.invalid_rows import none_holds
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.source import SourceTable, read_source, require_column, user_column
+from spark_rankeval.spark.source_tables import SourceTable, read_source, require_column, user_column
 from spark_rankeval.spark.sql import (
     PLAIN,
     Sql,

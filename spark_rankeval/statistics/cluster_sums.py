@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from spark_rankeval.errors import warn
-from spark_rankeval.ranking.lists import starts_of_runs
+from spark_rankeval.ranking.user_lists import starts_of_runs
 from spark_rankeval.statistics.sums import (
     LEAST_MEAN_WEIGHT,
     LIMBS,

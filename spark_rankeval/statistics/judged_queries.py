@@ -34,7 +34,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from spark_rankeval.ranking.lists import starts_of_runs
+from spark_rankeval.ranking.user_lists import starts_of_runs
 from spark_rankeval.statistics import cluster_sums, intervals, sums
 
 Array = np.ndarray[Any, Any]

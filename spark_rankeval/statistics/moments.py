@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.ranking.lists import starts_of_runs
+from spark_rankeval.ranking.user_lists import starts_of_runs
 from spark_rankeval.statistics.quantiles import Tally, tally
 from spark_rankeval.statistics.sums import LIMBS, UNIT_BITS, ExactSums, UnitSums, exact_sum
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.ranking.lists import starts_of_runs
+from spark_rankeval.ranking.user_lists import starts_of_runs
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Integers = np.ndarray[Any, np.dtype[np.int64]]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spark_rankeval.checks import check_table, needs_extra
 from spark_rankeval.request.call import Table
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.source import table_fingerprint
+from spark_rankeval.spark.source_tables import table_fingerprint
 
 if TYPE_CHECKING:
     from mlflow.data.dataset_source import DatasetSource

@@ -18,7 +18,7 @@ from spark_rankeval.errors import did_you_mean, listed, warn
 from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
 from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, Amounts, GroupAmounts, GroupExposure
 from spark_rankeval.ranking.batch import RankingBatch, Recommended, Totals
-from spark_rankeval.ranking.lists import (
+from spark_rankeval.ranking.user_lists import (
     Array,
     BoolArray,
     FloatArray,

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.ranking.lists import Array, BoolArray, IntArray
+from spark_rankeval.ranking.user_lists import Array, BoolArray, IntArray
 from spark_rankeval.records.slices import Key, rollup
 from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
 from spark_rankeval.statistics.moments import State, merged

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.ranking.batch import RANK, RankingBatch, rank_in_model
-from spark_rankeval.ranking.lists import (
+from spark_rankeval.ranking.user_lists import (
     Array,
     BoolArray,
     FloatArray,

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.ranking.lists import Array, BoolArray, IntArray, Ragged, offsets_of, starts_of_runs
+from spark_rankeval.ranking.user_lists import Array, BoolArray, IntArray, Ragged, offsets_of, starts_of_runs
 from spark_rankeval.records.slices import ALL_VALUES, Key
 from spark_rankeval.request.call import CountNames
 from spark_rankeval.statistics.cluster_sums import SHIFT, ClusterAccumulator, ClusterSums, sums_by_cluster

@@ -27,8 +27,17 @@ from spark_rankeval.ranking.batch import (
     Totals,
     unit_vectors,
 )
-from spark_rankeval.ranking.lists import Array, FloatArray, IntArray, Ragged, RawLists, contained, match, starts_of_runs
 from spark_rankeval.ranking.ranks import rank_lists
+from spark_rankeval.ranking.user_lists import (
+    Array,
+    FloatArray,
+    IntArray,
+    Ragged,
+    RawLists,
+    contained,
+    match,
+    starts_of_runs,
+)
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker.process import BatchFeature, PartitionFeature, RankedView, ScoringFeature, unpacked
 from spark_rankeval.worker.reading import (

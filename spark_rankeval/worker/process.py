@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.lists import Array, BoolArray, Ragged, RawLists
 from spark_rankeval.ranking.ranks import RankingCounts
+from spark_rankeval.ranking.user_lists import Array, BoolArray, Ragged, RawLists
 from spark_rankeval.request.task import Feature, ScoringTask, View
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.wire import Mergers, Message, rows_of

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking.batch import ATTRIBUTES, UNKNOWN, Recommended
-from spark_rankeval.ranking.lists import EXTRA_COLUMNS, Array, BoolArray, IntArray, Ragged, offsets_of, pieces
+from spark_rankeval.ranking.user_lists import EXTRA_COLUMNS, Array, BoolArray, IntArray, Ragged, offsets_of, pieces
 from spark_rankeval.request.call import Overlap
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.table_fingerprints import limbs_of, xxhash64

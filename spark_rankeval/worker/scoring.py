@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from spark_rankeval.metrics.base import Metric, metric_values
 from spark_rankeval.metrics.expected_values import lowest_limit
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.lists import (
+from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
+from spark_rankeval.ranking.user_lists import (
     Array,
     IntArray,
     Ragged,
@@ -25,7 +26,6 @@ from spark_rankeval.ranking.lists import (
     pieces,
     repeated_items,
 )
-from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
 from spark_rankeval.request.call import INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, CountNames, Overlap
 from spark_rankeval.request.task import NORMALISER, ScoringTask, View, counts_of_models, user_counts
 from spark_rankeval.wire import Message, messages_of

@@ -14,7 +14,16 @@ import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.lists import Array, BoolArray, FloatArray, IntArray, Ragged, RawLists, match, repeated_items
+from spark_rankeval.ranking.user_lists import (
+    Array,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Ragged,
+    RawLists,
+    match,
+    repeated_items,
+)
 from spark_rankeval.records.slices import ALL_VALUES, Key
 from spark_rankeval.request.call import GRADING_WEIGHT, PARTLY_GRADED, PEOPLE_ALONE, CountNames
 from spark_rankeval.request.task import ScoringTask, View

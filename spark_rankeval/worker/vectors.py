@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.ranking.batch import RankingBatch, depends_on_tie
-from spark_rankeval.ranking.lists import (
+from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
+from spark_rankeval.ranking.user_lists import (
     Array,
     BoolArray,
     FloatArray,
@@ -27,7 +28,6 @@ from spark_rankeval.ranking.lists import (
     offsets_of,
     position_within,
 )
-from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
 from spark_rankeval.request.call import CATALOGUE_TOO_LARGE, Similarity
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker.process import (

@@ -12,7 +12,7 @@ from spark_rankeval.dialects.published import DIALECTS, EVERY_METRIC
 from spark_rankeval.errors import DialectError
 from spark_rankeval.metrics.base import REGISTRY, UNSET
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.ranking.user_lists import RankingPolicy
 from spark_rankeval.request.task import Lists, policy_of
 
 # What a system computes of whole lists alone.

@@ -19,7 +19,7 @@ from helpers.scored import values_in
 from spark_rankeval.dialects import DEFAULT, STANDARD, Dialect, find_dialect
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.ranking.batch import POPULATIONS, Population
-from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.ranking.user_lists import RankingPolicy
 from tools.write_conventions import agrees_with_standard
 
 PEERS = json.loads((Path(__file__).parents[1] / "golden" / "peers.json").read_text())

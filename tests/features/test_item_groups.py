@@ -17,7 +17,7 @@ from worlds.variants import METRICS, variants
 from spark_rankeval import score_users
 from spark_rankeval.errors import EngineError, OptionError
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
-from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.ranking.user_lists import RankingPolicy
 from spark_rankeval.records import slices
 from spark_rankeval.records.slices import ALL_VALUES, NOT_LISTED, UNSEEN
 from spark_rankeval.request.call import Facts, ItemGroups

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_rankeval.ranking.lists import Ragged, RawLists
+from spark_rankeval.ranking.user_lists import Ragged, RawLists
 from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.statistics.judged_queries import JudgedQueries
 from spark_rankeval.worker import states

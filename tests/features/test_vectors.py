@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.ranking.lists import Ragged
+from spark_rankeval.ranking.user_lists import Ragged
 from spark_rankeval.request.task import Lists, resolve, views_of
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.worker import reading as g

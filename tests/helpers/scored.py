@@ -8,7 +8,7 @@ from spark_rankeval.evaluation.evaluate import GroupSources, with_features_of
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.task import Lists, ScoringTask, resolve, views_of
 from spark_rankeval.spark.facts import NoAnswerSources, VectorSources
-from spark_rankeval.spark.source import VectorColumns
+from spark_rankeval.spark.source_tables import VectorColumns
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.worker.all_lists import AllLists, ExposureOfBatch
 from spark_rankeval.worker.reading import ITEMS, LABELS, SCORES, grades_column

@@ -10,7 +10,7 @@ from oracles.rankings import FORMULAS, User, value
 from worlds.ranked_users import batch_of, in_order, lists_of, long_users, random_users, ranked
 from worlds.variants import METRICS, in_thirds, parameters_of, some, variants
 
-from spark_rankeval.ranking.lists import RawLists
+from spark_rankeval.ranking.user_lists import RawLists
 
 # Averages over the orders of ties have a test of their own, which asks the oracle for the value of every order.
 VARIANTS = {metric.name: variants(metric, ties=("order",)) for metric in METRICS}

@@ -8,7 +8,7 @@ from worlds.ranked_users import lists_of, long_users, random_users, ranked
 from worlds.variants import METRICS, some
 
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.lists import Ragged
+from spark_rankeval.ranking.user_lists import Ragged
 
 SOME = [variant for metric in METRICS for variant in some(metric, 6, cutoffs=(None, 1, 10, 150))]
 TIES = ("item_asc", "item_desc", "position")

@@ -21,7 +21,7 @@ from spark_rankeval.metrics import RankingBatch, parse_metric
 from spark_rankeval.metrics.abstention_based import Confidence
 from spark_rankeval.metrics.exposure_based import Exposure
 from spark_rankeval.ranking.batch import UNKNOWN, Totals
-from spark_rankeval.ranking.lists import Ragged, RankingPolicy
+from spark_rankeval.ranking.user_lists import Ragged, RankingPolicy
 from spark_rankeval.request.task import Lists, View, resolve
 from spark_rankeval.wire import pack, rows_of
 from spark_rankeval.worker import all_lists, item_facts, scoring

@@ -29,8 +29,8 @@ from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import REGISTRY, UNSET
 from spark_rankeval.ranking.batch import FACT_TABLES, Look
-from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.ranks import rank_lists
+from spark_rankeval.ranking.user_lists import RankingPolicy
 from spark_rankeval.request.task import View
 
 TIES = ("item_asc", "item_desc", "position")

@@ -18,7 +18,7 @@ from spark_rankeval.metrics import Fidelity, parse_metric, sums_of_minima
 from spark_rankeval.metrics.expected_values import chance_of_any, draws
 from spark_rankeval.metrics.gain_based import exponential
 from spark_rankeval.metrics.whole_list import _share_no_better
-from spark_rankeval.ranking.lists import Ragged
+from spark_rankeval.ranking.user_lists import Ragged
 
 # ---- gains
 

@@ -14,7 +14,7 @@ from worlds.ranked_users import batch_of, in_order, ranked, ungraded, value_of, 
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import NDCG, parse_metric
-from spark_rankeval.ranking.lists import Ragged, RawLists
+from spark_rankeval.ranking.user_lists import Ragged, RawLists
 
 SEEDS, MLLIB, GRADED = (
     json.loads((Path(__file__).parents[1] / "golden" / f"{name}.json").read_text())

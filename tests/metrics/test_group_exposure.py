@@ -21,7 +21,7 @@ from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import UNSET
 from spark_rankeval.metrics.group_amounts import GroupExposure
 from spark_rankeval.ranking.batch import Totals
-from spark_rankeval.ranking.lists import LIST_PARAMETERS, RankingPolicy
+from spark_rankeval.ranking.user_lists import LIST_PARAMETERS, RankingPolicy
 from spark_rankeval.request.task import View
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.wire import messages_of, rows_of

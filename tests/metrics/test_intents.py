@@ -14,7 +14,7 @@ from worlds.variants import INTENTS, in_thirds, parameters_of, some, variants
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.lists import IntentLists, Ragged
+from spark_rankeval.ranking.user_lists import IntentLists, Ragged
 from spark_rankeval.request.task import View
 
 ALL_VALUES = pytest.mark.parametrize("metric", INTENTS, ids=lambda metric: metric.name)

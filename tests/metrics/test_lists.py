@@ -7,7 +7,7 @@ import pytest
 from worlds.ranked_users import batch_of, in_order, ungraded
 
 from spark_rankeval.ranking.batch import POPULATIONS
-from spark_rankeval.ranking.lists import (
+from spark_rankeval.ranking.user_lists import (
     Ragged,
     first_occurrences,
     grouped,

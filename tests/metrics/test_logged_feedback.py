@@ -19,7 +19,7 @@ from spark_rankeval.metrics.base import REGISTRY, UNSET
 from spark_rankeval.metrics.expected_values import EstimatedMetric, EstimatedSum, EstimatorOption, lowest_limit
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.batch import Look, RankingBatch
-from spark_rankeval.ranking.lists import Ragged
+from spark_rankeval.ranking.user_lists import Ragged
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
 
 ESTIMATED = sorted(

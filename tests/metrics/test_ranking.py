@@ -6,7 +6,7 @@ from worlds.ranked_users import in_order, lists_of, ranked, ungraded
 
 from spark_rankeval.ranking import ranks as places
 from spark_rankeval.ranking.batch import Look
-from spark_rankeval.ranking.lists import Ragged, RawLists
+from spark_rankeval.ranking.user_lists import Ragged, RawLists
 
 
 def ranks(predictions, items=None, **options):

@@ -14,7 +14,7 @@ from spark_rankeval import score_users, write_per_user
 from spark_rankeval.dialects import DEFAULT, find_dialect
 from spark_rankeval.metrics.base import REGISTRY
 from spark_rankeval.ranking.batch import POPULATIONS
-from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.ranking.user_lists import RankingPolicy
 
 # What scipy has beside the correlations themselves: any number is a grade.
 SCIPY = replace(DEFAULT, unusual_grades="negative")

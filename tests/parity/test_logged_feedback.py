@@ -10,7 +10,7 @@ from worlds.ranked_users import lists_of, ranked
 
 from spark_rankeval.metrics.expected_values import EstimatorOption
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.ranking.lists import Ragged
+from spark_rankeval.ranking.user_lists import Ragged
 
 N_USERS, N_ITEMS, K = 500, 9, 4
 DCG = sum(1 / np.log2(np.arange(2, K + 2)))

@@ -14,8 +14,8 @@ from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import InputError, MetricError
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.batch import Look
-from spark_rankeval.ranking.lists import Ragged, RankingPolicy, RawLists
 from spark_rankeval.ranking.ranks import rank_lists
+from spark_rankeval.ranking.user_lists import Ragged, RankingPolicy, RawLists
 from spark_rankeval.request.call import ScoringOptions
 from spark_rankeval.request.task import Lists, read_request, resolve, views_of
 from spark_rankeval.spark.per_user import metrics_column

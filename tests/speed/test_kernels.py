@@ -11,8 +11,8 @@ import pytest
 
 from benchmarks.kernels import best_time, grouped_users, scoring_task
 from benchmarks.works import METRICS, every_metric, values_of
-from spark_rankeval.ranking.lists import Ragged, RawLists, match, repeated_items
 from spark_rankeval.ranking.ranks import rank_lists
+from spark_rankeval.ranking.user_lists import Ragged, RawLists, match, repeated_items
 from spark_rankeval.worker.scoring import score
 
 CUTOFFS = [1, 3, 5, 10, 20]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spark_rankeval.ranking.lists import Ragged
+from spark_rankeval.ranking.user_lists import Ragged
 from spark_rankeval.worker import reading
 from spark_rankeval.worker.reading import comparable, last_bytes, side_of
 

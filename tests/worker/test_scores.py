@@ -14,7 +14,7 @@ from helpers.scored import with_features
 from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
-from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.ranking.user_lists import RankingPolicy
 from spark_rankeval.request.call import COUNTS
 from spark_rankeval.request.task import Lists, ScoringTask, View, resolve, views_of
 from spark_rankeval.worker.features import NO_ANSWER

@@ -3,8 +3,8 @@
 import numpy as np
 
 from spark_rankeval.metrics import parse_metric
-from spark_rankeval.ranking.lists import Ragged, RankingPolicy, RawLists
 from spark_rankeval.ranking.ranks import rank_lists
+from spark_rankeval.ranking.user_lists import Ragged, RankingPolicy, RawLists
 
 GRADES = (-1.0, 0.0, 0.0, 0.5, 1.0, 1.0, 2.0, 3.0)
 SCORES = (-2.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0)

@@ -10,7 +10,7 @@ import pytest
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import REGISTRY, UNSET
-from spark_rankeval.ranking.lists import LIST_PARAMETERS
+from spark_rankeval.ranking.user_lists import LIST_PARAMETERS
 
 # Those of labels, of what labels are about, and of the items themselves; the latter two need to know more than labels.
 EVERY_METRIC = sorted(set(REGISTRY.values()), key=lambda metric: metric.name)

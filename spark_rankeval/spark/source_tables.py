@@ -12,12 +12,7 @@ import numpy as np
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError, did_you_mean
-from spark_rankeval.request.call import (
-    DEFAULT_ITEM,
-    ColumnNames,
-    Overlap,
-    Similarity,
-)
+from spark_rankeval.request.call import DEFAULT_ITEM, ColumnNames, Overlap, Similarity
 from spark_rankeval.request.task import Feature, ScoringTask
 from spark_rankeval.spark.sql import (
     UINT64,
