@@ -124,11 +124,16 @@ def functions_in(tree):
     return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
 
 
+def name_of(node):
+    """The name of a function, be it named in its module or by it."""
+    return getattr(node, "attr", getattr(node, "id", ""))
+
+
 def sent_by_name():
     """The names of functions that the code of the driver gives to `run_on_workers`, or to `packed` beside it, as they are."""
     calls = [node for tree in package_trees().values() for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    sent = [call.args[1] for call in calls if getattr(call.func, "id", "") in ("run_on_workers", "packed")]
-    return {argument.id for argument in sent if isinstance(argument, ast.Name)}
+    sent = [call.args[1] for call in calls if name_of(call.func) in ("run_on_workers", "packed")]
+    return {name_of(argument) for argument in sent}
 
 
 def entries():
@@ -140,14 +145,14 @@ def entries():
         inner = [function for outer in functions_in(tree) for function in functions_in(outer) if function is not outer]
         for function in functions_in(tree):
             kinds = [ast.unparse(each.annotation) for each in function.args.args[:1] if each.annotation]
-            takes_batches = kinds in (["Batches"], ["Iterator[pa.RecordBatch]"])
+            takes_batches = [kind.rpartition(".")[2] for kind in kinds] in (["Batches"], ["RecordBatch]"])
             called = (
                 (takes_batches or function.name == "run")
                 if function in inner
                 else function.name in sent and takes_batches
             )
             if called and function.name not in WRAPPERS:
-                yield f"{module}:{function.name}", [ast.unparse(each) for each in function.decorator_list]
+                yield f"{module}:{function.name}", [name_of(each) for each in function.decorator_list]
 
 
 def test_whatever_spark_calls_in_a_worker_does_so():

@@ -16,48 +16,12 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import check_name, check_table, one_of
 from spark_rankeval.errors import DataError, InputError, listed
 from spark_rankeval.printed_tables import Document, OneTable
-from spark_rankeval.records.audit_rows import (
-    CHECKS,
-    CHECKS_BY_NAME,
-    AuditRow,
-    InvalidRows,
-    Need,
-    audit_table,
-    check_limits,
-    check_names,
-    example_in_words,
-    verdict_notes,
-    verdict_of,
-)
+from spark_rankeval.records import audit_rows
 from spark_rankeval.records.table_columns import AUDIT
 from spark_rankeval.report.contents import Gate
 from spark_rankeval.request.call import ColumnNames, OnInvalid, ScoringOptions, Table, Vectors
+from spark_rankeval.spark import source_tables, sql
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.source_tables import (
-    WITHOUT_USERS,
-    Role,
-    SourceTable,
-    check_comparable,
-    read_source,
-    require_column,
-    user_column,
-)
-from spark_rankeval.spark.sql import (
-    Sql,
-    all_of,
-    call,
-    common_id_type,
-    field_of,
-    find_column,
-    for_example,
-    named,
-    number,
-    problem_of_type,
-    select,
-    text,
-    usable,
-    when,
-)
 from spark_rankeval.spark.tasks import broadcast_row
 from spark_rankeval.spark.written_tables import table_of
 
@@ -90,22 +54,22 @@ class AuditTables:
         lacking: why there is no such thing, for each thing that checks need and that is lacking.
     """
 
-    training: SourceTable
-    labels: SourceTable
-    predictions: SourceTable | None
-    items: SourceTable | None
+    training: source_tables.SourceTable
+    labels: source_tables.SourceTable
+    predictions: source_tables.SourceTable | None
+    items: source_tables.SourceTable | None
     model: str | None
-    times: Mapping[Role, str]
+    times: Mapping[source_tables.Role, str]
     user_types: tuple[T.DataType, ...]
     item_type: T.DataType
     time_type: T.DataType
-    lacking: Mapping[Need, str]
+    lacking: Mapping[audit_rows.Need, str]
 
-    def sources(self) -> list[SourceTable]:
+    def sources(self) -> list[source_tables.SourceTable]:
         """Every table that there is."""
         return [each for each in (self.training, self.labels, self.predictions, self.items) if each is not None]
 
-    def why_not(self, needs: Iterable[Need]) -> str:
+    def why_not(self, needs: Iterable[audit_rows.Need]) -> str:
         """Why a check with these needs cannot be made; empty if it can."""
         return next((self.lacking[need] for need in needs if need in self.lacking), "")
 
@@ -122,12 +86,12 @@ class Counts(NamedTuple):
 
     findings: Mapping[str, AuditFinding]
     sizes: Mapping[str, int]
-    n_invalid: Mapping[Role, int]
+    n_invalid: Mapping[source_tables.Role, int]
 
 
 def count(tables: AuditTables) -> Counts:
     """Count everything that the tables allow."""
-    users = [user_column(index) for index in range(len(tables.user_types))]
+    users = [source_tables.user_column(index) for index in range(len(tables.user_types))]
     kinds = dict(zip(users, tables.user_types, strict=True)) | {_ITEM: tables.item_type, _TIME: tables.time_type}
     rows = {source.role: _rows(tables, source) for source in tables.sources()}
     valid = {role: frame.where(F.col(_IS_VALID)) for role, frame in rows.items()}
@@ -144,34 +108,38 @@ def count(tables: AuditTables) -> Counts:
     return Counts(findings, sizes, {role: sizes[f"invalid_{role}"] for role in rows})
 
 
-def _rows(tables: AuditTables, source: SourceTable) -> DataFrame:
+def _rows(tables: AuditTables, source: source_tables.SourceTable) -> DataFrame:
     """A row for each user and item of a table, under our names and the common types, and whether nothing in it is missing."""
     ids = source.ids_sql()
     frame = source.frame
-    users = [] if source.role in WITHOUT_USERS else source.users_sql()
-    user_names = {user_column(index): name for index, name in enumerate(users)}
-    kinds = {user_column(index): kind for index, kind in enumerate(tables.user_types) if users}
+    users = [] if source.role in source_tables.WITHOUT_USERS else source.users_sql()
+    user_names = {source_tables.user_column(index): name for index, name in enumerate(users)}
+    kinds = {source_tables.user_column(index): kind for index, kind in enumerate(tables.user_types) if users}
     kinds |= {_ITEM: tables.item_type}
     if source.role in tables.times:
-        user_names[_TIME] = named(tables.times[source.role])
+        user_names[_TIME] = sql.named(tables.times[source.role])
         kinds[_TIME] = tables.time_type
     if source.role == "predictions" and tables.model is not None:
-        user_names[_MODEL] = named(tables.model)
+        user_names[_MODEL] = sql.named(tables.model)
         kinds[_MODEL] = frame.schema[tables.model].dataType
-    entry = call("explode", usable(ids, T.ArrayType(source.item_type))) if source.arrays else ids
-    frame = select(frame, *(value.alias(name) for name, value in user_names.items()), entry.alias(_ITEM))
-    present = [named(name).is_not_null() for name in kinds]
-    present += [~call("isnan", named(name)) for name, kind in kinds.items() if isinstance(kind, _FLOATING)]
+    entry = sql.call("explode", sql.usable(ids, T.ArrayType(source.item_type))) if source.arrays else ids
+    frame = sql.select(frame, *(value.alias(name) for name, value in user_names.items()), entry.alias(_ITEM))
+    present = [sql.named(name).is_not_null() for name in kinds]
+    present += [~sql.call("isnan", sql.named(name)) for name, kind in kinds.items() if isinstance(kind, _FLOATING)]
     # -0.0 becomes 0.0, which it equals.
     typed = {
-        name: named(name).cast(kind) + number(0.0).cast(kind) if isinstance(kind, _FLOATING) else named(name).cast(kind)
+        name: sql.named(name).cast(kind) + sql.number(0.0).cast(kind)
+        if isinstance(kind, _FLOATING)
+        else sql.named(name).cast(kind)
         for name, kind in kinds.items()
     }
-    return select(frame, *(value.alias(name) for name, value in typed.items()), all_of(present).alias(_IS_VALID))
+    return sql.select(
+        frame, *(value.alias(name) for name, value in typed.items()), sql.all_of(present).alias(_IS_VALID)
+    )
 
 
 def _flagged(
-    tables: AuditTables, users: list[str], rows: Mapping[Role, DataFrame]
+    tables: AuditTables, users: list[str], rows: Mapping[source_tables.Role, DataFrame]
 ) -> dict[str, tuple[DataFrame, tuple[str, ...]]]:
     """The flagged rows of each check, and the columns that an example shows: the users' come first, or the item's."""
     training, labels, pair = rows["training"], rows["labels"], (*users, _ITEM)
@@ -223,7 +191,7 @@ def _repeated(rows: DataFrame, keys: Iterable[str]) -> DataFrame:
 
 
 def _sizes(
-    users: list[str], rows: Mapping[Role, DataFrame], valid: Mapping[Role, DataFrame]
+    users: list[str], rows: Mapping[source_tables.Role, DataFrame], valid: Mapping[source_tables.Role, DataFrame]
 ) -> Iterator[tuple[str, DataFrame]]:
     """The rows of each table, those that cannot be used, and the users and items that checks count among."""
     for role, frame in rows.items():
@@ -248,13 +216,15 @@ def _counted(name: str, rows: DataFrame, columns: tuple[str, ...], kinds: Mappin
     ]
     n = F.sum(_N) if _N in rows.columns else F.count(F.lit(1))
     row = rows.agg(F.coalesce(n, F.lit(0)).alias(_N), *examples)
-    return select(row, text(name).alias(_NAME), named(_N), *(_shown(example, kinds) for example in _EXAMPLES))
+    return sql.select(
+        row, sql.text(name).alias(_NAME), sql.named(_N), *(_shown(example, kinds) for example in _EXAMPLES)
+    )
 
 
-def _shown(example: str, kinds: Mapping[str, T.DataType]) -> Sql:
+def _shown(example: str, kinds: Mapping[str, T.DataType]) -> sql.Sql:
     """An example as people read it; null if there is none."""
-    values = [for_example(field_of(example, name), kind).alias(name) for name, kind in kinds.items()]
-    return when(named(example).is_not_null(), call("struct", *values)).alias(example)
+    values = [sql.for_example(sql.field_of(example, name), kind).alias(name) for name, kind in kinds.items()]
+    return sql.when(sql.named(example).is_not_null(), sql.call("struct", *values)).alias(example)
 
 
 @dataclass(frozen=True, repr=False)
@@ -273,12 +243,12 @@ class Audit(OneTable):
         invalid: the rows that were left out, by table, if ``on_invalid="drop"`` left out any.
     """
 
-    rows: tuple[AuditRow, ...]
-    invalid: tuple[InvalidRows, ...] = ()
+    rows: tuple[audit_rows.AuditRow, ...]
+    invalid: tuple[audit_rows.InvalidRows, ...] = ()
 
-    def __getitem__(self, name: str) -> AuditRow:
+    def __getitem__(self, name: str) -> audit_rows.AuditRow:
         """The count of a check by its name; `OptionError` if there is no such check."""
-        check_names([name], "no check is called")
+        audit_rows.check_names([name], "no check is called")
         return next(row for row in self.rows if row.name == name)
 
     @property
@@ -294,7 +264,7 @@ class Audit(OneTable):
     @property
     def verdict(self) -> str:
         """What was found, what it means and what to do: a line for each check that found something, the headline first."""
-        return "\n".join(verdict_of(self.rows, self.invalid))
+        return "\n".join(audit_rows.verdict_of(self.rows, self.invalid))
 
     def check(self, limits: Mapping[str, float]) -> list[Gate]:
         """Compare shares with limits: a gate for each limit, which `Result.report` shows and a job makes its exit code of.
@@ -311,7 +281,7 @@ class Audit(OneTable):
         Raises:
             OptionError: there is no such check, or a limit is not such a share.
         """
-        check_limits(limits)
+        audit_rows.check_limits(limits)
         return [_gate(self[name], limit) for name, limit in limits.items()]
 
     def to_pandas(self) -> pd.DataFrame:
@@ -331,14 +301,14 @@ class Audit(OneTable):
         return {**{row.name: _plain(row) for row in self.rows}, "n_invalid": invalid}
 
     def _on_paper(self) -> Document:
-        return Document((audit_table(self.rows),), verdict_notes(self.rows, self.invalid))
+        return Document((audit_rows.audit_table(self.rows),), audit_rows.verdict_notes(self.rows, self.invalid))
 
 
-def _record(row: AuditRow) -> dict[str, Any]:
-    return {**_plain(row), "share": row.share, "examples": "; ".join(map(example_in_words, row.examples))}
+def _record(row: audit_rows.AuditRow) -> dict[str, Any]:
+    return {**_plain(row), "share": row.share, "examples": "; ".join(map(audit_rows.example_in_words, row.examples))}
 
 
-def _plain(row: AuditRow) -> dict[str, Any]:
+def _plain(row: audit_rows.AuditRow) -> dict[str, Any]:
     return {
         "check": row.name,
         "result": row.result,
@@ -349,7 +319,7 @@ def _plain(row: AuditRow) -> dict[str, Any]:
     }
 
 
-def _gate(row: AuditRow, limit: float) -> Gate:
+def _gate(row: audit_rows.AuditRow, limit: float) -> Gate:
     finding = (
         f"not checked: {row.not_checked}" if row.not_checked else f"{100 * row.share:.3g}% ({row.n:,} of {row.of:,})"
     )
@@ -379,12 +349,16 @@ def read_tables(
     _check_tables(training, labels, predictions, items)
     names = ColumnNames.read(ScoringOptions(user=user, item=item, model=model), one_table=False)
     problems: list[str] = []
-    trained = read_source("training", training, names, problems)
-    wanted = read_source("labels", labels, names, problems)
-    lists = None if predictions is None else read_source("predictions", predictions, names, problems, are_ranked=False)
-    catalogue = None if items is None else read_source("items", items, names, problems)
+    trained = source_tables.read_source("training", training, names, problems)
+    wanted = source_tables.read_source("labels", labels, names, problems)
+    lists = (
+        None
+        if predictions is None
+        else source_tables.read_source("predictions", predictions, names, problems, are_ranked=False)
+    )
+    catalogue = None if items is None else source_tables.read_source("items", items, names, problems)
     if not problems:
-        check_comparable(trained, (wanted, lists, catalogue), problems)
+        source_tables.check_comparable(trained, (wanted, lists, catalogue), problems)
     model_column = _model_column(lists, model, problems)
     times, lacking = _times(trained, wanted, lists, time, problems)
     if items is None:
@@ -425,25 +399,29 @@ def _check_tables(
             check_table(role, frame)
 
 
-def _model_column(predictions: SourceTable | None, model: str | None, problems: list[str]) -> str | None:
+def _model_column(predictions: source_tables.SourceTable | None, model: str | None, problems: list[str]) -> str | None:
     if model is None:
         return None
     if predictions is None:
         problems.append("model= names a column of predictions, and there are none; leave it out")
         return None
-    column = require_column("predictions", predictions.frame, model, "model", problems)
+    column = source_tables.require_column("predictions", predictions.frame, model, "model", problems)
     if column is not None:
         kind = predictions.frame.schema[column].dataType
-        problems += problem_of_type(f"predictions: the column {column!r} (model=)", kind, "model")
+        problems += sql.problem_of_type(f"predictions: the column {column!r} (model=)", kind, "model")
     return column
 
 
 def _times(
-    training: SourceTable, labels: SourceTable, predictions: SourceTable | None, time: str | None, problems: list[str]
-) -> tuple[dict[Role, str], dict[Need, str]]:
+    training: source_tables.SourceTable,
+    labels: source_tables.SourceTable,
+    predictions: source_tables.SourceTable | None,
+    time: str | None,
+    problems: list[str],
+) -> tuple[dict[source_tables.Role, str], dict[audit_rows.Need, str]]:
     """The time columns of the tables, and why checks of time or of predictions cannot be made."""
-    lacking: dict[Need, str] = {}
-    times: dict[Role, str] = {}
+    lacking: dict[audit_rows.Need, str] = {}
+    times: dict[source_tables.Role, str] = {}
     if predictions is None:
         lacking["predictions"] = "there are no predictions (predictions=)"
     if time is None:
@@ -468,13 +446,13 @@ def _times(
     return times, lacking
 
 
-def _time_column(source: SourceTable, time: str, problems: list[str], *, is_required: bool) -> str | None:
+def _time_column(source: source_tables.SourceTable, time: str, problems: list[str], *, is_required: bool) -> str | None:
     """The time column of a table; None if there is none."""
     if is_required:
-        column = require_column(source.role, source.frame, time, "time", problems)
+        column = source_tables.require_column(source.role, source.frame, time, "time", problems)
     else:
         try:
-            column = find_column(source.frame, time)
+            column = sql.find_column(source.frame, time)
         except InputError as error:
             problems.append(f"{source.role}: {error}")
             return None
@@ -488,20 +466,22 @@ def _time_column(source: SourceTable, time: str, problems: list[str], *, is_requ
     return column
 
 
-def _check_same_type(sources: Iterable[SourceTable | None], times: Mapping[Role, str], problems: list[str]) -> None:
+def _check_same_type(
+    sources: Iterable[source_tables.SourceTable | None], times: Mapping[source_tables.Role, str], problems: list[str]
+) -> None:
     kinds = {each.role: each.frame.schema[times[each.role]].dataType for each in sources if each and each.role in times}
     first, *others = kinds
     problems += [
         f"times have different types: {times[first]!r} is {kinds[first].simpleString()} in {first} and "
         f"{kinds[other].simpleString()} in {other}. Cast one of them"
         for other in others
-        if common_id_type(kinds[first], kinds[other]) is None
+        if sql.common_id_type(kinds[first], kinds[other]) is None
     ]
 
 
 def _common(kinds: Iterable[T.DataType]) -> T.DataType:
     def widest(left: T.DataType, right: T.DataType) -> T.DataType:
-        common = common_id_type(left, right)
+        common = sql.common_id_type(left, right)
         assert common is not None, "types that do not compare were refused"
         return common
 
@@ -577,16 +557,16 @@ def audit(
     tables = read_tables(training, labels, predictions, items, time=time, user=user, item=item, model=model)
     counts = count(tables)
     invalid = tuple(
-        InvalidRows(role, n, n + counts.sizes[role], f"a null or NaN {_parts(tables, role)}")
+        audit_rows.InvalidRows(role, n, n + counts.sizes[role], f"a null or NaN {_parts(tables, role)}")
         for role, n in counts.n_invalid.items()
         if n
     )
     _raise_if_invalid([each for each in invalid if getattr(choices, _KINDS[each.table]) == "error"])
     _raise_if_empty(tables, counts)
-    return Audit(tuple(_row(check.name, tables, counts) for check in CHECKS), invalid)
+    return Audit(tuple(_row(check.name, tables, counts) for check in audit_rows.CHECKS), invalid)
 
 
-def _raise_if_invalid(refused: Sequence[InvalidRows]) -> None:
+def _raise_if_invalid(refused: Sequence[audit_rows.InvalidRows]) -> None:
     if refused:
         words = "; ".join(f"rows of {each.table} with {each.reason}: {each.n:,} of {each.of:,}" for each in refused)
         msg = f"{words}. Fix the data, or pass on_invalid='drop' to leave these out and count them"
@@ -602,7 +582,7 @@ def _raise_if_empty(tables: AuditTables, counts: Counts) -> None:
         raise DataError(msg, {f"n_{role}": 0 for role in empty})
 
 
-def _parts(tables: AuditTables, role: Role) -> str:
+def _parts(tables: AuditTables, role: source_tables.Role) -> str:
     """What a row of a table needs, in words."""
     parts = ["item"] if role == "items" else ["user", "item"]
     parts += [f"time ({name!r})" for table, name in tables.times.items() if table == role]
@@ -613,18 +593,18 @@ def _parts(tables: AuditTables, role: Role) -> str:
     return " or ".join(parts)
 
 
-def _row(name: str, tables: AuditTables, counts: Counts) -> AuditRow:
-    check = CHECKS_BY_NAME[name]
+def _row(name: str, tables: AuditTables, counts: Counts) -> audit_rows.AuditRow:
+    check = audit_rows.CHECKS_BY_NAME[name]
     reason = tables.why_not(check.needs)
     if reason:
-        return AuditRow(name, 0, 0, not_checked=reason)
+        return audit_rows.AuditRow(name, 0, 0, not_checked=reason)
     finding = counts.findings[name]
     names = _shown_names(tables)
     examples = tuple({names[column]: value for column, value in example.items()} for example in finding.examples)
-    return AuditRow(name, finding.n, counts.sizes[_SIZES[check.of]], examples)
+    return audit_rows.AuditRow(name, finding.n, counts.sizes[_SIZES[check.of]], examples)
 
 
 def _shown_names(tables: AuditTables) -> dict[str, str]:
     """The caller's names of our columns: those of training."""
-    users = {user_column(index): name for index, name in enumerate(tables.training.user)}
+    users = {source_tables.user_column(index): name for index, name in enumerate(tables.training.user)}
     return {**users, "item": tables.training.item, "time": tables.times.get("labels", "time")}

@@ -12,12 +12,7 @@ import pandas as pd
 from spark_rankeval.dialects import DEFAULT, Dialect, every_dialect, find_dialect
 from spark_rankeval.dialects.explained import choice_in_words
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
-from spark_rankeval.evaluation.evaluate import (
-    Predictions,
-    check_depths,
-    unlike_vectors,
-    with_features_of,
-)
+from spark_rankeval.evaluation import evaluate
 from spark_rankeval.evaluation.result import raise_if_invalid, raise_if_unusable, warn_of_labels
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metrics
@@ -28,15 +23,7 @@ from spark_rankeval.records.notes import notes_of_given_order, notes_of_tables
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.side_by_side import Choice, MapRow, dialects_table
 from spark_rankeval.records.table_columns import DIALECT_MAP
-from spark_rankeval.request.call import (
-    ColumnNames,
-    OnInvalid,
-    OnInvalidOption,
-    RankingOptions,
-    ScoringOptions,
-    Table,
-    Vectors,
-)
+from spark_rankeval.request import call
 from spark_rankeval.request.task import Lists, Reading, ScoringTask, Value, View, policy_of, resolve
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import Settings
@@ -99,8 +86,8 @@ def _dialects_of(parsed: Mapping[str, Metric]) -> list[Dialect]:
 
 @takes_local_tables
 def dialect_map(
-    predictions: Table | Vectors,
-    labels: Table | None,
+    predictions: call.Table | call.Vectors,
+    labels: call.Table | None,
     metrics: str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric],
     *,
     user: str | Sequence[str] | None = "user",
@@ -109,10 +96,10 @@ def dialect_map(
     rank: str | None = None,
     relevance: str | None = None,
     relevance_threshold: float | None = None,
-    users: Table | None = None,
-    exclude: Table | None = None,
+    users: call.Table | None = None,
+    exclude: call.Table | None = None,
     dialects: str | Dialect | Sequence[str | Dialect] | None = None,
-    on_invalid: OnInvalidOption = "error",
+    on_invalid: call.OnInvalidOption = "error",
 ) -> DialectMap:
     """Evaluate the same data under all dialects, in one pass, and say which choices make the difference.
 
@@ -159,14 +146,14 @@ def dialect_map(
     parsed = parse_metrics(metrics)
     chosen = [find_dialect(name) for name in (dialects if dialects is not None else _dialects_of(parsed))]
     chosen = list({dialect.name: dialect for dialect in [DEFAULT, *chosen]}.values())
-    options = ScoringOptions(
+    options = call.ScoringOptions(
         user=user, item=item, score=score, rank=rank, relevance=relevance, relevance_threshold=relevance_threshold, users=users,
         exclude=exclude, on_invalid=on_invalid,
     )  # fmt: skip
     sources, options = _read(predictions, labels, options)
     left, right = sources.predictions, sources.labels
     if left.vectors is not None:
-        check_depths(parsed.items())
+        evaluate.check_depths(parsed.items())
     lists = Lists(
         left.arrays and left.has_value,
         right.arrays,
@@ -187,7 +174,7 @@ def dialect_map(
             return str(error).removeprefix(f"dialect {dialect.name!r}: ")
         keeps_best = choices.duplicate_predictions == "drop"
         ranking = policy_of(dialect.ranking_of(metric), lists, options.ties, keeps_best)
-        if left.vectors is not None and (words := unlike_vectors(ranking)):
+        if left.vectors is not None and (words := evaluate.unlike_vectors(ranking)):
             return f"{dialect.system} {words}"
         return _Reading(metric, ranking, dialect.population_of(metric))
 
@@ -212,19 +199,21 @@ def dialect_map(
     return DialectMap(rows, quality, (*notes, *notes_of_given_order(unordered, [quality])))
 
 
-def _read(predictions: Predictions, labels: Table | None, options: ScoringOptions) -> tuple[Sources, ScoringOptions]:
+def _read(
+    predictions: evaluate.Predictions, labels: call.Table | None, options: call.ScoringOptions
+) -> tuple[Sources, call.ScoringOptions]:
     """The tables with their columns, and the options that name these."""
     long_table = None if labels is not None else read_long_table(predictions, options)
     if long_table is not None:
         predictions, labels, options = long_table.predictions, long_table.labels, long_table.options
-    names = ColumnNames.read(options, one_table=labels is None)
+    names = call.ColumnNames.read(options, one_table=labels is None)
     sources = read_sources(predictions, labels, options.users, options.exclude, names)
     if long_table is not None:
         sources = replace(sources, labels=replace(sources.labels, has_made_ids=long_table.has_made_ids))
     return sources, options
 
 
-def _labels_are_in(labels: Table | None, sources: Sources) -> str:
+def _labels_are_in(labels: call.Table | None, sources: Sources) -> str:
     """Where labels are, as `Settings` says it."""
     return "predictions" if labels is None and not sources.labels.shares_table else "table"
 
@@ -266,7 +255,7 @@ def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
 def _evaluate(
     paths: Iterable[list[tuple[str, _Reading]] | str],
     sources: Sources,
-    choices: OnInvalid,
+    choices: call.OnInvalid,
     threshold: float | None,
     labels_are_in: str,
 ) -> tuple[dict[_Reading, Moments], DataQuality]:
@@ -284,9 +273,9 @@ def _evaluate(
         views,
         array_models=(0,) if sources.predictions.arrays else (),
         label_arrays=sources.labels.arrays,
-        options=RankingOptions(on_invalid=choices.choice),
+        options=call.RankingOptions(on_invalid=choices.choice),
     )
-    task = with_features_of(task, sources.features)
+    task = evaluate.with_features_of(task, sources.features)
     values = tuple(Value(str(reading.metric), reading.metric) for reading in ordered_readings)
     settings = Settings(on_invalid=choices.choice, labels=labels_are_in)
     scoring = Scoring(sources, Reading(task, values), settings).sampled()

@@ -21,22 +21,7 @@ from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.batch import Fact
 from spark_rankeval.ranking.user_lists import RankingPolicy
-from spark_rankeval.request.call import (
-    AttributeNames,
-    ByOption,
-    ColumnNames,
-    ColumnOrTable,
-    FactColumns,
-    Facts,
-    Judged,
-    OnInvalidOption,
-    PopulationName,
-    ScoringOptions,
-    SummaryOptions,
-    Table,
-    TiesOption,
-    Vectors,
-)
+from spark_rankeval.request import call
 from spark_rankeval.request.task import (
     NORMALISER,
     Feature,
@@ -66,14 +51,10 @@ from spark_rankeval.spark.sql import find_column
 from spark_rankeval.spark.tables import LongTable, read_long_table, read_sources
 from spark_rankeval.spark.tasks import run_on_workers
 from spark_rankeval.statistics.intervals import IntervalMethod
+from spark_rankeval.worker import item_groups
 from spark_rankeval.worker.all_lists import AllLists
 from spark_rankeval.worker.features import Intents, Stages
 from spark_rankeval.worker.item_facts import FactsOfItems
-from spark_rankeval.worker.item_groups import (
-    ATTRIBUTE_KEY,
-    GROUP_KEY,
-    score_pairs,
-)
 from spark_rankeval.worker.reading import USER_WEIGHT
 from spark_rankeval.worker.scoring import MODEL
 from spark_rankeval.worker.states import GradedByPeople, Unjudged
@@ -106,10 +87,10 @@ def per_item_group(scoring: Scoring) -> DataFrame:
         *zip(grouping.user_columns, grouping.user_types(), strict=True),
         *((name, double if name == USER_WEIGHT else text) for name in attributes),
         *((name, T.LongType()) for name in counted),
-        *((name, text) for name in (ATTRIBUTE_KEY, GROUP_KEY, MODEL)),
+        *((name, text) for name in (item_groups.ATTRIBUTE_KEY, item_groups.GROUP_KEY, MODEL)),
         *((name, double) for name in values),
     ]
-    run = score_pairs(task, (*grouping.user_columns, *attributes), values)
+    run = item_groups.score_pairs(task, (*grouping.user_columns, *attributes), values)
     scored = run_on_workers(users, run, T.StructType([T.StructField(name, kind) for name, kind in kinds]))
     metrics = tuple(
         replace(metric, normaliser="", standard="", standard_column="")
@@ -124,7 +105,7 @@ def per_item_group(scoring: Scoring) -> DataFrame:
             f"the table of users and groups has a column {twice[0]!r} of its own; rename the other column of that name"
         )
         raise InputError(msg)
-    groups = [F.col(ATTRIBUTE_KEY).alias(ITEM_ATTRIBUTE), F.col(GROUP_KEY).alias(ITEM_GROUP)]
+    groups = [F.col(item_groups.ATTRIBUTE_KEY).alias(ITEM_ATTRIBUTE), F.col(item_groups.GROUP_KEY).alias(ITEM_GROUP)]
     n_users = len(schema.users)
     return scored.select(*columns[:n_users], *groups, *columns[n_users:])
 
@@ -133,7 +114,7 @@ def with_features_of(
     task: ScoringTask,
     sources: Iterable[SourceFeature] = (),
     *,
-    judged: Judged | None = None,
+    judged: call.Judged | None = None,
 ) -> ScoringTask:
     """The task with the features that its metrics ask for, and with those of the tables of a call."""
     features: list[Feature] = []
@@ -154,14 +135,14 @@ def with_features_of(
 
 
 Metrics = str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric]
-Predictions = Table | Vectors | Mapping[str, Table | Vectors]
+Predictions = call.Table | call.Vectors | Mapping[str, call.Table | call.Vectors]
 
 
 def prepare(
     predictions: Predictions,
     labels: DataFrame | None,
     metrics: Metrics,
-    options: ScoringOptions,
+    options: call.ScoringOptions,
     *,
     users_alone: bool = False,
 ) -> Scoring:
@@ -174,9 +155,9 @@ def prepare(
     long_table = None if labels is not None else read_long_table(predictions, options)
     if long_table is not None:
         predictions, labels, options = long_table.predictions, long_table.labels, long_table.options
-    names = ColumnNames.read(options, one_table=labels is None)
+    names = call.ColumnNames.read(options, one_table=labels is None)
     side_tables = _side_tables(requested, convention, options.facts)
-    attributes = AttributeNames.from_options(options)
+    attributes = call.AttributeNames.from_options(options)
     sources = read_sources(
         predictions, labels, options.users, options.exclude, names, options.facts.attributes, attributes,
         side_tables, _no_answer(options, predictions, labels, long_table), has_groups=not users_alone,
@@ -256,17 +237,17 @@ def prepare(
 
 
 def _no_answer(
-    options: ScoringOptions, predictions: Predictions, labels: DataFrame | None, long_table: LongTable | None
+    options: call.ScoringOptions, predictions: Predictions, labels: DataFrame | None, long_table: LongTable | None
 ) -> NoAnswerOption:
     """What the caller says of users without an answer, and where such a column may be. A long table is one, not two sides."""
     tables = list(predictions.values()) if isinstance(predictions, Mapping) else [predictions]
-    frames = [table.users if isinstance(table, Vectors) else table for table in tables]
+    frames = [table.users if isinstance(table, call.Vectors) else table for table in tables]
     sides = [[labels], frames] if long_table is None else [long_table.frames]
     holders = [[options.users], *sides, [options.facts.attributes]]
     return NoAnswerOption(options.no_answer, [[frame for frame in each if frame is not None] for each in holders])
 
 
-def _check_weight_count(name: str, sources: Sources, options: ScoringOptions) -> None:
+def _check_weight_count(name: str, sources: Sources, options: call.ScoringOptions) -> None:
     """Refuse a count as the users' weight if it may mean a column, or if models differ in it."""
     tables = [("attributes", options.facts.attributes), ("users", options.users), ("labels", sources.labels.frame)]
     tables += [("predictions", model.source.frame) for model in sources.tables()]
@@ -292,7 +273,7 @@ _TABLES = {
 }
 
 
-def _side_tables(metrics: Mapping[str, Metric], convention: Dialect, facts: Facts) -> SideTables:
+def _side_tables(metrics: Mapping[str, Metric], convention: Dialect, facts: call.Facts) -> SideTables:
     """The tables that the metrics ask for beside predictions and labels."""
     fact_tables = facts.tables()
     label_facts: frozenset[Fact] = frozenset() if facts.subtopic is None else frozenset({"intents"})
@@ -311,7 +292,7 @@ def _side_tables(metrics: Mapping[str, Metric], convention: Dialect, facts: Fact
         raise InputError(msg)
     if not needed.facts and not needed.tables and facts.subtopic is None:
         return SideTables(facts)
-    for option in fields(FactColumns):
+    for option in fields(call.FactColumns):
         check_name(option.name, getattr(facts, option.name))
     return SideTables(facts, needed.facts, needed.tables)
 
@@ -402,7 +383,7 @@ def _columns_taken(sources: Sources, task: ScoringTask, model_column: str) -> li
     return [*users, *about, *filter(None, [model_column]), *counts]
 
 
-def _check_judged(options: ScoringOptions, judged: Judged, reading: Reading, *, has_groups: bool) -> None:
+def _check_judged(options: call.ScoringOptions, judged: call.Judged, reading: Reading, *, has_groups: bool) -> None:
     """Refuse what two judges do not go with."""
     words = {
         "user_weight": options.user_weight is not None,
@@ -442,7 +423,7 @@ def _metric_columns(reading: Reading, labels: Sequence[str]) -> tuple[MetricColu
 @takes_local_tables
 def evaluate(
     predictions: Predictions,
-    labels: Table | None,
+    labels: call.Table | None,
     metrics: Metrics,
     *,
     user: str | Sequence[str] | None = "user",
@@ -450,22 +431,22 @@ def evaluate(
     score: str | None = None,
     rank: str | None = None,
     model: str | None = None,
-    relevance: str | Sequence[str] | Judged | None = None,
+    relevance: str | Sequence[str] | call.Judged | None = None,
     relevance_threshold: float | None = None,
     min_score: float | None = None,
     weight: str | None = None,
     cost: str | None = None,
     dialect: str | Dialect | None = None,
-    ties: TiesOption = None,
-    exclude: Table | None = None,
-    on_invalid: OnInvalidOption = "error",
-    users: Table | None = None,
-    no_answer: ColumnOrTable | None = None,
-    population: PopulationName = None,
-    by: ByOption = (),
+    ties: call.TiesOption = None,
+    exclude: call.Table | None = None,
+    on_invalid: call.OnInvalidOption = "error",
+    users: call.Table | None = None,
+    no_answer: call.ColumnOrTable | None = None,
+    population: call.PopulationName = None,
+    by: call.ByOption = (),
     user_weight: str | None = None,
     cluster: str | Sequence[str] | None = None,
-    facts: Facts = Facts(),  # noqa: B008 # it is frozen
+    facts: call.Facts = call.Facts(),  # noqa: B008 # it is frozen
     ci: str | IntervalMethod | None = "t",
     quantiles: Sequence[float] = (0.5,),
 ) -> Result:
@@ -563,13 +544,13 @@ def evaluate(
         MetricError, DialectError, OptionError, InputError: an argument is not valid; nothing was evaluated.
         DataError: rows cannot be ranked.
     """
-    options = ScoringOptions(
+    options = call.ScoringOptions(
         user=user, item=item, score=score, rank=rank, model=model, relevance=relevance,
         relevance_threshold=relevance_threshold, min_score=min_score, weight=weight, cost=cost, dialect=dialect, ties=ties,
         exclude=exclude, on_invalid=on_invalid, users=users, no_answer=no_answer, population=population, by=by,
         user_weight=user_weight, cluster=cluster, facts=facts,
     )  # fmt: skip
-    summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=quantiles)
+    summary = call.SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=quantiles)
     if options.judged is not None:
         need_t_intervals(summary.described(weighted=False))
     scoring = prepare(predictions, labels, metrics, options)
@@ -577,7 +558,7 @@ def evaluate(
     return result_of(scoring, summary)
 
 
-def result_of(scoring: Scoring, summary: SummaryOptions) -> Result:
+def result_of(scoring: Scoring, summary: call.SummaryOptions) -> Result:
     """The result of a call that was checked."""
     sources = scoring.sources
     need_users(sources.predictions.user, scoring.description(summary), "name the user column with user=")
@@ -599,7 +580,7 @@ def result_of(scoring: Scoring, summary: SummaryOptions) -> Result:
 
 def _takes_scoring_options(function: Function) -> Function:
     """Give a function that takes the options of `ScoringOptions` as keyword arguments a signature that lists them."""
-    names = {"predictions", "labels", "metrics", *(item.name for item in fields(ScoringOptions))}
+    names = {"predictions", "labels", "metrics", *(item.name for item in fields(call.ScoringOptions))}
     parameters = [parameter for name, parameter in inspect.signature(evaluate).parameters.items() if name in names]
     function.__signature__ = inspect.Signature(parameters, return_annotation="DataFrame")  # type: ignore[attr-defined]
     return function
@@ -607,7 +588,7 @@ def _takes_scoring_options(function: Function) -> Function:
 
 @takes_local_tables
 @_takes_scoring_options
-def score_users(predictions: Predictions, labels: Table | None, metrics: Metrics, **options: Any) -> DataFrame:
+def score_users(predictions: Predictions, labels: call.Table | None, metrics: Metrics, **options: Any) -> DataFrame:
     """Compute every user's metrics as a lazy DataFrame, to write, to join, or to pass to `summarise`.
 
     No job runs before the table is used. Each user's predictions must fit into memory as a whole, some 100 bytes each.
@@ -637,7 +618,7 @@ def score_users(predictions: Predictions, labels: Table | None, metrics: Metrics
         ``hangs_on_tie`` and the other counts; and hashes of the user's rows, such as ``labels_hash``, of which `summarise` makes
         fingerprints. Rows with a null user are counted in rows of their own.
     """
-    scoring_options = ScoringOptions.read(options)
+    scoring_options = call.ScoringOptions.read(options)
     if scoring_options.facts.item_groups is not None:
         msg = (
             "item_by and popularity_groups make figures of groups of items, and score_users has one row a user. Leave them out, or use "
@@ -654,12 +635,14 @@ def scoring_to_describe(
 
     Without `users_alone` the metrics may be of all lists together and of groups of items, which the table does not have.
     """
-    return prepare(predictions, labels, metrics, ScoringOptions.read(options), users_alone=users_alone).with_notes()
+    return prepare(
+        predictions, labels, metrics, call.ScoringOptions.read(options), users_alone=users_alone
+    ).with_notes()
 
 
 @takes_local_tables
 @_takes_scoring_options
-def quarantine(predictions: Predictions, labels: Table | None, metrics: Metrics, **options: Any) -> DataFrame:
+def quarantine(predictions: Predictions, labels: call.Table | None, metrics: Metrics, **options: Any) -> DataFrame:
     """List the rows that an evaluation would not rank, each with its reason, as a lazy DataFrame; nothing is evaluated.
 
     ``quarantine(predictions, labels, "ndcg@10", score="score").write.saveAsTable("rejected")`` stores them. The columns are those of
@@ -677,7 +660,7 @@ def quarantine(predictions: Predictions, labels: Table | None, metrics: Metrics,
         metrics: as in `evaluate`; they decide which grades are valid.
         options: as in `score_users`. If ``on_invalid`` clips grades or ranks scores, these are not rejected.
     """
-    return prepare(predictions, labels, metrics, ScoringOptions.read(options)).quarantine().frame()
+    return prepare(predictions, labels, metrics, call.ScoringOptions.read(options)).quarantine().frame()
 
 
 _MOST_ITEMS = 1_000_000
@@ -685,7 +668,12 @@ _MOST_ITEMS = 1_000_000
 
 @takes_local_tables
 def top_items(
-    vectors: Vectors, k: int, *, user: str | Sequence[str] = "user", item: str = "item", exclude: Table | None = None
+    vectors: call.Vectors,
+    k: int,
+    *,
+    user: str | Sequence[str] = "user",
+    item: str = "item",
+    exclude: call.Table | None = None,
 ) -> DataFrame:
     """The first k items of every user, best first, as a lazy table: what `evaluate` ranks of the same vectors.
 
@@ -714,7 +702,7 @@ def top_items(
     Raises:
         InputError, OptionError: an argument is not valid.
     """
-    if not isinstance(vectors, Vectors):
+    if not isinstance(vectors, call.Vectors):
         msg = f"vectors must be Vectors(users, items); got a {kind_of(vectors)}"
         raise InputError(msg)
     if not (is_number(k, int) and 1 <= k <= _MOST_ITEMS):
@@ -722,7 +710,7 @@ def top_items(
         raise OptionError(msg)
     if exclude is not None:
         check_table("exclude", exclude)
-    names = ColumnNames.read(ScoringOptions(user=user, item=item), one_table=False)
+    names = call.ColumnNames.read(call.ScoringOptions(user=user, item=item), one_table=False)
     sources = read_catalogue(vectors, exclude, names)
     columns = sources.predictions.vectors
     assert columns is not None, "they were given"

@@ -12,26 +12,8 @@ from spark_rankeval.checks import as_names, check_name, check_table, is_number, 
 from spark_rankeval.errors import DataError, InputError, OptionError, did_you_mean
 from spark_rankeval.evaluation.evaluate import top_items
 from spark_rankeval.request.call import ColumnNames, Judged, ScoringOptions, Table, Vectors, grade_columns
+from spark_rankeval.spark import sql
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.sql import (
-    Sql,
-    aggregate,
-    all_of,
-    call,
-    common_id_type,
-    descending,
-    field_of,
-    find_column,
-    named,
-    null_of,
-    number,
-    over,
-    select,
-    text,
-    when,
-    where,
-    with_columns,
-)
 from spark_rankeval.worker.vectors import RECOMMENDATIONS
 
 if TYPE_CHECKING:
@@ -115,28 +97,30 @@ def roll_up(
     if score is not None and rank is not None:
         msg = "score and rank are both given, and one of them orders the chunks; leave one out"
         raise InputError(msg)
-    (item,), keys = found["document"], [*map(named, (*found["user"], *found.get("model", ())))]
-    best = [*map(named, found.get("score") or found.get("rank") or ())]
-    documents = [*keys, named(item)]
+    (item,), keys = found["document"], [*map(sql.named, (*found["user"], *found.get("model", ())))]
+    best = [*map(sql.named, found.get("score") or found.get("rank") or ())]
+    documents = [*keys, sql.named(item)]
     if grades:
-        table = with_columns(table, _highest(found["relevance"], documents, of_all=bool(best)))
+        table = sql.with_columns(table, _highest(found["relevance"], documents, of_all=bool(best)))
     if not best:
-        return with_columns(table, {item: named(item).cast("string")}) if k_counts == "chunks" else table
+        return sql.with_columns(table, {item: sql.named(item).cast("string")}) if k_counts == "chunks" else table
     # Zero added to it, −0 is 0.
     value = best[0].cast("double") + 0.0
-    is_usable = named(item).is_not_null() & value.is_not_null() & ~call("isnan", value)
-    order = [descending(value) if score is not None else value, *map(named, found.get("cost", ()))]
-    place = when(is_usable, over(call("row_number"), [*documents, is_usable], order), 1)
-    table = with_columns(table, {_CHUNK: place})
+    is_usable = sql.named(item).is_not_null() & value.is_not_null() & ~sql.call("isnan", value)
+    order = [sql.descending(value) if score is not None else value, *map(sql.named, found.get("cost", ()))]
+    place = sql.when(is_usable, sql.over(sql.call("row_number"), [*documents, is_usable], order), 1)
+    table = sql.with_columns(table, {_CHUNK: place})
     if k_counts == "documents":
-        return where(table, named(_CHUNK) == 1).drop(_CHUNK)
-    further = call("concat", named(item), text(" (chunk "), named(_CHUNK).cast("string"), text(")"))
-    return with_columns(table, {item: when(named(_CHUNK) == 1, named(item).cast("string"), further)}).drop(_CHUNK)
+        return sql.where(table, sql.named(_CHUNK) == 1).drop(_CHUNK)
+    further = sql.call("concat", sql.named(item), sql.text(" (chunk "), sql.named(_CHUNK).cast("string"), sql.text(")"))
+    return sql.with_columns(
+        table, {item: sql.when(sql.named(_CHUNK) == 1, sql.named(item).cast("string"), further)}
+    ).drop(_CHUNK)
 
 
 def _column(table: DataFrame, name: str, option: str) -> str:
     """A column as the table spells it; an error that names the option if there is none."""
-    column = find_column(table, name)
+    column = sql.find_column(table, name)
     if column is None:
         msg = f"table has no column {name!r} ({option}=); {did_you_mean(name, table.columns)}it has: {', '.join(table.columns)}"
         raise InputError(msg)
@@ -146,10 +130,12 @@ def _column(table: DataFrame, name: str, option: str) -> str:
     return column
 
 
-def _highest(grades: Sequence[str], documents: Sequence[Sql], *, of_all: bool) -> dict[str, Sql]:
+def _highest(grades: Sequence[str], documents: Sequence[sql.Sql], *, of_all: bool) -> dict[str, sql.Sql]:
     """The highest grade of each document, by its column. Unless it is of all rows, a missing grade stays, which is a wrong label."""
-    highest = {name: over(call("max", named(name)), documents) for name in grades}
-    return highest if of_all else {name: when(named(name).is_not_null(), high) for name, high in highest.items()}
+    highest = {name: sql.over(sql.call("max", sql.named(name)), documents) for name in grades}
+    return (
+        highest if of_all else {name: sql.when(sql.named(name).is_not_null(), high) for name, high in highest.items()}
+    )
 
 
 @takes_local_tables
@@ -214,22 +200,27 @@ def labels_of_spans(
     own_grades = [f"rankeval_grade_{index}" for index in range(len(grades))]
     ours = [*own_names, *own_grades, *(f"{name}_of_span" for name in _PLACES)]
     columns = [*users, *grades, document, start, end]
-    rows = select(spans, *(named(name).alias(own) for name, own in zip(columns, ours, strict=True)))
-    listed = select(
+    rows = sql.select(spans, *(sql.named(name).alias(own) for name, own in zip(columns, ours, strict=True)))
+    listed = sql.select(
         chunks,
-        *(named(name).alias(own) for name, own in zip((item, document, start, end), (_ITEM, *_PLACES), strict=True)),
+        *(
+            sql.named(name).alias(own)
+            for name, own in zip((item, document, start, end), (_ITEM, *_PLACES), strict=True)
+        ),
     )
     # A span without a chunk stays, so that it is counted.
     joined = rows.join(listed, _overlaps(overlap), "left")
     # A grade that is missing must not hide behind that of another span.
     highest = [
-        when(call("count", named(name)) == call("count", 1), call("max", named(name))).alias(name)
+        sql.when(sql.call("count", sql.named(name)) == sql.call("count", 1), sql.call("max", sql.named(name))).alias(
+            name
+        )
         for name in own_grades
     ]
     labels = (
-        aggregate(joined, [*own_names, _ITEM], *highest)
+        sql.aggregate(joined, [*own_names, _ITEM], *highest)
         if highest
-        else select(joined, *map(named, [*own_names, _ITEM])).distinct()
+        else sql.select(joined, *map(sql.named, [*own_names, _ITEM])).distinct()
     )
     names = dict(zip((*users, item, *grades), (*own_names, _ITEM, *own_grades), strict=True))
     return labels.select(*(F.col(own).alias(name) for name, own in names.items()))
@@ -252,12 +243,12 @@ def _check_columns(
         f"{role} has no column {name!r}; {did_you_mean(name, table.columns)}it has: {', '.join(table.columns)}"
         for role, (table, names) in needed.items()
         for name in names
-        if find_column(table, name) is None
+        if sql.find_column(table, name) is None
     ]
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
     kinds = {
-        role: [table.schema[str(find_column(table, name))].dataType for name in places]
+        role: [table.schema[str(sql.find_column(table, name))].dataType for name in places]
         for role, (table, _) in needed.items()
     }
     problems = [
@@ -267,7 +258,7 @@ def _check_columns(
         if not isinstance(kind, T.IntegralType)
     ]
     one, other = kinds["spans"][0], kinds["chunks"][0]
-    if common_id_type(one, other) is None:
+    if sql.common_id_type(one, other) is None:
         problems.append(
             f"documents have different types: {places[0]!r} is {one.simpleString()} in spans and {other.simpleString()} in chunks. Cast "
             "one of them"
@@ -343,37 +334,39 @@ def popularity(
         + [(holder, people, name) for name in (*user_names, *([] if segment is None else [segment]))]
     )
     columns = [f"rankeval_user_{index}" for index in range(len(user_names))]
-    named_users = [named(name).alias(column) for name, column in zip(user_names, columns, strict=True)]
-    text_of_segment = null_of(T.StringType()) if segment is None else named(segment).cast(T.StringType())
-    is_user = all_of(named(column).is_not_null() for column in columns)
-    rows = where(select(people, *named_users, text_of_segment.alias(_SEGMENT)), is_user)
+    named_users = [sql.named(name).alias(column) for name, column in zip(user_names, columns, strict=True)]
+    text_of_segment = sql.null_of(T.StringType()) if segment is None else sql.named(segment).cast(T.StringType())
+    is_user = sql.all_of(sql.named(column).is_not_null() for column in columns)
+    rows = sql.where(sql.select(people, *named_users, text_of_segment.alias(_SEGMENT)), is_user)
     # A row without a segment says nothing of a user who has one in another row.
-    ends = call("min", named(_SEGMENT)).alias(_SEGMENT), call("max", named(_SEGMENT)).alias(_LAST)
-    served = aggregate(rows, columns, *ends)
-    pairs = select(training, *named_users, named(item).alias(_ITEM)).distinct()
-    pairs = where(pairs, is_user & named(_ITEM).is_not_null())
+    ends = sql.call("min", sql.named(_SEGMENT)).alias(_SEGMENT), sql.call("max", sql.named(_SEGMENT)).alias(_LAST)
+    served = sql.aggregate(rows, columns, *ends)
+    pairs = sql.select(training, *named_users, sql.named(item).alias(_ITEM)).distinct()
+    pairs = sql.where(pairs, is_user & sql.named(_ITEM).is_not_null())
     names: list[str] = []
     counted = pairs
     if segment is not None:
         names, counted = _segments(served), pairs.join(served, columns, "left")
     # A user's vector has a 1 for the segment, or in the last place for none. An item's has the number of users in each segment, and of all
     # users. The product is the item's popularity in the segment.
-    marks = [when(named(_SEGMENT) == text(name), number(1.0), number(0.0)) for name in names]
-    user_vector = call("array", *marks, when(named(_SEGMENT).is_null(), number(1.0), number(0.0)))
-    counts = call("array", *(call("sum", mark) for mark in marks), call("sum", number(1.0)))
-    items = aggregate(counted, [_ITEM], counts.alias(_VECTOR))
-    vectors = Vectors(select(served, *map(named, columns), user_vector.alias(_VECTOR)), items)
+    marks = [sql.when(sql.named(_SEGMENT) == sql.text(name), sql.number(1.0), sql.number(0.0)) for name in names]
+    user_vector = sql.call("array", *marks, sql.when(sql.named(_SEGMENT).is_null(), sql.number(1.0), sql.number(0.0)))
+    counts = sql.call("array", *(sql.call("sum", mark) for mark in marks), sql.call("sum", sql.number(1.0)))
+    items = sql.aggregate(counted, [_ITEM], counts.alias(_VECTOR))
+    vectors = Vectors(sql.select(served, *map(sql.named, columns), user_vector.alias(_VECTOR)), items)
     lists = top_items(vectors, k, user=columns, item=_ITEM, exclude=None if seen else pairs)
-    entries = select(lists, *map(named, columns), call("posexplode", named(RECOMMENDATIONS)).aliases("rank", _ITEM))
-    ranked = select(
+    entries = sql.select(
+        lists, *map(sql.named, columns), sql.call("posexplode", sql.named(RECOMMENDATIONS)).aliases("rank", _ITEM)
+    )
+    ranked = sql.select(
         entries,
-        *(named(column).alias(name) for name, column in zip(user_names, columns, strict=True)),
-        field_of(_ITEM, _ITEM).alias(item),
-        field_of(_ITEM, "score").alias("score"),
-        (named("rank") + 1).alias("rank"),
+        *(sql.named(column).alias(name) for name, column in zip(user_names, columns, strict=True)),
+        sql.field_of(_ITEM, _ITEM).alias(item),
+        sql.field_of(_ITEM, "score").alias("score"),
+        (sql.named("rank") + 1).alias("rank"),
     )
     # An item that no user of the segment has is not popular there.
-    return where(ranked, named("score") > 0)
+    return sql.where(ranked, sql.named("score") > 0)
 
 
 def _check_result(names: Sequence[str]) -> None:
@@ -391,7 +384,7 @@ def _need_columns(needed: Iterable[tuple[str, DataFrame, str]]) -> None:
     missing = [
         f"{role} has no column {name!r}; it has {', '.join(table.columns)}"
         for role, table, name in needed
-        if find_column(table, name) is None
+        if sql.find_column(table, name) is None
     ]
     if missing:
         raise InputError("; ".join(dict.fromkeys(missing)))
@@ -399,9 +392,9 @@ def _need_columns(needed: Iterable[tuple[str, DataFrame, str]]) -> None:
 
 def _segments(users: DataFrame) -> list[str]:
     """The names of the segments, from one action; `users` has the first and the last one of each user."""
-    repeated = call("count", when(named(_SEGMENT) < named(_LAST), number(1)))
-    names = call("array_sort", call("collect_set", named(_SEGMENT)))
-    ((n, segments),) = select(users, repeated, names).collect()
+    repeated = sql.call("count", sql.when(sql.named(_SEGMENT) < sql.named(_LAST), sql.number(1)))
+    names = sql.call("array_sort", sql.call("collect_set", sql.named(_SEGMENT)))
+    ((n, segments),) = sql.select(users, repeated, names).collect()
     if n:
         msg = f"{n:,} user{'s are' if n > 1 else ' is'} in several segments; each user must be in one"
         raise DataError(msg)

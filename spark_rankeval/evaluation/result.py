@@ -22,6 +22,7 @@ from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.metrics.kinds import RelevanceMetric
 from spark_rankeval.printed_tables import Document, Shown, as_latex
 from spark_rankeval.ranking.batch import ATTRIBUTES
+from spark_rankeval.records import stored
 from spark_rankeval.records.chart_rows import CurveAxis, curve_of, recall_curve
 from spark_rankeval.records.cross_table import CrossTable, Dimension, cross_table, result_on_screen
 from spark_rankeval.records.gaps import LARGEST_GAP, GapRow, gap_rows, gaps_tables
@@ -31,15 +32,6 @@ from spark_rankeval.records.quality import DataQuality, apart_in_words, excluded
 from spark_rankeval.records.selection import Lookup, Metrics, Name, by_slice, chosen, headline_keys
 from spark_rankeval.records.side_by_side import Compared, MapRow, ModelsTable, models_table
 from spark_rankeval.records.slices import ItemGroup, attributes_of
-from spark_rankeval.records.stored import (
-    READ_BACK,
-    fingerprints_of,
-    metrics_record,
-    read_stored,
-    read_text,
-    render_models,
-    stored_values,
-)
 from spark_rankeval.records.summary import MOST_LISTED, SummaryRow, metric_or_none, record_of, summary_on_paper
 from spark_rankeval.records.table_columns import GAPS, METRICS, SUMMARY, TIME, frame_of
 from spark_rankeval.report import Gate
@@ -633,7 +625,7 @@ class Result(Shown):
             >>> sorted(result.fingerprints), len(result.fingerprints["labels"])
             (['labels', 'predictions of personal', 'predictions of popular'], 32)
         """
-        return fingerprints_of(self.summary)
+        return stored.fingerprints_of(self.summary)
 
     @property
     def models(self) -> list[str]:
@@ -696,7 +688,7 @@ class Result(Shown):
             time: when the run began.
             spark: as in `to_spark`.
         """
-        records = ({**metrics_record(row), TIME: time} for row in self.summary)
+        records = ({**stored.metrics_record(row), TIME: time} for row in self.summary)
         return table_of(records, METRICS, spark, lambda: self._table().sparkSession)
 
     @property
@@ -840,7 +832,7 @@ class Result(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """The figures as plain values that `from_dict` reads; NaN becomes None. The plan is not among them."""
-        return stored_values(self.summary, self.columns, self.qualities, self.notes, self.item_groups)
+        return stored.stored_values(self.summary, self.columns, self.qualities, self.notes, self.item_groups)
 
     def to_json(self, indent: int | None = 2) -> str:
         """The figures as JSON that `from_json` reads; NaN becomes null."""
@@ -853,12 +845,12 @@ class Result(Shown):
         Raises:
             InputError: it is neither.
         """
-        return cls(**read_stored(told)._asdict(), _table=READ_BACK, _write=READ_BACK)
+        return cls(**stored.read_stored(told)._asdict(), _table=stored.READ_BACK, _write=stored.READ_BACK)
 
     @classmethod
     def from_json(cls, text: str) -> Result:
         """Read what `to_json` returned, as `from_dict` does; any other text raises `InputError`."""
-        return cls.from_dict(read_text(text))
+        return cls.from_dict(stored.read_text(text))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write everything except tables to a JSON file, which `load` reads, and return its path. `write` stores the users' values.
@@ -1024,7 +1016,7 @@ class Result(Shown):
         first = [row for row in rows if row.model == rows[0].model]
         totals = totals_of(self.per_user, first, self.columns)
         queries = queries_of(self.per_user, first, self.columns) if per_query else {}
-        return render_models(rows, self.models, totals, queries, runid)
+        return stored.render_models(rows, self.models, totals, queries, runid)
 
     def _on_paper(self) -> Document:
         return summary_on_paper(self.summary, self.notes)

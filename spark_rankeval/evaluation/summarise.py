@@ -41,19 +41,7 @@ from spark_rankeval.records.slices import (
 )
 from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, bounds_of, metric_or_none, summary_row
 from spark_rankeval.records.table_columns import COUNT, FIGURE, FIGURES, RUN_ID, SUMMARY, TEXT
-from spark_rankeval.request.call import (
-    COUNTS,
-    GRADING_WEIGHT,
-    INVALID_COUNTS,
-    UNUSABLE_FACTS,
-    WEIGHT_SUMS,
-    ByOption,
-    CountNames,
-    OnInvalid,
-    SummaryOptions,
-    Table,
-    attributes_in,
-)
+from spark_rankeval.request import call
 from spark_rankeval.request.task import NORMALISER, has_groups
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import (
@@ -114,7 +102,7 @@ class Findings:
     metrics: Sequence[MetricColumn]
     schema: PerUserSchema
     scoring: Scoring | None = None
-    on_invalid: OnInvalid | None = None
+    on_invalid: call.OnInvalid | None = None
     missing: Sequence[str] = ()
     item_attributes: Sequence[str] = ()
     sources: Sources | None = None
@@ -169,7 +157,7 @@ class Findings:
 @without_collection
 def build_result(
     findings: Findings,
-    options: SummaryOptions,
+    options: call.SummaryOptions,
     table: Callable[[], DataFrame],
     write: Callable[..., Result],
     *,
@@ -191,7 +179,7 @@ def build_result(
 
 def _built(
     findings: Findings,
-    options: SummaryOptions,
+    options: call.SummaryOptions,
     table: Callable[[], DataFrame],
     write: Callable[..., Result],
     rejected: Callable[[], DataFrame] | None,
@@ -321,7 +309,7 @@ def _rows(
 ) -> list[SummaryRow]:
     # Who has no label in a group of items is not in its means, and who has no answer is in none.
     # Nor who was not graded by people.
-    has_others = has_item_group(slice_) or not {"has_no_answer", GRADING_WEIGHT}.isdisjoint(findings.schema.counts)
+    has_others = has_item_group(slice_) or not {"has_no_answer", call.GRADING_WEIGHT}.isdisjoint(findings.schema.counts)
     is_over_all = findings.schema.settings.mean == "all" and not has_others
     fingerprints = findings.total_figures[model].fingerprints
     return [
@@ -414,7 +402,7 @@ def _write(
     place: Mapping[str, Any],
     *,
     write: Callable[..., Result],
-    options: SummaryOptions,
+    options: call.SummaryOptions,
     kept: Sequence[SummaryRow],
     order: Sequence[SummaryRow],
 ) -> Result:
@@ -435,12 +423,12 @@ def _write(
 
 @takes_local_tables
 def summarise(
-    per_user: Table,
+    per_user: call.Table,
     on_invalid: str | Mapping[str, str] | None = None,
     *,
     user: str | Sequence[str] | None = None,
     model: str | None = None,
-    by: ByOption = (),
+    by: call.ByOption = (),
     user_weight: str | None = None,
     cluster: str | Sequence[str] | None = None,
     ci: str | IntervalMethod | None = "t",
@@ -475,15 +463,15 @@ def summarise(
         OptionError: an option is not valid, or users cannot be drawn because the table does not say who they are.
         DataError: the table counts rows that could not be ranked.
     """
-    chosen = None if on_invalid is None else OnInvalid.read(on_invalid)
-    options = SummaryOptions(by, user_weight, cluster, ci, quantiles)
+    chosen = None if on_invalid is None else call.OnInvalid.read(on_invalid)
+    options = call.SummaryOptions(by, user_weight, cluster, ci, quantiles)
     return summary_of(per_user, options, chosen, user=user, model=model)
 
 
 def summary_of(
     per_user: DataFrame,
-    options: SummaryOptions,
-    on_invalid: OnInvalid | None = None,
+    options: call.SummaryOptions,
+    on_invalid: call.OnInvalid | None = None,
     *,
     user: str | Sequence[str] | None = None,
     model: str | None = None,
@@ -499,13 +487,13 @@ def summary_of(
 
 @takes_local_tables
 def write_per_user(
-    per_user: Table,
+    per_user: call.Table,
     path: str | os.PathLike[str] | None = None,
     mode: str = "errorifexists",
     *,
     table: str | None = None,
     run_id: str | None = None,
-    by: ByOption = (),
+    by: call.ByOption = (),
     user_weight: str | None = None,
     cluster: str | Sequence[str] | None = None,
     ci: str | IntervalMethod | None = "t",
@@ -539,7 +527,7 @@ def write_per_user(
         OptionError: an option is not valid, the path or the table exists already, or the table cannot take such rows; nothing was
             computed.
     """
-    options = SummaryOptions(by, user_weight, cluster, ci, quantiles)
+    options = call.SummaryOptions(by, user_weight, cluster, ci, quantiles)
     check_table("per_user", per_user)
     _slices_of(per_user, by)
     one_of("mode", mode, ("errorifexists", "overwrite"))
@@ -550,11 +538,11 @@ def write_per_user(
     return replace(result, _table=lambda: published)
 
 
-def check_memory(per_user: DataFrame, options: SummaryOptions) -> None:
+def check_memory(per_user: DataFrame, options: call.SummaryOptions) -> None:
     """Refuse, without a job, a table of `score_users` that `summarise` would refuse because it needs too much memory."""
     schema = PerUserSchema.read(per_user)
     described = options.described(weighted=options.user_weight is not None)
-    n_keys = (schema.model is not None) + len(attributes_in(options.by))
+    n_keys = (schema.model is not None) + len(call.attributes_in(options.by))
     check_size(len(schema.metrics), len(schema.counts), described, n_keys=n_keys)
 
 
@@ -563,7 +551,7 @@ class UserTable:
     """What is to be described of a per-user table. Its figures can be made on the driver, or by a worker without the table."""
 
     schema: PerUserSchema
-    options: SummaryOptions
+    options: call.SummaryOptions
     described: DescriptionOptions
     missing: tuple[str, ...]  # the counts that the table lacks
     run: str | None  # the column that tells runs apart
@@ -571,7 +559,7 @@ class UserTable:
 
     @classmethod
     def read(
-        cls, per_user: DataFrame, options: SummaryOptions, *, user: str | Sequence[str] | None, model: str | None
+        cls, per_user: DataFrame, options: call.SummaryOptions, *, user: str | Sequence[str] | None, model: str | None
     ) -> UserTable:
         """Find the columns of a table, as its marks or the caller name them; a table that has no figures is an `InputError`."""
         check_table("per_user", per_user)
@@ -589,7 +577,7 @@ class UserTable:
         if wrong:
             msg = f"the per-user table has {', '.join(wrong)}; this count must be a whole number ({kinds[wrong[0]].simpleString()})"
             raise InputError(msg)
-        missing = tuple(name for name in COUNTS if name not in schema.counts)
+        missing = tuple(name for name in call.COUNTS if name not in schema.counts)
         if missing:
             msg = f"the per-user table has no {', '.join(missing)}; the result shows 0 for these counts"
             warn(msg)
@@ -607,9 +595,9 @@ class UserTable:
             per_user,
             list(schema.users),
             values,
-            CountNames(
-                tuple(name for name in schema.counts if name not in INVALID_COUNTS),
-                tuple(name for name in schema.counts if name in INVALID_COUNTS),
+            call.CountNames(
+                tuple(name for name in schema.counts if name not in call.INVALID_COUNTS),
+                tuple(name for name in schema.counts if name in call.INVALID_COUNTS),
             ),
             self.described,
             [*(model_in(per_user, name) for name in models), *(name_in(per_user, name) for name in schema.slices)],
@@ -623,19 +611,19 @@ class UserTable:
             None if schema.stratum is None or schema.two_judges is None else name_in(per_user, schema.stratum),
         )
 
-    def findings(self, groups: Mapping[Key, Figures], on_invalid: OnInvalid | None) -> Findings:
+    def findings(self, groups: Mapping[Key, Figures], on_invalid: call.OnInvalid | None) -> Findings:
         """What the figures of the groups say; rows of several runs are an `InputError`."""
         has_models = self.schema.model is not None
         if self.run is not None:
             _check_one_run(groups, self.run, has_models=has_models)
-        unusable = shared_count(groups, UNUSABLE_FACTS, n_before=int(has_models))
+        unusable = shared_count(groups, call.UNUSABLE_FACTS, n_before=int(has_models))
         estimated: tuple[MetricColumn, ...] = ()
         if (judges := self.schema.two_judges) is not None:
             by_people = [self.schema.metrics[pair.human] for pair in judges.pairs]
             estimated = estimated_metrics(by_people, self.schema.settings.human)
         figures = EvaluationFigures(
             _by_model(groups, self.schema, self.missing, estimated),
-            {UNUSABLE_FACTS: unusable},
+            {call.UNUSABLE_FACTS: unusable},
             ("The table of users was summarised as it is.",),
         )
         metrics = (*estimated, *self.schema.metrics)
@@ -648,13 +636,13 @@ def _check_judges(schema: PerUserSchema, described: DescriptionOptions) -> None:
     if schema.weight is not None:
         msg = "user_weight and the grades of Judged cannot be combined; leave user_weight out"
         raise OptionError(msg)
-    if GRADING_WEIGHT not in schema.counts:
-        msg = f"the per-user table has two judges, and no column {GRADING_WEIGHT} that says whom people graded; keep it"
+    if call.GRADING_WEIGHT not in schema.counts:
+        msg = f"the per-user table has two judges, and no column {call.GRADING_WEIGHT} that says whom people graded; keep it"
         raise InputError(msg)
 
 
 def _schema_of(
-    per_user: DataFrame, options: SummaryOptions, user: str | Sequence[str] | None, model: str | None
+    per_user: DataFrame, options: call.SummaryOptions, user: str | Sequence[str] | None, model: str | None
 ) -> PerUserSchema:
     """The columns of a per-user table, as its marks or the caller name them."""
     schema = PerUserSchema.read(per_user)
@@ -672,8 +660,8 @@ def _schema_of(
         msg = f"the per-user table has no metric column; it has: {there}. Pass a table of score_users"
         raise InputError(msg)
     # Counts are recognised by their names, even if storage lost the metadata of the columns.
-    counts = [name for name in COUNTS if name in per_user.columns]
-    counts += [name for name in schema.counts if name not in COUNTS]
+    counts = [name for name in call.COUNTS if name in per_user.columns]
+    counts += [name for name in schema.counts if name not in call.COUNTS]
     others = (*schema.marks(), *(metric.column for metric in metrics), *slices, *([] if weight is None else [weight]))
     hashes = schema.hashes or hashes_by_name(per_user)
     check_unambiguous(per_user, (*users, *models, *others, *clusters))
@@ -769,7 +757,7 @@ def _named(per_user: DataFrame, names: str | Sequence[str] | None, option: str) 
 
 def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> list[MetricColumn]:
     """The metrics of a table without metadata; a warning names the columns that were read as metrics."""
-    named_columns = {*others, *COUNTS, *WEIGHT_SUMS, *map(table_hash, TABLES)}
+    named_columns = {*others, *call.COUNTS, *call.WEIGHT_SUMS, *map(table_hash, TABLES)}
     rest = [field for field in per_user.schema.fields if field.name not in named_columns]
     taken = [field.name for field in rest if isinstance(field.dataType, T.DoubleType | T.FloatType)]
     left = [f"{field.name} {field.dataType.simpleString()}" for field in rest if field.name not in taken]
@@ -814,8 +802,8 @@ def _weight_of(per_user: DataFrame, named: str | None, marked: str | None) -> st
     return column
 
 
-def _slices_of(per_user: DataFrame, by: ByOption) -> list[str]:
-    wanted = attributes_in(by)
+def _slices_of(per_user: DataFrame, by: call.ByOption) -> list[str]:
+    wanted = call.attributes_in(by)
     columns = {name: find_column(per_user, name) for name in wanted}
     lacking = [name for name, column in columns.items() if column is None]
     if lacking:
@@ -839,12 +827,12 @@ _SCHEMA = pa.schema([pa.field(name, _ARROW[kind]) for name, kind, _ in SUMMARY.c
 
 @takes_local_tables
 def summary_table(
-    per_user: Table,
+    per_user: call.Table,
     on_invalid: str | Mapping[str, str] | None = None,
     *,
     user: str | Sequence[str] | None = None,
     model: str | None = None,
-    by: ByOption = (),
+    by: call.ByOption = (),
     user_weight: str | None = None,
     cluster: str | Sequence[str] | None = None,
     ci: str | IntervalMethod | None = "t",
@@ -880,8 +868,10 @@ def summary_table(
         InputError: the table has no column of a metric.
         OptionError: an option is not valid, or users cannot be drawn because the table does not say who they are.
     """
-    chosen = None if on_invalid is None else OnInvalid.read(on_invalid)
-    table = UserTable.read(per_user, SummaryOptions(by, user_weight, cluster, ci, quantiles), user=user, model=model)
+    chosen = None if on_invalid is None else call.OnInvalid.read(on_invalid)
+    table = UserTable.read(
+        per_user, call.SummaryOptions(by, user_weight, cluster, ci, quantiles), user=user, model=model
+    )
     messages, groups = table.states()
     rows = _Rows(replace(table, per_user=None), groups, chosen)
     return computed_lazily(messages, groups, rows, schema_of(SUMMARY.columns))
@@ -893,7 +883,7 @@ class _Rows:
 
     table: UserTable
     groups: Groups
-    on_invalid: OnInvalid | None
+    on_invalid: call.OnInvalid | None
 
     def __call__(self, batches: Batches) -> Batches:
         findings = self.table.findings(figures_by_group(list(messages_of(batches)), self.groups), self.on_invalid)

@@ -20,14 +20,7 @@ from spark_rankeval.metrics.kinds import RelevanceMetric
 from spark_rankeval.metrics.naming import NamedMetrics, column_names
 from spark_rankeval.ranking.batch import FACT_TABLES, Fact, Look, Population
 from spark_rankeval.ranking.user_lists import RankingPolicy, Ties
-from spark_rankeval.request.call import (
-    ALL_COUNTS,
-    UNUSABLE_FACTS,
-    WEIGHT_SUMS,
-    Overlap,
-    RankingOptions,
-    ScoringOptions,
-)
+from spark_rankeval.request import call
 
 #: Counts of each group of items: how many there are, and how many users of the training data have the least and the most popular one.
 GROUP_FACTS = ("n_items_of_group", "least_of_group", "most_of_group")
@@ -163,7 +156,9 @@ class ScoringTask:
     array_models: tuple[int, ...] = ()
     label_arrays: bool = False
     unusual_grades: UnusualGrades = "error"  # which grades are no mistake; see `Dialect`
-    options: RankingOptions = RankingOptions()  # what the caller says of the lists, as of `RankingOptions.list_options`
+    options: call.RankingOptions = (
+        call.RankingOptions()
+    )  # what the caller says of the lists, as of `RankingOptions.list_options`
     keep_null_items: bool = False  # a null item takes a rank
     grades_may_be_missing: bool = False  # a missing grade leaves its item unlabelled for this relevance
     has_subtopic_rows: bool = False  # labels have a row for each subtopic of an item
@@ -172,7 +167,7 @@ class ScoringTask:
     prediction_columns: tuple[str, ...] = ()  # the same of predictions; see `PREDICTION_COLUMNS`
     weight_count: str = ""  # the count that is the users' weight, one of `WEIGHTS`; empty: none is
     features: tuple[Feature, ...] = ()  # what the call needs beyond metrics of predictions and labels
-    overlaps: tuple[Overlap, ...] = ()  # the ids that should occur in other tables; whether any do is counted
+    overlaps: tuple[call.Overlap, ...] = ()  # the ids that should occur in other tables; whether any do is counted
 
     @property
     def clip_grades(self) -> bool:
@@ -238,7 +233,7 @@ class ScoringTask:
 def counts_of_models(task: ScoringTask) -> tuple[str, ...]:
     """The names of the counts that every user of a task has for each model, in the order of their columns."""
     there = {feature.name for feature in task.features} | ({"subtopics"} if task.has_subtopic_rows else set())
-    names = (count.name for count in ALL_COUNTS if not count.only or count.only in there)
+    names = (count.name for count in call.ALL_COUNTS if not count.only or count.only in there)
     return (*names, *(overlap.column for overlap in task.overlaps))
 
 
@@ -246,8 +241,8 @@ def user_counts(task: ScoringTask) -> tuple[str, ...]:
     """The names of the counts that every user of a task has, in the order of their columns."""
     return (
         *counts_of_models(task),
-        *(WEIGHT_SUMS if task.weighted else ()),
-        *((UNUSABLE_FACTS,) if any(feature.faults for feature in task.features) else ()),
+        *(call.WEIGHT_SUMS if task.weighted else ()),
+        *((call.UNUSABLE_FACTS,) if any(feature.faults for feature in task.features) else ()),
     )
 
 
@@ -647,7 +642,7 @@ class Reading:
 
 def read_request(
     metrics: NamedMetrics,
-    options: ScoringOptions,
+    options: call.ScoringOptions,
     lists: Lists,
     models: Sequence[str],
     *,

@@ -27,17 +27,7 @@ from spark_rankeval.records.slices import has_item_group
 from spark_rankeval.records.stage_rows import FIGURES, StageRow, funnel_tables, stages_in_words
 from spark_rankeval.records.summary import as_json_value
 from spark_rankeval.report.estimate_charts import funnel_chart
-from spark_rankeval.request.call import (
-    ByOption,
-    Facts,
-    OnInvalidOption,
-    PopulationName,
-    ScoringOptions,
-    SummaryOptions,
-    Table,
-    TiesOption,
-    Vectors,
-)
+from spark_rankeval.request import call
 from spark_rankeval.request.task import judges_retrieved
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.scoring import Scoring
@@ -161,8 +151,8 @@ class Funnel(Shown):
 
 @takes_local_tables
 def funnel(
-    stages: Mapping[str, Table | Vectors],
-    labels: Table,
+    stages: Mapping[str, call.Table | call.Vectors],
+    labels: call.Table,
     k: Sequence[int],
     *,
     metric: str | Metric = "ndcg",
@@ -173,15 +163,15 @@ def funnel(
     relevance: str | None = None,
     relevance_threshold: float | None = None,
     dialect: str | Dialect = "standard",
-    ties: TiesOption = None,
-    exclude: Table | None = None,
-    on_invalid: OnInvalidOption = "error",
-    users: Table | None = None,
-    population: PopulationName = None,
-    by: ByOption = (),
+    ties: call.TiesOption = None,
+    exclude: call.Table | None = None,
+    on_invalid: call.OnInvalidOption = "error",
+    users: call.Table | None = None,
+    population: call.PopulationName = None,
+    by: call.ByOption = (),
     user_weight: str | None = None,
     cluster: str | Sequence[str] | None = None,
-    facts: Facts = Facts(),  # noqa: B008 # it is frozen
+    facts: call.Facts = call.Facts(),  # noqa: B008 # it is frozen
     ci: str | IntervalMethod | None = "t",
 ) -> Funnel:
     """Tell which stage of a retrieval loses the relevant items, and what each stage's items still allow, in one pass over the data.
@@ -229,12 +219,12 @@ def funnel(
         MetricError, DialectError, OptionError, InputError: an argument is not valid; nothing was evaluated.
         DataError: rows cannot be ranked.
     """
-    options = ScoringOptions(
+    options = call.ScoringOptions(
         user=user, item=item, score=score, rank=rank, relevance=relevance, relevance_threshold=relevance_threshold, dialect=dialect,
         ties=ties, exclude=exclude, on_invalid=on_invalid, users=users, population=population, by=by, user_weight=user_weight,
         cluster=cluster, facts=facts,
     )  # fmt: skip
-    summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=())
+    summary = call.SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=())
     _check_stages(stages, labels, relevance, ties)
     cutoffs = _checked_cutoffs(k, list(stages))
     metrics_by_stage = _metrics(list(stages), cutoffs, _checked_metric(metric, cutoffs[-1], options.convention))

@@ -15,55 +15,9 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.ranking.batch import ATTRIBUTES, FACT_TABLES, Attribute, Fact
 from spark_rankeval.request.call import ColumnNames, Facts, Overlap, Table, Vectors
 from spark_rankeval.request.task import Feature, ScoringTask
+from spark_rankeval.spark import source_tables, sql
 from spark_rankeval.spark.engine import engine_of
 from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusual_reasons
-from spark_rankeval.spark.source_tables import (
-    REPEATED_USER,
-    GroupedFeature,
-    MarkedUsers,
-    Model,
-    Role,
-    SourceFeature,
-    Sources,
-    SourceTable,
-    Typed,
-    ValueColumn,
-    VectorColumns,
-    array_value,
-    check_comparable,
-    read_source,
-    require_column,
-)
-from spark_rankeval.spark.sql import (
-    Sql,
-    aggregate,
-    aggregate_lists,
-    all_of,
-    any_of,
-    as_text,
-    call,
-    descending,
-    find_column,
-    first_true,
-    function_of,
-    id_reasons,
-    name_in_sql,
-    named,
-    null_of,
-    number,
-    over,
-    problem_of_type,
-    readable,
-    rows_of_all,
-    select,
-    set_in,
-    text,
-    text_in_sql,
-    usable,
-    when,
-    where,
-    with_columns,
-)
 from spark_rankeval.spark.tasks import broadcast_row, broadcast_tables, packed, packed_together, run_on_workers
 from spark_rankeval.worker import item_facts
 from spark_rankeval.worker.features import INTENT, INTENTS, NO_ANSWER, NoAnswer
@@ -104,15 +58,15 @@ class SideTables(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SideSources(SourceFeature):
+class SideSources(source_tables.SourceFeature):
     """The tables that hold facts; None if no metric asks for one."""
 
-    training: SourceTable | None = None  # interactions of users with items
-    items: SourceTable | None = None  # attributes of items
-    baseline: SourceTable | None = None  # the recommendations of a baseline
+    training: source_tables.SourceTable | None = None  # interactions of users with items
+    items: source_tables.SourceTable | None = None  # attributes of items
+    baseline: source_tables.SourceTable | None = None  # the recommendations of a baseline
     columns: Mapping[str, str] = field(default_factory=dict)  # the columns of `items`, by the options that name them
 
-    def tables(self) -> list[SourceTable]:
+    def tables(self) -> list[source_tables.SourceTable]:
         """Those that there are."""
         return [source for source in (self.training, self.items, self.baseline) if source is not None]
 
@@ -126,7 +80,7 @@ class SideSources(SourceFeature):
         if "baseline" in tables:
             yield Overlap("baseline", "users")
 
-    def grouped(self, task: ScoringTask, typed: Typed) -> GroupedFeature:
+    def grouped(self, task: ScoringTask, typed: source_tables.Typed) -> source_tables.GroupedFeature:
         """The tables as rows of predictions and users get them."""
         return GroupedTables(self, task.facts, typed)
 
@@ -136,7 +90,7 @@ def read_side_tables(tables: SideTables, names: ColumnNames, problems: list[str]
     options, facts, frames = tables.options, tables.facts, tables.frames()
     # A baseline may have its items in order even if the predictions have scores.
     sources = {
-        role: None if frame is None else read_source(role, frame, names, problems)  # type: ignore[arg-type] # a role
+        role: None if frame is None else source_tables.read_source(role, frame, names, problems)  # type: ignore[arg-type] # a role
         for role, frame in frames.items()
     }
     columns: dict[str, str] = {}
@@ -149,12 +103,12 @@ def read_side_tables(tables: SideTables, names: ColumnNames, problems: list[str]
 
 
 @dataclass(frozen=True)
-class GroupedTables(GroupedFeature):
+class GroupedTables(source_tables.GroupedFeature):
     """The tables of an evaluation, and the columns of grouped users that are made of them."""
 
     sources: SideSources
     facts: frozenset[Fact]  # those that metrics ask for
-    typed: Typed
+    typed: source_tables.Typed
 
     def prediction_tables(self) -> list[DataFrame]:
         """What each user has in the training data, and what the baseline recommends: one row per user each."""
@@ -165,7 +119,7 @@ class GroupedTables(GroupedFeature):
         """Attach sizes and fault counts of tables to every row, and packed tables, which have their own, to the first of each task."""
         if rows := self.totals():
             totals = reduce(lambda left, right: left.crossJoin(right), rows)
-            totals = select(totals, *(named(name).cast("bigint").alias(name) for name in totals.columns))
+            totals = sql.select(totals, *(sql.named(name).cast("bigint").alias(name) for name in totals.columns))
             users = broadcast_row(users, totals)
         tables = self.packed_tables()
         return broadcast_tables(users, tables) if tables else users
@@ -189,43 +143,45 @@ class GroupedTables(GroupedFeature):
     def by_user(self) -> DataFrame:
         """The training data, one row per user: the items as often as they are there, and how many rows cannot be used."""
         source, typed = _required(self.sources.training), self.typed
-        rows = select(source.frame, *typed.named_users(source), typed.item(source.ids_sql()))
+        rows = sql.select(source.frame, *typed.named_users(source), typed.item(source.ids_sql()))
         # A column of its own: inside the aggregate Spark computes it slowly.
-        rows = with_columns(rows, {item_facts.ITEM: when(typed.is_valid(), named(item_facts.ITEM))})
-        grouped = aggregate_lists(
+        rows = sql.with_columns(rows, {item_facts.ITEM: sql.when(typed.is_valid(), sql.named(item_facts.ITEM))})
+        grouped = sql.aggregate_lists(
             rows,
             typed.user_columns,
-            call("collect_list", named(item_facts.ITEM)).alias(item_facts.CONSUMED),
-            count_of(named(item_facts.ITEM).is_null(), item_facts.ROWS),
+            sql.call("collect_list", sql.named(item_facts.ITEM)).alias(item_facts.CONSUMED),
+            count_of(sql.named(item_facts.ITEM).is_null(), item_facts.ROWS),
         )
-        return _one_table(grouped, call("size", named(item_facts.CONSUMED)) >= 0, named(item_facts.ROWS) >= 0)
+        return _one_table(
+            grouped, sql.call("size", sql.named(item_facts.CONSUMED)) >= 0, sql.named(item_facts.ROWS) >= 0
+        )
 
     @property
     def _consumed(self) -> DataFrame:
-        return select(self.by_user, *map(named, (item_facts.CONSUMED, item_facts.ROWS)))
+        return sql.select(self.by_user, *map(sql.named, (item_facts.CONSUMED, item_facts.ROWS)))
 
     @cached_property
     def attributes(self) -> DataFrame:
         """The table of items, one row per item: sets of categories add up, and another attribute in which its rows do not agree is null."""
         source = _required(self.sources.items)
-        columns, aggregates = [self.typed.item(source.ids_sql())], [call("count", 1).alias(item_facts.ROWS)]
+        columns, aggregates = [self.typed.item(source.ids_sql())], [sql.call("count", 1).alias(item_facts.ROWS)]
         for name in (name for name in ATTRIBUTES if name in self._fields & item_facts.ATTRIBUTE_FIELDS):
             option, kind, plural = ATTRIBUTES[name]
             columns.append(_VALUES[kind](source.frame, self.sources.columns[option]).alias(name))
             if plural:
-                least = call("min", named(name))
-                agree = least == call("max", named(name))
-                aggregates += [when(agree, least).alias(name), (~agree).alias(item_facts.CONFLICT + name)]
+                least = sql.call("min", sql.named(name))
+                agree = least == sql.call("max", sql.named(name))
+                aggregates += [sql.when(agree, least).alias(name), (~agree).alias(item_facts.CONFLICT + name)]
             else:
-                together = call("flatten", call("collect_list", named(name)))
-                sorted_sets = call("to_json", call("array_sort", call("array_distinct", together)))
-                aggregates.append(when(call("count", named(name)) > 0, sorted_sets).alias(name))
-        return aggregate(select(source.frame, *columns), [item_facts.ITEM], *aggregates)
+                together = sql.call("flatten", sql.call("collect_list", sql.named(name)))
+                sorted_sets = sql.call("to_json", sql.call("array_sort", sql.call("array_distinct", together)))
+                aggregates.append(sql.when(sql.call("count", sql.named(name)) > 0, sorted_sets).alias(name))
+        return sql.aggregate(sql.select(source.frame, *columns), [item_facts.ITEM], *aggregates)
 
     def history(self) -> DataFrame:
         """The different items of each user in the training data, one row per user."""
-        items = call("array_distinct", named(item_facts.CONSUMED)).alias(item_facts.HISTORY)
-        return select(self.by_user, *self.typed.users, items)
+        items = sql.call("array_distinct", sql.named(item_facts.CONSUMED)).alias(item_facts.HISTORY)
+        return sql.select(self.by_user, *self.typed.users, items)
 
     def packed_tables(self) -> dict[str, DataFrame]:
         """All tables of items as one row each."""
@@ -245,26 +201,26 @@ class GroupedTables(GroupedFeature):
 
     def _baseline(self) -> DataFrame:
         """The baseline's items and scores, one row per user."""
-        valid = where(self._baseline_rows(), named(_VALID))
+        valid = sql.where(self._baseline_rows(), sql.named(_VALID))
         # Two lists of numbers, which are built and carried much faster than a list of structs.
-        items, scores = (call("collect_list", named(name)) for name in (item_facts.ITEM, item_facts.SCORE))
+        items, scores = (sql.call("collect_list", sql.named(name)) for name in (item_facts.ITEM, item_facts.SCORE))
         lists = (items.alias(item_facts.BASELINE), scores.alias(item_facts.BASELINE_SCORES))
-        return aggregate_lists(valid, self.typed.user_columns, *lists)
+        return sql.aggregate_lists(valid, self.typed.user_columns, *lists)
 
     def totals(self) -> list[DataFrame]:
         """One row each: how many rows cannot be used of tables that are not grouped by item."""
         rows = []
         if self.sources.training is not None and not self.reads_popularity:
-            n_users = count_of(call("size", named(item_facts.CONSUMED)) > 0, item_facts.N_TRAINING_USERS)
-            n_invalid = sum_of(named(item_facts.ROWS), "n_invalid_training")
-            rows.append(aggregate(self.by_user, (), n_users, n_invalid))
+            n_users = count_of(sql.call("size", sql.named(item_facts.CONSUMED)) > 0, item_facts.N_TRAINING_USERS)
+            n_invalid = sum_of(sql.named(item_facts.ROWS), "n_invalid_training")
+            rows.append(sql.aggregate(self.by_user, (), n_users, n_invalid))
         if self.sources.items is not None and not self.reads_attributes:
             n_invalid = count_of(self.sources.items.ids_sql().is_null(), "n_invalid_items")
-            rows.append(aggregate(self.sources.items.frame, (), n_invalid))
+            rows.append(sql.aggregate(self.sources.items.frame, (), n_invalid))
         if self.sources.baseline is not None:
             # As a filter, which Spark moves to where the table is read: there may be no other row to look at.
-            invalid = where(self._baseline_rows(), ~named(_VALID))
-            rows.append(aggregate(invalid, (), call("count", 1).alias("n_invalid_baseline")))
+            invalid = sql.where(self._baseline_rows(), ~sql.named(_VALID))
+            rows.append(sql.aggregate(invalid, (), sql.call("count", 1).alias("n_invalid_baseline")))
         return rows
 
     def _baseline_rows(self) -> DataFrame:
@@ -272,31 +228,34 @@ class GroupedTables(GroupedFeature):
         source, typed = _required(self.sources.baseline), self.typed
         if source.arrays:
             values = [one.alias(_SCORES) for one in source.values_sql()]
-            entry = call("posexplode_outer", source.ids_sql()).aliases(_PLACE, item_facts.ITEM)
-            entries = select(source.frame, *typed.named_users(source), entry, *values)
-            score = call("get", named(_SCORES), named(_PLACE)) if values else -named(_PLACE)
-            users, item = typed.users, usable(named(item_facts.ITEM), source.item_type)
+            entry = sql.call("posexplode_outer", source.ids_sql()).aliases(_PLACE, item_facts.ITEM)
+            entries = sql.select(source.frame, *typed.named_users(source), entry, *values)
+            score = sql.call("get", sql.named(_SCORES), sql.named(_PLACE)) if values else -sql.named(_PLACE)
+            users, item = typed.users, sql.usable(sql.named(item_facts.ITEM), source.item_type)
         else:
             entries, users, item = source.frame, typed.named_users(source), source.ids_sql()
             score = source.values_sql()[0].cast("double")
             score = -score if source.value_kind == "rank" else score
-        rows = select(entries, *users, typed.item(item), score.cast("double").alias(item_facts.SCORE))
-        return with_columns(rows, {_VALID: typed.is_valid(item_facts.SCORE)})
+        rows = sql.select(entries, *users, typed.item(item), score.cast("double").alias(item_facts.SCORE))
+        return sql.with_columns(rows, {_VALID: typed.is_valid(item_facts.SCORE)})
 
 
-def packed_groups(items: SourceTable, name: str, item_type: T.DataType) -> DataFrame:
+def packed_groups(items: source_tables.SourceTable, name: str, item_type: T.DataType) -> DataFrame:
     """One row: each item with each of its groups, and how many rows of the table have the pair; null stands for no group."""
-    item, group = items.ids_sql().cast(item_type).alias(item_facts.ITEM), named(name)
+    item, group = items.ids_sql().cast(item_type).alias(item_facts.ITEM), sql.named(name)
     if isinstance(items.frame.schema[name].dataType, T.ArrayType):
-        rows = select(items.frame, item, call("posexplode_outer", group).aliases(_PLACE, item_facts.GROUP))
+        rows = sql.select(items.frame, item, sql.call("posexplode_outer", group).aliases(_PLACE, item_facts.GROUP))
     else:
-        rows = select(items.frame, item, number(0).alias(_PLACE), group.alias(item_facts.GROUP))
-    rows = select(
-        rows, named(item_facts.ITEM), named(_PLACE), name_in_sql(rows, item_facts.GROUP).alias(item_facts.GROUP)
+        rows = sql.select(items.frame, item, sql.number(0).alias(_PLACE), group.alias(item_facts.GROUP))
+    rows = sql.select(
+        rows,
+        sql.named(item_facts.ITEM),
+        sql.named(_PLACE),
+        sql.name_in_sql(rows, item_facts.GROUP).alias(item_facts.GROUP),
     )
     # A row of an array counts once, by its first entry.
-    n_rows = count_of(call("coalesce", named(_PLACE), 0) == 0, item_facts.ROWS)
-    grouped = aggregate(rows, [item_facts.ITEM, item_facts.GROUP], n_rows)
+    n_rows = count_of(sql.call("coalesce", sql.named(_PLACE), 0) == 0, item_facts.ROWS)
+    grouped = sql.aggregate(rows, [item_facts.ITEM, item_facts.GROUP], n_rows)
     return packed_together(grouped.repartition(1))
 
 
@@ -304,7 +263,7 @@ def column_of(items: DataFrame, attribute: Attribute, name: str, problems: list[
     """The column of an attribute as the table of items spells it; what is wrong with it is added to the problems."""
     if attribute.kind == "vector":
         return array_of_numbers("items", items, name, problems)
-    if (spelled := require_column("items", items, name, attribute.option, problems)) is None:
+    if (spelled := source_tables.require_column("items", items, name, attribute.option, problems)) is None:
         return name
     kind, words = items.schema[spelled].dataType, f"items: the column {spelled!r} ({attribute.option}=)"
     if isinstance(kind, T.ArrayType) and attribute.kind == "text":
@@ -313,13 +272,13 @@ def column_of(items: DataFrame, attribute: Attribute, name: str, problems: list[
             f"sets; metrics of one {attribute.option} need one value for each item"
         )
     else:
-        problems += problem_of_type(words, kind.elementType if isinstance(kind, T.ArrayType) else kind, "category")
+        problems += sql.problem_of_type(words, kind.elementType if isinstance(kind, T.ArrayType) else kind, "category")
     return spelled
 
 
-def array_of_numbers(role: Role, frame: DataFrame, name: str, problems: list[str]) -> str:
+def array_of_numbers(role: source_tables.Role, frame: DataFrame, name: str, problems: list[str]) -> str:
     """The name of a column of vectors as the table spells it; what is wrong with it is added to the problems."""
-    spelled = require_column(role, frame, name, "vector", problems)
+    spelled = source_tables.require_column(role, frame, name, "vector", problems)
     kind = T.NullType() if spelled is None else frame.schema[spelled].dataType
     if spelled is not None and not (isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.NumericType)):
         problems.append(
@@ -336,36 +295,36 @@ def vector_type(frame: DataFrame, name: str) -> T.ArrayType:
     return T.ArrayType(T.FloatType() if is_single else T.DoubleType())
 
 
-def _usable_vectors(frame: DataFrame, name: str) -> Sql:
+def _usable_vectors(frame: DataFrame, name: str) -> sql.Sql:
     """Vectors as arrays of numbers; one with a hole or without a number is none, and is counted by its length."""
     array = vector_type(frame, name)
-    vector, one = named(name).cast(array), named("one")
-    is_no_number = one.is_null() | call("isnan", one) | (call("abs", one) == math.inf)
-    broken = call("exists", vector, function_of(["one"], is_no_number))
-    return when(broken, call("array").cast(array), vector)
+    vector, one = sql.named(name).cast(array), sql.named("one")
+    is_no_number = one.is_null() | sql.call("isnan", one) | (sql.call("abs", one) == math.inf)
+    broken = sql.call("exists", vector, sql.function_of(["one"], is_no_number))
+    return sql.when(broken, sql.call("array").cast(array), vector)
 
 
 # The values of attributes in the table of items, by kind.
-_VALUES = {"text": text_in_sql, "texts": set_in, "vector": _usable_vectors}
+_VALUES = {"text": sql.text_in_sql, "texts": sql.set_in, "vector": _usable_vectors}
 
 
-def count_of(condition: Sql, name: str) -> Sql:
+def count_of(condition: sql.Sql, name: str) -> sql.Sql:
     """How many rows meet a condition, under a name."""
-    return call("count", when(condition, 1)).alias(name)
+    return sql.call("count", sql.when(condition, 1)).alias(name)
 
 
-def sum_of(values: Sql, name: str) -> Sql:
+def sum_of(values: sql.Sql, name: str) -> sql.Sql:
     """The sum of values, 0 of none, under a name."""
-    return call("coalesce", call("sum", values), 0).alias(name)
+    return sql.call("coalesce", sql.call("sum", values), 0).alias(name)
 
 
-def _required(table: SourceTable | None) -> SourceTable:
+def _required(table: source_tables.SourceTable | None) -> source_tables.SourceTable:
     """A table that the call was checked for."""
     assert table is not None, "a fact of the table is asked for"
     return table
 
 
-def _one_table(table: DataFrame, *always_true: Sql) -> DataFrame:
+def _one_table(table: DataFrame, *always_true: sql.Sql) -> DataFrame:
     """The rows of a table that is used more than once, so that Spark computes it once: the conditions name its columns.
 
     Elsewhere Spark leaves out unused columns and null keys of joins, and then sees two tables. Conditions that always hold
@@ -373,7 +332,7 @@ def _one_table(table: DataFrame, *always_true: Sql) -> DataFrame:
     """
     if not engine_of(table.sparkSession).is_spark:
         return table
-    return where(table, all_of([call("monotonically_increasing_id") >= 0, *always_true]))
+    return sql.where(table, sql.all_of([sql.call("monotonically_increasing_id") >= 0, *always_true]))
 
 
 # The column of the subtopic of a label as text, or of the hash of an array of them.
@@ -383,38 +342,42 @@ _SUBTOPIC, _HASH = "subtopic_", "subtopics_hash_"
 class IntentColumns(NamedTuple):
     """Where the intents of labels come from."""
 
-    labels: SourceTable  # as they were given: an item may have a row for each of its subtopics
-    subtopic: ValueColumn | None  # their column of subtopics; None: the intents are the categories of items
+    labels: source_tables.SourceTable  # as they were given: an item may have a row for each of its subtopics
+    subtopic: (
+        source_tables.ValueColumn | None
+    )  # their column of subtopics; None: the intents are the categories of items
 
-    def subtopics(self) -> Sql | None:
+    def subtopics(self) -> sql.Sql | None:
         """The column of subtopics, or the arrays of them; None if the intents are the categories of items."""
         if self.subtopic is None:
             return None
         is_field, name = self.subtopic.is_field, self.subtopic.name
-        return self.labels.field(name) if is_field else named(name)
+        return self.labels.field(name) if is_field else sql.named(name)
 
-    def read(self) -> SourceTable:
+    def read(self) -> source_tables.SourceTable:
         """The labels with what their hash and examples need of subtopics."""
         labels, subtopics = self.labels, self.subtopics()
         if self.subtopic is None or subtopics is None:
             return labels
         if labels.arrays or isinstance(self.subtopic.kind, T.ArrayType):
-            frame = with_columns(labels.frame, {_HASH: call("xxhash64", subtopics)})
+            frame = sql.with_columns(labels.frame, {_HASH: sql.call("xxhash64", subtopics)})
             return replace(labels, frame=frame, hashed=_HASH)
-        frame = with_columns(labels.frame, {_SUBTOPIC: readable(as_text(subtopics, self.subtopic.kind))})
+        frame = sql.with_columns(labels.frame, {_SUBTOPIC: sql.readable(sql.as_text(subtopics, self.subtopic.kind))})
         return replace(labels, frame=frame, hashed=_SUBTOPIC, subtopic=_SUBTOPIC)
 
 
-def _intents_in_labels(labels: SourceTable, name: str | None, problems: list[str]) -> IntentColumns:
+def _intents_in_labels(labels: source_tables.SourceTable, name: str | None, problems: list[str]) -> IntentColumns:
     """The labels with their column of subtopics of this name; what is wrong with it is added to the problems."""
     if name is None:
         return IntentColumns(labels, None)
     if labels.arrays:
         element = labels.frame.schema[labels.item].dataType.elementType  # type: ignore[attr-defined] # an array
-        column = array_value("labels", labels.frame, labels.item, element, name, "subtopic", problems=problems)
+        column = source_tables.array_value(
+            "labels", labels.frame, labels.item, element, name, "subtopic", problems=problems
+        )
     else:
-        spelled = require_column("labels", labels.frame, name, "subtopic", problems)
-        column = None if spelled is None else ValueColumn(spelled, labels.frame.schema[spelled].dataType)
+        spelled = source_tables.require_column("labels", labels.frame, name, "subtopic", problems)
+        column = None if spelled is None else source_tables.ValueColumn(spelled, labels.frame.schema[spelled].dataType)
     if column is not None:
         problems += _problem_of_intents(f"labels: the column {column.name!r} (subtopic=)", column.kind)
     return IntentColumns(labels, column)
@@ -422,7 +385,7 @@ def _intents_in_labels(labels: SourceTable, name: str | None, problems: list[str
 
 def _categories_as_intents(items: DataFrame, name: str, problems: list[str]) -> str | None:
     """The column of the table of items that has their categories, one or an array of them."""
-    category = require_column("items", items, name, "category", problems)
+    category = source_tables.require_column("items", items, name, "category", problems)
     if category is not None:
         kind = items.schema[category].dataType
         problems += _problem_of_intents(f"items: the column {category!r} (category=)", kind)
@@ -430,15 +393,15 @@ def _categories_as_intents(items: DataFrame, name: str, problems: list[str]) -> 
 
 
 def _problem_of_intents(what: str, kind: T.DataType) -> list[str]:
-    return problem_of_type(what, kind.elementType if isinstance(kind, T.ArrayType) else kind, "intent")
+    return sql.problem_of_type(what, kind.elementType if isinstance(kind, T.ArrayType) else kind, "intent")
 
 
 @dataclass(frozen=True)
-class IntentSources(SourceFeature):
+class IntentSources(source_tables.SourceFeature):
     """Where the intents of labels come from, and the table of items if they are its categories."""
 
     columns: IntentColumns
-    items: SourceTable | None = None
+    items: source_tables.SourceTable | None = None
     category: str | None = None  # the column of items that has them
 
     def overlaps(self, task: ScoringTask) -> Iterator[Overlap]:
@@ -446,18 +409,18 @@ class IntentSources(SourceFeature):
         if self.category is not None:
             yield Overlap("intents", "items")
 
-    def grouped(self, task: ScoringTask, typed: Typed) -> GroupedFeature:
+    def grouped(self, task: ScoringTask, typed: source_tables.Typed) -> source_tables.GroupedFeature:
         """The intents of each user's labels."""
         return GroupedIntents(self, task, typed)
 
 
 @dataclass(frozen=True)
-class GroupedIntents(GroupedFeature):
+class GroupedIntents(source_tables.GroupedFeature):
     """The intents of labels, grouped by user."""
 
     sources: IntentSources
     task: ScoringTask
-    typed: Typed
+    typed: source_tables.Typed
 
     @property
     def joins(self) -> bool:
@@ -472,9 +435,9 @@ class GroupedIntents(GroupedFeature):
         rows, grades = _judged_items(columns.labels, columns.subtopics(), typed)
         subtopic = columns.subtopic
         rows = self._with_categories(rows) if subtopic is None else _with_intents(rows, subtopic.kind)
-        rows = where(rows, typed.is_valid(*grades) & named(INTENT).is_not_null())
-        pair = call("struct", *map(named, (ITEM, INTENT, *grades)))
-        return [aggregate_lists(rows, typed.user_columns, call("collect_list", pair).alias(INTENTS))]
+        rows = sql.where(rows, typed.is_valid(*grades) & sql.named(INTENT).is_not_null())
+        pair = sql.call("struct", *map(sql.named, (ITEM, INTENT, *grades)))
+        return [sql.aggregate_lists(rows, typed.user_columns, sql.call("collect_list", pair).alias(INTENTS))]
 
     @property
     def _usable_columns(self) -> IntentColumns:
@@ -484,7 +447,7 @@ class GroupedIntents(GroupedFeature):
             return columns
         labels = columns.labels
         unusual = unusual_reasons(labels, labels.values_sql(), task)
-        usable = where(labels.frame, says_something(labels, task) & none_holds(unusual))
+        usable = sql.where(labels.frame, says_something(labels, task) & none_holds(unusual))
         return columns._replace(labels=replace(labels, frame=usable))
 
     def _with_categories(self, rows: DataFrame) -> DataFrame:
@@ -494,13 +457,17 @@ class GroupedIntents(GroupedFeature):
         assert category is not None, "the same"
         item = self.typed.item(items.ids_sql())
         categories = _with_intents(
-            select(items.frame, item, named(category).alias(INTENT)), items.frame.schema[category].dataType
+            sql.select(items.frame, item, sql.named(category).alias(INTENT)), items.frame.schema[category].dataType
         )
         return rows.join(categories.dropna().distinct(), ITEM)
 
 
 def read_intents(
-    facts: Facts, metric_facts: frozenset[Fact], items: SourceTable | None, labels: SourceTable, problems: list[str]
+    facts: Facts,
+    metric_facts: frozenset[Fact],
+    items: source_tables.SourceTable | None,
+    labels: source_tables.SourceTable,
+    problems: list[str],
 ) -> IntentSources | None:
     """Where the intents of labels come from; None if no metric asks for any, or if there are problems already."""
     if problems or not ("intents" in metric_facts or facts.subtopic is not None):
@@ -511,7 +478,9 @@ def read_intents(
     return IntentSources(_intents_in_labels(labels, facts.subtopic, problems), items, category)
 
 
-def _judged_items(labels: SourceTable, subtopics: Sql | None, typed: Typed) -> tuple[DataFrame, list[str]]:
+def _judged_items(
+    labels: source_tables.SourceTable, subtopics: sql.Sql | None, typed: source_tables.Typed
+) -> tuple[DataFrame, list[str]]:
     """A row for each label with its item and grades, whose names are returned as well, and its subtopic or subtopics."""
     users = typed.named_users(labels)
     grades = [grades_column(index) for index in range(len(labels.grades))]
@@ -520,34 +489,34 @@ def _judged_items(labels: SourceTable, subtopics: Sql | None, typed: Typed) -> t
         values[INTENT] = subtopics
     columns = [value.alias(name) for name, value in values.items()]
     if labels.arrays:
-        entry = call("posexplode", labels.ids_sql()).aliases(_PLACE, ITEM)
-        entries = select(labels.frame, *users, entry, *columns)
-        values = {name: call("get", named(name), named(_PLACE)) for name in values}
+        entry = sql.call("posexplode", labels.ids_sql()).aliases(_PLACE, ITEM)
+        entries = sql.select(labels.frame, *users, entry, *columns)
+        values = {name: sql.call("get", sql.named(name), sql.named(_PLACE)) for name in values}
     else:
-        entries = select(labels.frame, *users, labels.ids_sql().alias(ITEM), *columns)
-        values = {name: named(name) for name in values}
+        entries = sql.select(labels.frame, *users, labels.ids_sql().alias(ITEM), *columns)
+        values = {name: sql.named(name) for name in values}
     read = [(value.cast("double") if name in grades else value).alias(name) for name, value in values.items()]
-    return select(entries, *typed.users, typed.item(named(ITEM)), *read), grades
+    return sql.select(entries, *typed.users, typed.item(sql.named(ITEM)), *read), grades
 
 
 def _with_intents(rows: DataFrame, kind: T.DataType) -> DataFrame:
     """The rows with intents of this type as text; a row whose intent is an array becomes one for each entry."""
-    others, intent = [named(name) for name in rows.columns if name != INTENT], named(INTENT)
+    others, intent = [sql.named(name) for name in rows.columns if name != INTENT], sql.named(INTENT)
     if isinstance(kind, T.ArrayType):
-        entry = call("explode", call("array_distinct", intent)).alias(INTENT)
-        rows, kind = select(rows, *others, entry), kind.elementType
-    return select(rows, *others, readable(as_text(intent, kind)).alias(INTENT))
+        entry = sql.call("explode", sql.call("array_distinct", intent)).alias(INTENT)
+        rows, kind = sql.select(rows, *others, entry), kind.elementType
+    return sql.select(rows, *others, sql.readable(sql.as_text(intent, kind)).alias(INTENT))
 
 
 @dataclass(frozen=True)
-class VectorSources(SourceFeature):
+class VectorSources(source_tables.SourceFeature):
     """The vectors of the models, in their order; None: the model has lists."""
 
-    models: tuple[VectorColumns | None, ...]
+    models: tuple[source_tables.VectorColumns | None, ...]
 
     takes_one_table = True
 
-    def tables(self) -> list[SourceTable]:
+    def tables(self) -> list[source_tables.SourceTable]:
         """The candidates of models."""
         vectors = (columns for columns in self.models if columns is not None)
         return [columns.candidates for columns in vectors if columns.candidates is not None]
@@ -556,18 +525,18 @@ class VectorSources(SourceFeature):
         """The lists of the models."""
         return (ListsFromVectors(tuple(columns and columns.similarity for columns in self.models)),)
 
-    def grouped(self, task: ScoringTask, typed: Typed) -> GroupedFeature:
+    def grouped(self, task: ScoringTask, typed: source_tables.Typed) -> source_tables.GroupedFeature:
         """The candidates of users, and the packed catalogues."""
         vectors = {model: columns for model, columns in enumerate(self.models) if columns is not None}
         return GroupedVectors(vectors, typed)
 
 
 @dataclass(frozen=True)
-class GroupedVectors(GroupedFeature):
+class GroupedVectors(source_tables.GroupedFeature):
     """What users and tasks get to rank the whole catalogue."""
 
-    models: Mapping[int, VectorColumns]
-    typed: Typed
+    models: Mapping[int, source_tables.VectorColumns]
+    typed: source_tables.Typed
 
     def prediction_tables(self) -> list[DataFrame]:
         """The candidates of users, if they have any of their own."""
@@ -588,9 +557,9 @@ class GroupedVectors(GroupedFeature):
         return broadcast_tables(users, catalogues)
 
 
-def packed_catalogue(columns: VectorColumns, item_type: T.DataType) -> DataFrame:
+def packed_catalogue(columns: source_tables.VectorColumns, item_type: T.DataType) -> DataFrame:
     """One row: the catalogue with its vectors, as `pack_catalogue` packs it."""
-    rows = with_columns(catalogue_rows(columns), {CATALOGUE_ITEM: named(CATALOGUE_ITEM).cast(item_type)})
+    rows = sql.with_columns(catalogue_rows(columns), {CATALOGUE_ITEM: sql.named(CATALOGUE_ITEM).cast(item_type)})
     # A row of nothing: an empty table would have no task, and no task would report that it is empty.
     nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema.fields]
     rows = rows.unionByName(rows.sparkSession.range(0, 1, 1, 1).select(*nothing)).repartition(1)
@@ -600,54 +569,56 @@ def packed_catalogue(columns: VectorColumns, item_type: T.DataType) -> DataFrame
 def usual_length(rows: DataFrame) -> DataFrame:
     """One row: how long most vectors of a catalogue's rows are, of several lengths the shortest; null if there is none."""
     schema = T.StructType([T.StructField(name, T.LongType()) for name in (USUAL_LENGTH, N_ROWS)])
-    counted = aggregate(
-        run_on_workers(rows, count_lengths, schema), [USUAL_LENGTH], call("sum", named(N_ROWS)).alias(N_ROWS)
+    counted = sql.aggregate(
+        run_on_workers(rows, count_lengths, schema), [USUAL_LENGTH], sql.call("sum", sql.named(N_ROWS)).alias(N_ROWS)
     )
-    order = call("struct", named(N_ROWS), -named(USUAL_LENGTH))
-    return aggregate(counted, [], call("max_by", named(USUAL_LENGTH), order).alias(USUAL_LENGTH))
+    order = sql.call("struct", sql.named(N_ROWS), -sql.named(USUAL_LENGTH))
+    return sql.aggregate(counted, [], sql.call("max_by", sql.named(USUAL_LENGTH), order).alias(USUAL_LENGTH))
 
 
-def catalogue_rows(columns: VectorColumns) -> DataFrame:
+def catalogue_rows(columns: source_tables.VectorColumns) -> DataFrame:
     """The rows of the catalogue under our names; only those of candidates, if these are items."""
     source, candidates = columns.items, columns.candidates
     frame = source.frame
-    vector = named(columns.item_vector).cast(vector_type(frame, columns.item_vector))
-    bias = number(0.0) if columns.item_bias is None else named(columns.item_bias).cast("double")
-    rows = select(
+    vector = sql.named(columns.item_vector).cast(vector_type(frame, columns.item_vector))
+    bias = sql.number(0.0) if columns.item_bias is None else sql.named(columns.item_bias).cast("double")
+    rows = sql.select(
         frame,
         source.ids_sql().alias(CATALOGUE_ITEM),
         vector.alias(CATALOGUE_VECTOR),
         bias.alias(BIAS),
-        number(True).alias(IS_CATALOGUE_ROW),
+        sql.number(True).alias(IS_CATALOGUE_ROW),
     )
     if candidates is not None and candidates.role != "candidates":
-        allowed = select(candidates.frame, candidates.ids_sql().alias(CATALOGUE_ITEM)).distinct()
+        allowed = sql.select(candidates.frame, candidates.ids_sql().alias(CATALOGUE_ITEM)).distinct()
         # A row without an item stays, to be counted.
-        rows = rows.join(allowed, CATALOGUE_ITEM, "left_semi").unionByName(where(rows, named(CATALOGUE_ITEM).is_null()))
+        rows = rows.join(allowed, CATALOGUE_ITEM, "left_semi").unionByName(
+            sql.where(rows, sql.named(CATALOGUE_ITEM).is_null())
+        )
     return rows
 
 
 _REPEATED_ITEM = "item in several rows"
 
 
-class CatalogueColumns(VectorColumns):
+class CatalogueColumns(source_tables.VectorColumns):
     """Columns of vectors with the reasons why their rows cannot be used."""
 
-    def users_with_reasons(self, source: SourceTable, item: str, reason: str) -> DataFrame:
+    def users_with_reasons(self, source: source_tables.SourceTable, item: str, reason: str) -> DataFrame:
         """The rows of users' vectors under our names, without an item, each with why it cannot be used, or null."""
-        rows = select(source.frame, *source.raw_users(), *self.user_columns())
-        users = [named(name) for name in source.user_names]
-        rows = _with_reasons(rows, self, users, source.user_reasons(), REPEATED_USER, reason)
-        return with_columns(rows, {item: null_of(source.item_type)})
+        rows = sql.select(source.frame, *source.raw_users(), *self.user_columns())
+        users = [sql.named(name) for name in source.user_names]
+        rows = _with_reasons(rows, self, users, source.user_reasons(), source_tables.REPEATED_USER, reason)
+        return sql.with_columns(rows, {item: sql.null_of(source.item_type)})
 
     def items_with_reasons(self, item: str, reason: str) -> DataFrame:
         """The rows of the catalogue under our names, each with why it cannot be used, or null."""
-        reasons = id_reasons("item", named(CATALOGUE_ITEM), self.items.item_type)
-        rows = _with_reasons(catalogue_rows(self), self, [named(CATALOGUE_ITEM)], reasons, _REPEATED_ITEM, reason)
+        reasons = sql.id_reasons("item", sql.named(CATALOGUE_ITEM), self.items.item_type)
+        rows = _with_reasons(catalogue_rows(self), self, [sql.named(CATALOGUE_ITEM)], reasons, _REPEATED_ITEM, reason)
         return rows.withColumnRenamed(CATALOGUE_ITEM, item)
 
 
-def read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> SourceTable:
+def read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> source_tables.SourceTable:
     """Find the columns of a model's vectors, as `read_source` finds those of its lists."""
     table_problems: list[str] = []
     source = _read_vectors(vectors, names, table_problems)
@@ -657,108 +628,115 @@ def read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> S
     return source
 
 
-def _read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> SourceTable:
+def _read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> source_tables.SourceTable:
     users = [
         spelled
         for name in names.user
-        if (spelled := require_column("predictions", vectors.users, name, "user", problems))
+        if (spelled := source_tables.require_column("predictions", vectors.users, name, "user", problems))
     ]
     for name in users:
         kind = vectors.users.schema[name].dataType
-        problems += problem_of_type(f"predictions: the user column {name!r}", kind, "user")
-    items = read_source("catalogue", vectors.items, names, problems)
+        problems += sql.problem_of_type(f"predictions: the user column {name!r}", kind, "user")
+    items = source_tables.read_source("catalogue", vectors.items, names, problems)
     vector = array_of_numbers("predictions", vectors.users, vectors.vector, problems)
     item_vector = array_of_numbers("catalogue", vectors.items, vectors.vector, problems)
     user_bias = _bias("predictions", vectors.users, vectors.user_bias, "user_bias", problems)
     item_bias = _bias("catalogue", vectors.items, vectors.item_bias, "item_bias", problems)
     candidates = None
     if vectors.candidates is not None:
-        has_users = all(find_column(vectors.candidates, name) for name in names.user)
-        role: Role = "candidates" if has_users else "catalogue"
+        has_users = all(sql.find_column(vectors.candidates, name) for name in names.user)
+        role: source_tables.Role = "candidates" if has_users else "catalogue"
         wrong: list[str] = []
-        candidates = read_source(role, vectors.candidates, names, wrong)
+        candidates = source_tables.read_source(role, vectors.candidates, names, wrong)
         problems += [f"candidates{problem.removeprefix(role)}" for problem in wrong]
     columns = CatalogueColumns(items, vector, item_vector, user_bias, item_bias, vectors.similarity, candidates)
-    return SourceTable(
+    return source_tables.SourceTable(
         "predictions", vectors.users, tuple(users), items.item, items.item_type, arrays=True, vectors=columns
     )
 
 
-def _bias(role: Role, frame: DataFrame, name: str | None, option: str, problems: list[str]) -> str | None:
-    spelled = None if name is None else require_column(role, frame, name, option, problems)
+def _bias(role: source_tables.Role, frame: DataFrame, name: str | None, option: str, problems: list[str]) -> str | None:
+    spelled = None if name is None else source_tables.require_column(role, frame, name, option, problems)
     if spelled is not None and not isinstance(frame.schema[spelled].dataType, T.NumericType):
         kind = frame.schema[spelled].dataType.simpleString()
         problems.append(f"{role}: {option}={spelled!r} must be a number; it is {kind}. Cast it")
     return spelled
 
 
-def read_catalogue(vectors: Vectors, exclude: DataFrame | None, names: ColumnNames) -> Sources:
+def read_catalogue(vectors: Vectors, exclude: DataFrame | None, names: ColumnNames) -> source_tables.Sources:
     """The tables of vectors alone, without labels; checked as by `read_sources`."""
     problems: list[str] = []
-    model = Model("", read_vectors(vectors, names, problems))
-    left_out = None if exclude is None else read_source("exclude", exclude, names, problems)
+    model = source_tables.Model("", read_vectors(vectors, names, problems))
+    left_out = None if exclude is None else source_tables.read_source("exclude", exclude, names, problems)
     columns = model.source.vectors
     if not problems:
-        check_comparable(model.source, (left_out, None if columns is None else columns.candidates), problems)
+        source_tables.check_comparable(
+            model.source, (left_out, None if columns is None else columns.candidates), problems
+        )
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
     assert columns is not None, "they were found"
     # There are no labels; the users' side stands for them where types are compared.
-    return Sources((model,), model.source, exclude=left_out, features=(VectorSources((columns,)),))
+    return source_tables.Sources((model,), model.source, exclude=left_out, features=(VectorSources((columns,)),))
 
 
 def _with_reasons(
-    rows: DataFrame, columns: VectorColumns, keys: list[Sql], reasons: dict[str, Sql], repeated: str, reason: str
+    rows: DataFrame,
+    columns: source_tables.VectorColumns,
+    keys: list[sql.Sql],
+    reasons: dict[str, sql.Sql],
+    repeated: str,
+    reason: str,
 ) -> DataFrame:
     """Rows of vectors with a reason each. Of several rows of a key one is used, that of the greatest vector.
 
     Of an item's rows that is one of those that can be used. Of a user's rows it is one of all, as they are grouped.
     """
-    vector, bias, entry = named(CATALOGUE_VECTOR), named(ITEM_BIAS), named("entry")
+    vector, bias, entry = sql.named(CATALOGUE_VECTOR), sql.named(ITEM_BIAS), sql.named("entry")
     reasons = {
         **reasons,
         "null vector": vector.is_null(),
-        "empty vector": call("size", vector) == 0,
-        "null, NaN or infinite number in the vector": call(
-            "exists", vector, function_of(["entry"], _is_no_number(entry))
+        "empty vector": sql.call("size", vector) == 0,
+        "null, NaN or infinite number in the vector": sql.call(
+            "exists", vector, sql.function_of(["entry"], _is_no_number(entry))
         ),
-        f"number beyond ±{LARGEST:g} in the vector": call(
-            "exists", vector, function_of(["entry"], _is_too_large(entry))
+        f"number beyond ±{LARGEST:g} in the vector": sql.call(
+            "exists", vector, sql.function_of(["entry"], _is_too_large(entry))
         ),
         "null, NaN or infinite bias": _is_no_number(bias),
         f"bias beyond ±{LARGEST:g}": _is_too_large(bias),
-        "vector of another length than most items have": call("size", vector) != named(USUAL_LENGTH),
+        "vector of another length than most items have": sql.call("size", vector) != sql.named(USUAL_LENGTH),
     }
     rows = rows.crossJoin(usual_length(catalogue_rows(columns)).hint("broadcast"))
-    rows = with_columns(rows, {reason: first_true(reasons)})
-    usable_first = [named(reason).is_not_null()] if repeated == _REPEATED_ITEM else []
-    nth = over(call("row_number"), keys, [*usable_first, descending(vector), descending(bias)])
-    again = when(nth > 1, text(repeated))
-    return with_columns(rows, {reason: call("coalesce", named(reason), again)}).drop(
+    rows = sql.with_columns(rows, {reason: sql.first_true(reasons)})
+    usable_first = [sql.named(reason).is_not_null()] if repeated == _REPEATED_ITEM else []
+    nth = sql.over(sql.call("row_number"), keys, [*usable_first, sql.descending(vector), sql.descending(bias)])
+    again = sql.when(nth > 1, sql.text(repeated))
+    return sql.with_columns(rows, {reason: sql.call("coalesce", sql.named(reason), again)}).drop(
         CATALOGUE_VECTOR, ITEM_BIAS, USUAL_LENGTH
     )
 
 
-def _is_no_number(value: Sql) -> Sql:
-    return value.is_null() | call("isnan", value) | (call("abs", value) == math.inf)
+def _is_no_number(value: sql.Sql) -> sql.Sql:
+    return value.is_null() | sql.call("isnan", value) | (sql.call("abs", value) == math.inf)
 
 
-def _is_too_large(value: Sql) -> Sql:
-    return call("abs", value) > LARGEST
+def _is_too_large(value: sql.Sql) -> sql.Sql:
+    return sql.call("abs", value) > LARGEST
 
 
 @dataclass(frozen=True)
-class NoAnswerSources(SourceFeature):
+class NoAnswerSources(source_tables.SourceFeature):
     """The tables that declare who has no answer."""
 
-    marked: tuple[MarkedUsers, ...]
+    marked: tuple[source_tables.MarkedUsers, ...]
     takes_one_table: bool  # whether a column declares it, which one table of arrays can have
 
-    def tables(self) -> list[SourceTable]:
+    def tables(self) -> list[source_tables.SourceTable]:
         """Those whose users are to compare with those of predictions."""
         return [marked.source for marked in self.marked]
 
-    def marked_users(self) -> tuple[MarkedUsers, ...]:
+    def marked_users(self) -> tuple[source_tables.MarkedUsers, ...]:
         """The users."""
         return self.marked
 
@@ -783,9 +761,11 @@ class NoAnswerOption:
         if self.option is None:
             return None
         if not isinstance(self.option, str):
-            source = read_source("no_answer", self.option, names, problems)
-            return NoAnswerSources((MarkedUsers(NO_ANSWER, source, self.option, number(True)),), takes_one_table=False)
-        holders = [[frame for frame in frames if find_column(frame, self.option)] for frames in self.holders]
+            source = source_tables.read_source("no_answer", self.option, names, problems)
+            return NoAnswerSources(
+                (source_tables.MarkedUsers(NO_ANSWER, source, self.option, sql.number(True)),), takes_one_table=False
+            )
+        holders = [[frame for frame in frames if sql.find_column(frame, self.option)] for frames in self.holders]
         frames = next(filter(None, holders), [])
         if not frames:
             there = "; ".join(", ".join(frame.columns) for frames in self.holders for frame in frames)
@@ -797,20 +777,26 @@ class NoAnswerOption:
         return NoAnswerSources(tuple(marked), takes_one_table=True)
 
 
-def users_with_answer(marked: Iterable[MarkedUsers], labels: SourceTable, threshold: float | None) -> DataFrame:
+def users_with_answer(
+    marked: Iterable[source_tables.MarkedUsers], labels: source_tables.SourceTable, threshold: float | None
+) -> DataFrame:
     """The users who are declared to have no answer and have a relevant label; labels are rows."""
     grades = [value.cast("double") for value in labels.values_sql()[: len(labels.grades)]]
     is_relevant = (
-        any_of(grade > 0 if threshold is None else grade >= threshold for grade in grades) if grades else number(True)
+        sql.any_of(grade > 0 if threshold is None else grade >= threshold for grade in grades)
+        if grades
+        else sql.number(True)
     )
-    answered = select(where(labels.frame, is_relevant), *labels.named_users_sql())
-    declared = rows_of_all(select(each.source.frame, *each.source.named_users_sql()) for each in marked)
+    answered = sql.select(sql.where(labels.frame, is_relevant), *labels.named_users_sql())
+    declared = sql.rows_of_all(sql.select(each.source.frame, *each.source.named_users_sql()) for each in marked)
     return answered.join(declared, answered.columns, "left_semi")
 
 
-def _marked_by(name: str, frame: DataFrame, names: ColumnNames, problems: list[str]) -> MarkedUsers | None:
+def _marked_by(
+    name: str, frame: DataFrame, names: ColumnNames, problems: list[str]
+) -> source_tables.MarkedUsers | None:
     """The users for whom a column is true. Rows without a user are counted where the table itself is read."""
-    column = str(find_column(frame, name))
+    column = str(sql.find_column(frame, name))
     kind = frame.schema[column].dataType
     if not isinstance(kind, T.BooleanType):
         problems.append(
@@ -818,8 +804,8 @@ def _marked_by(name: str, frame: DataFrame, names: ColumnNames, problems: list[s
             "F.col('n_answers') == 0"
         )
         return None
-    is_marked: Sql = call("coalesce", named(column), number(False))
-    source = read_source("no_answer", frame, names, problems)
-    has_user = all_of(user.is_not_null() for user in source.users_sql()) if source.user else number(True)
-    rows = where(frame, is_marked & has_user)
-    return MarkedUsers(NO_ANSWER, replace(source, frame=rows), frame, is_marked)
+    is_marked: sql.Sql = sql.call("coalesce", sql.named(column), sql.number(False))
+    source = source_tables.read_source("no_answer", frame, names, problems)
+    has_user = sql.all_of(user.is_not_null() for user in source.users_sql()) if source.user else sql.number(True)
+    rows = sql.where(frame, is_marked & has_user)
+    return source_tables.MarkedUsers(NO_ANSWER, replace(source, frame=rows), frame, is_marked)

@@ -14,56 +14,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.spark import source_tables, sql
 from spark_rankeval.spark.engine import engine_of
 from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusual_reasons
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL, PredictionLists, values_of_model
-from spark_rankeval.spark.source_tables import (
-    ROW_HASH,
-    WITHOUT_ITEMS,
-    WITHOUT_USERS,
-    GroupedFeature,
-    MarkedUsers,
-    Sources,
-    SourceTable,
-    Typed,
-    ValueColumn,
-    columns_of,
-    hash_of,
-    ids_of,
-    is_hashed_by_workers,
-    row_hash,
-    short_hash,
-    total_of_hashes,
-    user_column,
-    users_of,
-)
-from spark_rankeval.spark.sql import (
-    Sql,
-    aggregate,
-    aggregate_lists,
-    all_of,
-    any_of,
-    call,
-    common_id_type,
-    field_of,
-    is_readable,
-    name_in_sql,
-    named,
-    null_of,
-    number,
-    readable,
-    rows_of_all,
-    select,
-    text,
-    text_in_sql,
-    text_of,
-    union,
-    usable,
-    user_hash,
-    when,
-    where,
-    with_columns,
-)
 from spark_rankeval.spark.tasks import broadcast_row, without_file_metadata
 from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.reading import cluster_column, column_of_model, hash_column, slice_column
@@ -80,34 +34,34 @@ ARRAYS = "arrays_"
 class TableRows:
     """How rows of tables get our names."""
 
-    sources: Sources
+    sources: source_tables.Sources
     task: ScoringTask
     first: int = 0  # how many items of arrays in order are read; 0: all
 
     @property
     def user_columns(self) -> list[str]:
         """The names of the user's columns on the way."""
-        return [user_column(index) for index in range(len(self.sources.predictions.user))]
+        return [source_tables.user_column(index) for index in range(len(self.sources.predictions.user))]
 
     def user_types(self) -> list[T.DataType]:
         """The types that the user's columns get: wide enough for all tables."""
         types = self.sources.predictions.user_types()
         for other in self._others():
-            if other.role not in WITHOUT_USERS:
+            if other.role not in source_tables.WITHOUT_USERS:
                 # The inputs were checked: these types compare.
                 pairs = zip(types, other.user_types(), strict=True)
-                types = [common_id_type(kind, more) or kind for kind, more in pairs]
+                types = [sql.common_id_type(kind, more) or kind for kind, more in pairs]
         return types
 
     def item_type(self) -> T.DataType:
         """The type that items of all sides get."""
         kind = self.sources.predictions.item_type
         for other in self._others():
-            if other.role not in WITHOUT_ITEMS:
-                kind = common_id_type(kind, other.item_type) or kind
+            if other.role not in source_tables.WITHOUT_ITEMS:
+                kind = sql.common_id_type(kind, other.item_type) or kind
         return kind
 
-    def _others(self) -> list[SourceTable]:
+    def _others(self) -> list[source_tables.SourceTable]:
         sources = self.sources
         others = (
             sources.labels,
@@ -118,62 +72,64 @@ class TableRows:
         )
         return [*(model.source for model in sources.models[1:]), *(other for other in others if other is not None)]
 
-    def typed_users(self, source: SourceTable) -> list[Sql]:
+    def typed_users(self, source: source_tables.SourceTable) -> list[sql.Sql]:
         """The user's columns of a table, of the types that all tables share."""
         return [user.cast(kind) for user, kind in zip(source.users_sql(), self.user_types(), strict=True)]
 
-    def named_users(self, source: SourceTable) -> list[Sql]:
+    def named_users(self, source: source_tables.SourceTable) -> list[sql.Sql]:
         """The user's columns under our names."""
         return [user.alias(name) for user, name in zip(self.typed_users(source), self.user_columns, strict=True)]
 
-    def array_columns(self, source: SourceTable) -> list[Sql]:
+    def array_columns(self, source: source_tables.SourceTable) -> list[sql.Sql]:
         """The arrays of a table under our names; of a table of vectors the vectors."""
         if source.vectors is not None:
             return source.vectors.user_columns()
         ids, values = names_of(source)
         array, item_type = source.ids_sql(), self.item_type()
         if source.item_type != item_type:
-            array = usable(array, T.ArrayType(source.item_type)).cast(T.ArrayType(item_type))
+            array = sql.usable(array, T.ArrayType(source.item_type)).cast(T.ArrayType(item_type))
         if source.role == "predictions" and self.first and not source.value_columns:
             return [
-                call("slice", array, 1, self.first).alias(ids),
-                call("array_size", array).alias(grouped_row.VALID_PREDICTIONS),
+                sql.call("slice", array, 1, self.first).alias(ids),
+                sql.call("array_size", array).alias(grouped_row.VALID_PREDICTIONS),
             ]
         numbers = zip(self._as_numbers(source), values, strict=True)
         return [array.alias(ids), *(entries.alias(name) for entries, name in numbers)]
 
-    def user_rows(self, source: SourceTable, marked: Iterable[MarkedUsers] = ()) -> DataFrame:
+    def user_rows(
+        self, source: source_tables.SourceTable, marked: Iterable[source_tables.MarkedUsers] = ()
+    ) -> DataFrame:
         """Rows under our names; a row that cannot be used keeps its user, so that it is counted, and loses the rest.
 
         Rows that mark their users say so in columns of their own.
         """
         about = (*self.named_users(source), *self._model_of(source), *_marks(marked))
-        return select(source.frame, *about, *self._columns_of(source, self._valid(source)))
+        return sql.select(source.frame, *about, *self._columns_of(source, self._valid(source)))
 
-    def _valid(self, source: SourceTable) -> Sql:
+    def _valid(self, source: source_tables.SourceTable) -> sql.Sql:
         """Whether a row has all that a ranking needs."""
         model = self.sources.model_column if source.role == "predictions" else None
         return says_something(source, self.task, model)
 
-    def _columns_of(self, source: SourceTable, valid: Sql) -> list[Sql]:
+    def _columns_of(self, source: source_tables.SourceTable, valid: sql.Sql) -> list[sql.Sql]:
         """The item and the numbers of a row, null if it cannot be used, and what is counted of it."""
         ids, values = names_of(source)
-        infinite: list[Sql] = []
+        infinite: list[sql.Sql] = []
         if self.counts_infinite(source):
             unusual = ~none_holds(unusual_reasons(source, source.values_sql(), self.task))
-            infinite = [when(valid & unusual, 1, 0).alias(INFINITE)]
+            infinite = [sql.when(valid & unusual, 1, 0).alias(INFINITE)]
             valid = valid & ~unusual
-        columns = [when(valid, source.ids_sql().cast(self.item_type())).alias(ids)]
+        columns = [sql.when(valid, source.ids_sql().cast(self.item_type())).alias(ids)]
         columns += [
-            when(valid, values_of_row).alias(name)
+            sql.when(valid, values_of_row).alias(name)
             for values_of_row, name in zip(self._as_numbers(source), values, strict=True)
         ]
         # Predictions are hashed where they are added up: a column more of them would cost more than the hash.
         if source.role != "labels":
             return [*columns, *infinite]
-        return [*columns, *infinite, row_hash(source).alias(ROW_HASH)]
+        return [*columns, *infinite, source_tables.row_hash(source).alias(source_tables.ROW_HASH)]
 
-    def _as_numbers(self, source: SourceTable) -> list[Sql]:
+    def _as_numbers(self, source: source_tables.SourceTable) -> list[sql.Sql]:
         """Scores and grades as numbers that compare as float64; float32 stays, which is narrower and loses nothing.
 
         The worker sees by it that thresholds of such grades are to be rounded as the grades are.
@@ -181,57 +137,59 @@ class TableRows:
         double = T.ArrayType(T.DoubleType()) if source.arrays else T.DoubleType()
         fills_rows = self.task.grades_may_be_missing and source.role == "labels" and not source.arrays
 
-        def as_number(values: Sql, value: ValueColumn) -> Sql:
+        def as_number(values: sql.Sql, value: source_tables.ValueColumn) -> sql.Sql:
             if source.value_kind == "rank" and not value.extra:
                 return -values.cast(double)
             is_float32 = isinstance(value.kind, T.FloatType)
             numbers = values if is_float32 else values.cast(double)
             if fills_rows and not value.extra:
                 # A null would be missing from the list of grades, which is as long as that of items.
-                return call("coalesce", numbers, number(math.nan).cast(value.kind if is_float32 else double))
+                return sql.call("coalesce", numbers, sql.number(math.nan).cast(value.kind if is_float32 else double))
             return numbers
 
         return [as_number(*pair) for pair in zip(source.values_sql(), source.value_columns, strict=True)]
 
-    def counts_infinite(self, source: SourceTable) -> bool:
+    def counts_infinite(self, source: source_tables.SourceTable) -> bool:
         """Whether rows of infinite score are left out and counted by themselves: only on request, for it takes a column."""
         return source.value_kind == "score" and not self.task.rank_infinite
 
-    def rows_of_models(self, models: Sequence[int], rows: Callable[[SourceTable], DataFrame]) -> DataFrame:
+    def rows_of_models(
+        self, models: Sequence[int], rows: Callable[[source_tables.SourceTable], DataFrame]
+    ) -> DataFrame:
         """The rows of models, by index, under our names, each with the index of its model if there are several."""
         tables = {
             model: rows(self.sources.models[model].source) for model in models[: 1 if self.names_models else None]
         }
         if self.names_models or len(models) == 1:
             return tables[models[0]]
-        return rows_of_all(table.withColumn(MODEL, F.lit(model)) for model, table in tables.items())
+        return sql.rows_of_all(table.withColumn(MODEL, F.lit(model)) for model, table in tables.items())
 
     @property
     def names_models(self) -> bool:
         """Whether a column of one table says which model a row is of."""
         return self.sources.model_column is not None
 
-    def _model_of(self, source: SourceTable) -> list[Sql]:
+    def _model_of(self, source: source_tables.SourceTable) -> list[sql.Sql]:
         """The index of a row's model, if a column names it; a row that names none counts as one of the first model's."""
         if self.sources.model_column is None or source.role != "predictions" or len(self.sources.models) == 1:
             return []
         name = self.sources.model_column
-        name_of_row, model_of_row = text_in_sql(source.frame, name), number(0)
+        name_of_row, model_of_row = sql.text_in_sql(source.frame, name), sql.number(0)
         for index, model in enumerate(self.sources.models[1:], start=1):
-            model_of_row = when(name_of_row == text_of(model.name), index, model_of_row)
+            model_of_row = sql.when(name_of_row == sql.text_of(model.name), index, model_of_row)
         return [model_of_row.alias(MODEL)]
 
-    def arrays_of(self, source: SourceTable) -> DataFrame:
+    def arrays_of(self, source: source_tables.SourceTable) -> DataFrame:
         """The arrays of a table in one struct, so that those of one row stay together."""
-        arrays = call("struct", *self.array_columns(source))
+        arrays = sql.call("struct", *self.array_columns(source))
         if source.role == "predictions" and self.sources.model_column is not None:
-            arrays = when(named(self.sources.model_column).is_not_null(), arrays)
+            arrays = sql.when(sql.named(self.sources.model_column).is_not_null(), arrays)
         about = (*self.named_users(source), *self._model_of(source))
-        hashed = [row_hash(source).alias(ROW_HASH)] if source.vectors is None else []
-        return select(source.frame, *about, arrays.alias(ARRAYS), *hashed)
+        hashed = [source_tables.row_hash(source).alias(source_tables.ROW_HASH)] if source.vectors is None else []
+        return sql.select(source.frame, *about, arrays.alias(ARRAYS), *hashed)
 
 
-def names_of(source: SourceTable) -> tuple[str, list[str]]:
+def names_of(source: source_tables.SourceTable) -> tuple[str, list[str]]:
     """Our names for the items of a table, and for its scores, or for its grades and what stands beside them."""
     if source.role == "predictions":
         return grouped_row.ITEMS, [
@@ -241,40 +199,40 @@ def names_of(source: SourceTable) -> tuple[str, list[str]]:
     return grouped_row.LABELS, [*grades, *map(grouped_row.label_column, source.extra_columns)]
 
 
-TypedSql = tuple[Sql, T.DataType]
+TypedSql = tuple[sql.Sql, T.DataType]
 
 
-def _marks(marked: Iterable[MarkedUsers]) -> list[Sql]:
+def _marks(marked: Iterable[source_tables.MarkedUsers]) -> list[sql.Sql]:
     """For each of these users a column of rows that is 1 where a row marks its user, else null."""
-    return [when(each.is_marked, 1).alias(each.column) for each in marked]
+    return [sql.when(each.is_marked, 1).alias(each.column) for each in marked]
 
 
-def agreed(names: Sequence[str], conflicts: str) -> list[Sql]:
+def agreed(names: Sequence[str], conflicts: str) -> list[sql.Sql]:
     """Aggregates of a user's rows: each attribute, null if the rows do not agree, and in how many they do not."""
     if not names:
         return []
-    least, greatest = ({name: call(end, named(name)) for name in names} for end in ("min", "max"))
+    least, greatest = ({name: sql.call(end, sql.named(name)) for name in names} for end in ("min", "max"))
     agree = {name: least[name] == greatest[name] for name in names}
-    n_conflicts = reduce(add, [when(~agrees, 1, 0) for agrees in agree.values()])
-    attributes = [when(agrees, least[name]).alias(name) for name, agrees in agree.items()]
+    n_conflicts = reduce(add, [sql.when(~agrees, 1, 0) for agrees in agree.values()])
+    attributes = [sql.when(agrees, least[name]).alias(name) for name, agrees in agree.items()]
     return [*attributes, n_conflicts.cast("bigint").alias(conflicts)]
 
 
-def _weight(value: Sql) -> Sql:
+def _weight(value: sql.Sql) -> sql.Sql:
     """A weight; -1 for NaN and infinity, which are as wrong, and which Sail's min and max of a group do not give."""
-    return when(~(call("abs", value) < math.inf), -1.0, value)
+    return sql.when(~(sql.call("abs", value) < math.inf), -1.0, value)
 
 
-def _number_of_user(name: str, column: str) -> Sql:
+def _number_of_user(name: str, column: str) -> sql.Sql:
     """An attribute that is a number. People graded a user if any row says so, so that no row says that they did not."""
-    return when(named(column), 1.0) if name == grouped_row.GRADED else _weight(named(column).cast("double"))
+    return sql.when(sql.named(column), 1.0) if name == grouped_row.GRADED else _weight(sql.named(column).cast("double"))
 
 
 @dataclass(frozen=True)
 class UserAttributes:
     """What users have beside predictions and labels."""
 
-    sources: Sources
+    sources: source_tables.Sources
 
     @property
     def columns(self) -> dict[str, str]:
@@ -286,24 +244,26 @@ class UserAttributes:
         columns |= sources.judged
         return columns | {cluster_column(index): name for index, name in enumerate(sources.attributes_of_clusters)}
 
-    def named_values(self, source: SourceTable, as_text: Callable[[DataFrame, str], Sql] = text_in_sql) -> list[Sql]:
+    def named_values(
+        self, source: source_tables.SourceTable, as_text: Callable[[DataFrame, str], sql.Sql] = sql.text_in_sql
+    ) -> list[sql.Sql]:
         """The attributes in a table under their names on the way: those that part users, as text, and the weight, as a number."""
         return [value.alias(name) for value, name in zip(self.values(source, as_text), self.columns, strict=True)]
 
-    def values(self, source: SourceTable, as_text: Callable[[DataFrame, str], Sql]) -> list[Sql]:
+    def values(self, source: source_tables.SourceTable, as_text: Callable[[DataFrame, str], sql.Sql]) -> list[sql.Sql]:
         """The attributes of rows, without names."""
         return [
             _number_of_user(name, column) if name in grouped_row.NUMBERS_OF_USERS else as_text(source.frame, column)
             for name, column in self.columns.items()
         ]
 
-    def readable(self, name: str) -> Sql:
+    def readable(self, name: str) -> sql.Sql:
         """A column of grouped users; that of a text becomes readable, which costs less once a user than once a row."""
         if name not in self.columns or name in grouped_row.NUMBERS_OF_USERS:
-            return named(name)
+            return sql.named(name)
         return self._readable_text(name).alias(name)
 
-    def text_on_the_way(self, attribute: str) -> Sql:
+    def text_on_the_way(self, attribute: str) -> sql.Sql:
         """An attribute of text of grouped users, by the caller's name, in readable form."""
         columns = self.columns.items()
         name = next(
@@ -311,12 +271,12 @@ class UserAttributes:
         )
         return self._readable_text(name)
 
-    def _readable_text(self, name: str) -> Sql:
+    def _readable_text(self, name: str) -> sql.Sql:
         source = self.sources.attributes
-        is_written_out = source is not None and is_readable(source.frame, self.columns[name])
-        return readable(named(name), is_written_out=is_written_out)
+        is_written_out = source is not None and sql.is_readable(source.frame, self.columns[name])
+        return sql.readable(sql.named(name), is_written_out=is_written_out)
 
-    def cluster_hash(self, ids: Mapping[str, TypedSql], attribute: Callable[[str], Sql]) -> list[Sql]:
+    def cluster_hash(self, ids: Mapping[str, TypedSql], attribute: Callable[[str], sql.Sql]) -> list[sql.Sql]:
         """The hash of each user's cluster, null if one of its columns is; none if users are independent.
 
         `ids` has the user's columns by name, and `attribute` gives any other as text.
@@ -326,17 +286,17 @@ class UserAttributes:
         text = T.StringType()
         columns = [ids[name] if name in ids else (attribute(name), text) for name in self.sources.clusters]
         values, types = zip(*columns, strict=True)
-        has_cluster = ~any_of(value.is_null() for value in values)
-        return [when(has_cluster, user_hash(values, types)).alias(grouped_row.CLUSTER_HASH)]
+        has_cluster = ~sql.any_of(value.is_null() for value in values)
+        return [sql.when(has_cluster, sql.user_hash(values, types)).alias(grouped_row.CLUSTER_HASH)]
 
 
-def hashed_tables(sources: Sources) -> tuple[str, ...]:
+def hashed_tables(sources: source_tables.Sources) -> tuple[str, ...]:
     """The tables whose rows are hashed, by name; the predictions of a model have the name that `column_of_model` gives."""
     names = [column_of_model("predictions", model) for model in range(len(sources.models))]
     return (*names, "labels", *(name for name in ("users", "exclude") if getattr(sources, name) is not None))
 
 
-def with_hashes_of_vectors(users: DataFrame, sources: Sources) -> DataFrame:
+def with_hashes_of_vectors(users: DataFrame, sources: source_tables.Sources) -> DataFrame:
     """Every row with the hashes of the vectors of models, which take the place of predictions: one row, broadcast."""
     rows = [
         (column_of_model("predictions", index), *each)
@@ -347,14 +307,19 @@ def with_hashes_of_vectors(users: DataFrame, sources: Sources) -> DataFrame:
         return users
     names = list(dict.fromkeys(name for name, _, _ in rows))
     hashes = [
-        select(frame, *(hashed.alias(name) if name == own else null_of(T.LongType()).alias(name) for name in names))
+        sql.select(
+            frame, *(hashed.alias(name) if name == own else sql.null_of(T.LongType()).alias(name) for name in names)
+        )
         for own, frame, hashed in rows
     ]
-    totals = [call("coalesce", total_of_hashes(named(name)), 0).alias(hash_column(name)).column for name in names]
+    totals = [
+        sql.call("coalesce", source_tables.total_of_hashes(sql.named(name)), 0).alias(hash_column(name)).column
+        for name in names
+    ]
     return broadcast_row(users, reduce(lambda table, other: table.union(other), hashes).agg(*totals))
 
 
-def _rows_of_vectors(source: SourceTable) -> list[tuple[DataFrame, Sql]]:
+def _rows_of_vectors(source: source_tables.SourceTable) -> list[tuple[DataFrame, sql.Sql]]:
     """The tables of a model's vectors with the hash of a row. The hash depends on the table and on how scores are made.
 
     None if the model has lists.
@@ -362,21 +327,21 @@ def _rows_of_vectors(source: SourceTable) -> list[tuple[DataFrame, Sql]]:
     vectors = source.vectors
     if vectors is None:
         return []
-    tables: dict[str, tuple[SourceTable, list[Sql], tuple[str | None, ...]]] = {
-        "users": (source, users_of(source), (vectors.vector, vectors.user_bias)),
-        "items": (vectors.items, ids_of(vectors.items), (vectors.item_vector, vectors.item_bias)),
+    tables: dict[str, tuple[source_tables.SourceTable, list[sql.Sql], tuple[str | None, ...]]] = {
+        "users": (source, source_tables.users_of(source), (vectors.vector, vectors.user_bias)),
+        "items": (vectors.items, source_tables.ids_of(vectors.items), (vectors.item_vector, vectors.item_bias)),
     }
     if vectors.candidates is not None:
-        pairs = [*users_of(vectors.candidates), *ids_of(vectors.candidates)]
+        pairs = [*source_tables.users_of(vectors.candidates), *source_tables.ids_of(vectors.candidates)]
         tables["candidates"] = (vectors.candidates, pairs, ())
     return [
         (
             each.frame,
-            hash_of(
+            source_tables.hash_of(
                 [
-                    text(f"{role} {vectors.similarity}"),
+                    sql.text(f"{role} {vectors.similarity}"),
                     *ids,
-                    *columns_of(each.frame, [name for name in names if name], are_ids=False),
+                    *source_tables.columns_of(each.frame, [name for name in names if name], are_ids=False),
                 ]
             ),
         )
@@ -394,7 +359,7 @@ _USER_ROW = "in_users_"
 class Grouping:
     """How tables become one row per user."""
 
-    sources: Sources
+    sources: source_tables.Sources
     task: ScoringTask
     keep: int = 0  # how many predictions a user keeps, the best by score and item; 0: all
     first: int = 0  # how many items of arrays in order are read; 0: all
@@ -426,29 +391,32 @@ class Grouping:
         first, labels = self.sources.predictions, self.sources.labels
         if labels.shares_table:
             # One table with both arrays: its rows are the users, nothing needs to move.
-            grouped = select(
+            grouped = sql.select(
                 first.frame,
                 *(self.rows.named_users(first) if with_users else ()),
                 *self.rows.array_columns(first),
                 *self.rows.array_columns(labels),
-                any_of(user.is_null() for user in first.users_sql()).alias(grouped_row.NO_USER),
+                sql.any_of(user.is_null() for user in first.users_sql()).alias(grouped_row.NO_USER),
                 *([self._hash_of(self.rows.typed_users(first))] if with_user_hash else ()),
                 *(
                     []
                     if with_users and not with_user_hash
                     else self.attributes.cluster_hash(
-                        self._ids(self.rows.typed_users(first)), partial(name_in_sql, first.frame)
+                        self._ids(self.rows.typed_users(first)), partial(sql.name_in_sql, first.frame)
                     )
                 ),
-                *self.attributes.named_values(first, name_in_sql),
-                *(when(marked.is_marked, 1).alias(marked.column) for marked in self.sources.marked_users),
-                *(row_hash(source).alias(grouped_row.hash_column(source.role)) for source in (first, labels)),
+                *self.attributes.named_values(first, sql.name_in_sql),
+                *(sql.when(marked.is_marked, 1).alias(marked.column) for marked in self.sources.marked_users),
+                *(
+                    source_tables.row_hash(source).alias(grouped_row.hash_column(source.role))
+                    for source in (first, labels)
+                ),
             )
             return self._with_broadcasts(with_hashes_of_vectors(grouped, self.sources))
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
         joined = self._lists().join(self._labels(), self.user_columns, "full")
-        users = [named(name) for name in self.user_columns]
-        no_user = any_of(user.is_null() for user in users).alias(grouped_row.NO_USER)
+        users = [sql.named(name) for name in self.user_columns]
+        no_user = sql.any_of(user.is_null() for user in users).alias(grouped_row.NO_USER)
         hashed = [self._hash_of(users)] if with_user_hash else []
         left_behind = {_EVALUATED}
         if with_user_hash or not with_users:
@@ -462,17 +430,17 @@ class Grouping:
             counts = [
                 grouped_row.column_of_model(grouped_row.PREDICTION_ROWS, models[0]) for models in self.sources.forms
             ]
-            has_no_row = all_of(named(name).is_null() for name in counts)
-            absent = has_no_row & (call("coalesce", named(_EVALUATED), 0) == 0)
+            has_no_row = sql.all_of(sql.named(name).is_null() for name in counts)
+            absent = has_no_row & (sql.call("coalesce", sql.named(_EVALUATED), 0) == 0)
             kept.append(absent.alias(grouped_row.ABSENT))
-        grouped = select(joined, *kept, no_user, *hashed)
+        grouped = sql.select(joined, *kept, no_user, *hashed)
         return self._with_broadcasts(with_hashes_of_vectors(grouped, self.sources))
 
     def lists(self) -> DataFrame:
         """The grouped table without labels: the user's columns, what the worker reads, and whether a row has no user."""
         lists = self._lists()
-        no_user = any_of(named(name).is_null() for name in self.user_columns).alias(grouped_row.NO_USER)
-        return self._with_broadcasts(select(lists, *map(named, lists.columns), no_user))
+        no_user = sql.any_of(sql.named(name).is_null() for name in self.user_columns).alias(grouped_row.NO_USER)
+        return self._with_broadcasts(sql.select(lists, *map(sql.named, lists.columns), no_user))
 
     def _with_broadcasts(self, users: DataFrame) -> DataFrame:
         """Grouped users with what features bring to the workers."""
@@ -487,17 +455,17 @@ class Grouping:
             excluded = self._typed.lists(self.sources.exclude, grouped_row.EXCLUDED, hashed)
             predictions = predictions.join(excluded, self.user_columns, "left")
             # 0 says that nothing of the user is excluded; null, that no table was read.
-            predictions = with_columns(predictions, {hashed: call("coalesce", named(hashed), 0)})
+            predictions = sql.with_columns(predictions, {hashed: sql.call("coalesce", sql.named(hashed), 0)})
         for lists in (lists for feature in self._features for lists in feature.prediction_tables()):
             predictions = predictions.join(lists, self.user_columns, "left")
         return predictions
 
     @cached_property
-    def _typed(self) -> Typed:
-        return Typed(self.user_columns, self.rows.named_users, self.item_type())
+    def _typed(self) -> source_tables.Typed:
+        return source_tables.Typed(self.user_columns, self.rows.named_users, self.item_type())
 
     @cached_property
-    def _features(self) -> list[GroupedFeature]:
+    def _features(self) -> list[source_tables.GroupedFeature]:
         return [feature.grouped(self.task, self._typed) for feature in self.sources.features]
 
     @cached_property
@@ -505,12 +473,12 @@ class Grouping:
         """The attributes of users on the way."""
         return UserAttributes(self.sources)
 
-    def _ids(self, users: list[Sql]) -> dict[str, TypedSql]:
+    def _ids(self, users: list[sql.Sql]) -> dict[str, TypedSql]:
         """The user's columns by their own names, each with its type."""
         return dict(zip(self.sources.predictions.user, zip(users, self.user_types(), strict=True), strict=True))
 
-    def _hash_of(self, users: list[Sql]) -> Sql:
-        return user_hash(users, self.user_types()).alias(grouped_row.USER_HASH)
+    def _hash_of(self, users: list[sql.Sql]) -> sql.Sql:
+        return sql.user_hash(users, self.user_types()).alias(grouped_row.USER_HASH)
 
     def _predictions(self) -> DataFrame:
         """One row per user with the predictions of every model, each in columns of its own."""
@@ -527,17 +495,29 @@ class Grouping:
         users = self.user_columns
         n_rows, merged = None, None
         has_made_ids = self.sources.labels.has_made_ids
-        item = None if has_made_ids else named(grouped_row.ITEMS)
-        hashed = short_hash(item, self.item_type(), *map(named, names_of(first)[1]))
+        item = None if has_made_ids else sql.named(grouped_row.ITEMS)
+        hashed = source_tables.short_hash(item, self.item_type(), *map(sql.named, names_of(first)[1]))
         if self.merge_duplicates:
             keys = [*users, *([MODEL] if len(models) > 1 else []), grouped_row.ITEMS]
-            infinite = [call("sum", named(INFINITE)).alias(INFINITE)] if self.rows.counts_infinite(first) else []
-            best = [call("max", named(name)).alias(name) for name in names_of(first)[1]]
-            total = call("sum", hashed).alias(ROW_HASH)
-            rows = aggregate(rows.repartition(*users), keys, call("count", 1).alias(_ROW), *best, *infinite, total)
-            hashed = named(ROW_HASH)
-            n_rows, merged = named(_ROW), when(named(grouped_row.ITEMS).is_not_null(), named(_ROW) - 1, 0)
-        by_workers = not self.keep and n_rows is None and not has_made_ids and is_hashed_by_workers(self.item_type())
+            infinite = (
+                [sql.call("sum", sql.named(INFINITE)).alias(INFINITE)] if self.rows.counts_infinite(first) else []
+            )
+            best = [sql.call("max", sql.named(name)).alias(name) for name in names_of(first)[1]]
+            total = sql.call("sum", hashed).alias(source_tables.ROW_HASH)
+            rows = sql.aggregate(
+                rows.repartition(*users), keys, sql.call("count", 1).alias(_ROW), *best, *infinite, total
+            )
+            hashed = sql.named(source_tables.ROW_HASH)
+            n_rows, merged = (
+                sql.named(_ROW),
+                sql.when(sql.named(grouped_row.ITEMS).is_not_null(), sql.named(_ROW) - 1, 0),
+            )
+        by_workers = (
+            not self.keep
+            and n_rows is None
+            and not has_made_ids
+            and source_tables.is_hashed_by_workers(self.item_type())
+        )
         counts_infinite = self.rows.counts_infinite(first)
         lists = PredictionLists(users, models, self.keep, self._listed, counts_infinite)
         return lists.grouped(rows, None if by_workers else hashed, n_rows, merged)
@@ -557,53 +537,56 @@ class Grouping:
     def _grouped_labels(self) -> DataFrame:
         source, others = self.sources.labels, self._users_without_labels()
         attributes = agreed(list(self.attributes.columns), grouped_row.ATTRIBUTE_CONFLICTS)
-        is_evaluated = call("max", named(_EVALUATED)).alias(_EVALUATED)
+        is_evaluated = sql.call("max", sql.named(_EVALUATED)).alias(_EVALUATED)
         if source.arrays:
             labels = self._grouped_arrays(self.rows.arrays_of(source), grouped_row.LABEL_ROWS)
             if others is None:
                 return labels
-            grouped = aggregate(others, self.user_columns, is_evaluated, *attributes, *self._counts_of_users)
+            grouped = sql.aggregate(others, self.user_columns, is_evaluated, *attributes, *self._counts_of_users)
             joined = labels.join(grouped, self.user_columns, "full")
-            return with_columns(
-                joined, {_EVALUATED: when(named(grouped_row.LABEL_ROWS).is_not_null(), 1, named(_EVALUATED))}
+            return sql.with_columns(
+                joined,
+                {_EVALUATED: sql.when(sql.named(grouped_row.LABEL_ROWS).is_not_null(), 1, sql.named(_EVALUATED))},
             )
         rows = self.rows.user_rows(source, self._marked_by_labels)
-        n_rows, more = call("count", 1), self._marks if self._marked_by_labels else []
+        n_rows, more = sql.call("count", 1), self._marks if self._marked_by_labels else []
         if others is not None:
             # They are rows without a label: a third table in a join would cost a shuffle more.
-            rows = with_columns(rows, {_ROW: number(1), _EVALUATED: number(1)})
-            rows = union(without_file_metadata(rows), without_file_metadata(others))
-            n_rows, more = call("sum", named(_ROW)), [is_evaluated, *attributes, *self._counts_of_users]
-        return aggregate_lists(rows, self.user_columns, *self._label_lists(n_rows), *more)
+            rows = sql.with_columns(rows, {_ROW: sql.number(1), _EVALUATED: sql.number(1)})
+            rows = sql.union(without_file_metadata(rows), without_file_metadata(others))
+            n_rows, more = sql.call("sum", sql.named(_ROW)), [is_evaluated, *attributes, *self._counts_of_users]
+        return sql.aggregate_lists(rows, self.user_columns, *self._label_lists(n_rows), *more)
 
-    def _label_lists(self, n_rows: Sql) -> list[Sql]:
+    def _label_lists(self, n_rows: sql.Sql) -> list[sql.Sql]:
         """The labels of a user as aggregates of rows: how many there are, the sum of their hashes, and the lists."""
         ids, values = names_of(self.sources.labels)
-        lists = [call("collect_list", named(name)).alias(name) for name in (ids, *values)]
-        hashed = total_of_hashes(named(ROW_HASH)).alias(grouped_row.hash_column("labels"))
+        lists = [sql.call("collect_list", sql.named(name)).alias(name) for name in (ids, *values)]
+        hashed = source_tables.total_of_hashes(sql.named(source_tables.ROW_HASH)).alias(
+            grouped_row.hash_column("labels")
+        )
         return [n_rows.alias(grouped_row.LABEL_ROWS), hashed, *lists]
 
     @property
-    def _counts_of_users(self) -> list[Sql]:
+    def _counts_of_users(self) -> list[sql.Sql]:
         """How many rows a user has in the table of further users and in those that mark users; null: none.
 
         These rows hold nothing else that is read.
         """
-        hashed = call("sum", named(_USER_ROW)).alias(grouped_row.hash_column("users"))
+        hashed = sql.call("sum", sql.named(_USER_ROW)).alias(grouped_row.hash_column("users"))
         return [*([] if self.sources.users is None else [hashed]), *self._marks]
 
     @property
-    def _marks(self) -> list[Sql]:
+    def _marks(self) -> list[sql.Sql]:
         """How many rows mark a user; null: none."""
         columns = dict.fromkeys(marked.column for marked in self.sources.marked_users)
-        return [call("sum", named(name)).alias(name) for name in columns]
+        return [sql.call("sum", sql.named(name)).alias(name) for name in columns]
 
     @property
-    def _marked_by_labels(self) -> list[MarkedUsers]:
+    def _marked_by_labels(self) -> list[source_tables.MarkedUsers]:
         """The users whom rows of labels mark: these rows are grouped anyway."""
         return list(filter(self._has_rows_of_labels, self.sources.marked_users))
 
-    def _has_rows_of_labels(self, marked: MarkedUsers) -> bool:
+    def _has_rows_of_labels(self, marked: source_tables.MarkedUsers) -> bool:
         return marked.whole is self.sources.labels.frame and not self.sources.labels.arrays
 
     def _users_without_labels(self) -> DataFrame | None:
@@ -615,21 +598,23 @@ class Grouping:
         rows = None
         for source, mark in named_tables:
             # A row without a valid user is not counted; it is reported as an invalid row.
-            has_no_user = any_of(user.is_null() for user in source.users_sql())
-            row, evaluated = when(has_no_user, 1, 0).alias(_ROW), number(1).alias(_EVALUATED)
-            marked_rows = select(source.frame, *self.rows.named_users(source), row, evaluated, number(1).alias(mark))
-            rows = marked_rows if rows is None else union(rows, marked_rows)
+            has_no_user = sql.any_of(user.is_null() for user in source.users_sql())
+            row, evaluated = sql.when(has_no_user, 1, 0).alias(_ROW), sql.number(1).alias(_EVALUATED)
+            marked_rows = sql.select(
+                source.frame, *self.rows.named_users(source), row, evaluated, sql.number(1).alias(mark)
+            )
+            rows = marked_rows if rows is None else sql.union(rows, marked_rows)
         if attributes is not None:
-            row, evaluated = number(0).alias(_ROW), number(0).alias(_EVALUATED)
-            rows_with_user = where(attributes.frame, ~any_of(user.is_null() for user in attributes.users_sql()))
-            about = select(
+            row, evaluated = sql.number(0).alias(_ROW), sql.number(0).alias(_EVALUATED)
+            rows_with_user = sql.where(attributes.frame, ~sql.any_of(user.is_null() for user in attributes.users_sql()))
+            about = sql.select(
                 rows_with_user,
                 *self.rows.named_users(attributes),
                 row,
                 evaluated,
                 *self.attributes.named_values(attributes),
             )
-            rows = about if rows is None else union(rows, about)
+            rows = about if rows is None else sql.union(rows, about)
         return rows
 
     def _grouped_arrays(self, rows: DataFrame, n_rows: str, models: Sequence[int] = (0,)) -> DataFrame:
@@ -638,22 +623,26 @@ class Grouping:
         compares = engine_of(rows.sparkSession).is_spark
         table = "predictions" if n_rows == grouped_row.PREDICTION_ROWS else "labels"
         for model in models:
-            row, each = (values_of_model(model, values, n_models) for values in (named(ARRAYS), number(1)))
-            counts.append(call("count", each).alias(grouped_row.column_of_model(n_rows, model)))
-            if ROW_HASH in rows.columns:
-                hashed = values_of_model(model, named(ROW_HASH), n_models)
+            row, each = (values_of_model(model, values, n_models) for values in (sql.named(ARRAYS), sql.number(1)))
+            counts.append(sql.call("count", each).alias(grouped_row.column_of_model(n_rows, model)))
+            if source_tables.ROW_HASH in rows.columns:
+                hashed = values_of_model(model, sql.named(source_tables.ROW_HASH), n_models)
                 counts.append(
-                    total_of_hashes(hashed).alias(grouped_row.hash_column(grouped_row.column_of_model(table, model)))
+                    source_tables.total_of_hashes(hashed).alias(
+                        grouped_row.hash_column(grouped_row.column_of_model(table, model))
+                    )
                 )
             # Of a user's rows the one whose arrays come last in order: any would do, but always the same.
-            sorted_rows = call("sort_array", call("collect_list", row), False)
-            last = call("max", row) if compares else call("get", sorted_rows, 0)
+            sorted_rows = sql.call("sort_array", sql.call("collect_list", row), False)
+            last = sql.call("max", row) if compares else sql.call("get", sorted_rows, 0)
             first.append(last.alias(f"{ARRAYS}{model}"))
-        grouped = aggregate(rows, self.user_columns, *counts, *first)
+        grouped = sql.aggregate(rows, self.user_columns, *counts, *first)
         names = rows.schema[ARRAYS].dataType.names  # type: ignore[attr-defined] # a struct, by construction
         arrays = [
-            field_of(f"{ARRAYS}{model}", name).alias(grouped_row.column_of_model(name, model))
+            sql.field_of(f"{ARRAYS}{model}", name).alias(grouped_row.column_of_model(name, model))
             for model in models
             for name in names
         ]
-        return select(grouped, *(named(name) for name in grouped.columns if not name.startswith(ARRAYS)), *arrays)
+        return sql.select(
+            grouped, *(sql.named(name) for name in grouped.columns if not name.startswith(ARRAYS)), *arrays
+        )

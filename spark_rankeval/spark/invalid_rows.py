@@ -16,31 +16,8 @@ from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking.user_lists import EXTRA_COLUMNS
 from spark_rankeval.request.call import KINDS
 from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.spark import sql
 from spark_rankeval.spark.source_tables import REPEATED_USER, Sources, SourceTable, ValueColumn
-from spark_rankeval.spark.sql import (
-    Sql,
-    all_of,
-    any_of,
-    call,
-    descending,
-    example_in_words,
-    example_of,
-    first_true,
-    for_examples,
-    id_reasons,
-    name_in_sql,
-    named,
-    null_of,
-    number,
-    over,
-    readable,
-    rows_of_all,
-    select,
-    text_in_sql,
-    when,
-    where,
-    with_columns,
-)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,27 +34,29 @@ _TABLE, _MODEL, _ITEM, _REASON, _PLACE, _ROW, _OTHER, _BEST, _VALUE = (
 )  # fmt: skip
 
 
-def invalid_reasons(source: SourceTable, ids: Sql, values: Sequence[Sql], task: ScoringTask) -> dict[str, Sql]:
+def invalid_reasons(
+    source: SourceTable, ids: sql.Sql, values: Sequence[sql.Sql], task: ScoringTask
+) -> dict[str, sql.Sql]:
     """Why a row, or an entry of an array, says nothing that could be ranked: conditions by what they mean."""
     may_be_null = task.keep_null_items and source.role == "predictions" and source.arrays
-    reasons = id_reasons(f"{source.role.rstrip('s')} item", ids, source.item_type, may_be_null=may_be_null)
+    reasons = sql.id_reasons(f"{source.role.rstrip('s')} item", ids, source.item_type, may_be_null=may_be_null)
     for column_of_values, kind, value in _numbers(source, values):
         is_grade = source.value_kind == "relevance" and not column_of_values.extra
         if is_grade and task.grades_may_be_missing:
             # In SQL NaN is above every number.
-            value = when(~call("isnan", value), value)  # noqa: PLW2901 # the same without missing grades
+            value = sql.when(~sql.call("isnan", value), value)  # noqa: PLW2901 # the same without missing grades
         else:
             reasons[f"null {kind}"] = value.is_null()
         if is_grade and task.unusual_grades == "keep":
             continue
-        reasons[f"NaN {kind}"] = call("isnan", value)
+        reasons[f"NaN {kind}"] = sql.call("isnan", value)
         if column_of_values.extra:
             wrong = EXTRA_COLUMNS[column_of_values.extra].wrong
             reasons |= {words: compare(value, bound) for words, compare, bound in wrong}
         if source.value_kind == "rank" and not column_of_values.extra:
             reasons["negative rank"] = value < 0
             reasons["infinite rank"] = value == math.inf
-            reasons["fractional rank"] = value != call("rint", value)
+            reasons["fractional rank"] = value != sql.call("rint", value)
         if is_grade:
             largest = task.largest_grade
             held = as_float32(largest) if isinstance(column_of_values.kind, T.FloatType) else largest
@@ -89,19 +68,19 @@ def invalid_reasons(source: SourceTable, ids: Sql, values: Sequence[Sql], task: 
     return reasons
 
 
-def unusual_reasons(source: SourceTable, values: Sequence[Sql], task: ScoringTask) -> dict[str, Sql]:
+def unusual_reasons(source: SourceTable, values: Sequence[sql.Sql], task: ScoringTask) -> dict[str, sql.Sql]:
     """Why a row that could be ranked is not: infinite scores and negative grades, which the caller may allow."""
     numbers = [
         (kind, value) for column_of_values, kind, value in _numbers(source, values) if not column_of_values.extra
     ]
     if source.value_kind == "score" and not task.rank_infinite:
-        return {f"infinite {kind}": call("abs", value) == math.inf for kind, value in numbers}
+        return {f"infinite {kind}": sql.call("abs", value) == math.inf for kind, value in numbers}
     if source.value_kind == "relevance" and task.unusual_grades == "error" and not task.clip_grades:
         return {f"negative {kind}": value < 0 for kind, value in numbers}
     return {}
 
 
-def _numbers(source: SourceTable, values: Sequence[Sql]) -> list[tuple[ValueColumn, str, Sql]]:
+def _numbers(source: SourceTable, values: Sequence[sql.Sql]) -> list[tuple[ValueColumn, str, sql.Sql]]:
     """Each column of numbers with what messages call it, and its values as doubles; a cast loses no null."""
     several = len(source.grades) > 1
     kinds = [
@@ -111,18 +90,18 @@ def _numbers(source: SourceTable, values: Sequence[Sql]) -> list[tuple[ValueColu
     return list(zip(source.value_columns, kinds, [value.cast("double") for value in values], strict=True))
 
 
-def none_holds(conditions: dict[str, Sql]) -> Sql:
+def none_holds(conditions: dict[str, sql.Sql]) -> sql.Sql:
     """Whether no condition is true; null is not."""
     if not conditions:
-        return number(True)
+        return sql.number(True)
     # A true one makes the whole true, whatever is null beside it.
-    return ~call("coalesce", any_of(conditions.values()), False)
+    return ~sql.call("coalesce", sql.any_of(conditions.values()), False)
 
 
-def says_something(source: SourceTable, task: ScoringTask, model_column: str | None = None) -> Sql:
+def says_something(source: SourceTable, task: ScoringTask, model_column: str | None = None) -> sql.Sql:
     """Whether a row of a table of rows has all that a ranking needs."""
-    needed = [*source.users_sql(), *([] if model_column is None else [named(model_column)])]
-    return all_of(values.is_not_null() for values in needed) & none_holds(
+    needed = [*source.users_sql(), *([] if model_column is None else [sql.named(model_column)])]
+    return sql.all_of(values.is_not_null() for values in needed) & none_holds(
         invalid_reasons(source, source.raw_ids_sql(), source.values_sql(), task)
     )
 
@@ -142,49 +121,53 @@ def _with_reasons(source: SourceTable, task: ScoringTask, model_column: str | No
     if source.role in _TABLES_OF_USERS:
         words_of_table = _TABLES_OF_USERS[source.role]
         users = {f"{words} in {words_of_table}": holds for words, holds in source.user_reasons().items()}
-        return with_columns(select(source.frame, *source.raw_users()), {_REASON: first_true(users)})
+        return sql.with_columns(sql.select(source.frame, *source.raw_users()), {_REASON: sql.first_true(users)})
     user_reasons, about = source.user_reasons(), source.raw_users()
     if model_column is not None:
-        user_reasons[f"null model ({model_column})"] = named(_MODEL).is_null()
-        about.append(readable(text_in_sql(source.frame, model_column)).alias(_MODEL))
+        user_reasons[f"null model ({model_column})"] = sql.named(_MODEL).is_null()
+        about.append(sql.readable(sql.text_in_sql(source.frame, model_column)).alias(_MODEL))
     if source.shares_table:
-        about.append(call("monotonically_increasing_id").alias(_ROW))
+        about.append(sql.call("monotonically_increasing_id").alias(_ROW))
     names = [_ITEM, *_values(source)]
     entry_columns = [
         value.alias(name) for value, name in zip((source.raw_ids_sql(), *source.values_sql()), names, strict=True)
     ]
-    subtopic = [] if source.subtopic is None else [named(source.subtopic)]
-    rows = select(source.frame, *about, *entry_columns, *subtopic)
-    ids, *values = map(named, names)
+    subtopic = [] if source.subtopic is None else [sql.named(source.subtopic)]
+    rows = sql.select(source.frame, *about, *entry_columns, *subtopic)
+    ids, *values = map(sql.named, names)
     reasons = invalid_reasons(source, ids, values, task) | unusual_reasons(source, values, task)
     if not source.arrays:
-        return with_columns(rows, {_REASON: first_true(user_reasons | reasons)})
+        return sql.with_columns(rows, {_REASON: sql.first_true(user_reasons | reasons)})
     entries = _entries(source, rows, names, user_reasons)
-    return with_columns(entries, {_REASON: call("coalesce", named(_REASON), first_true(reasons))})
+    return sql.with_columns(entries, {_REASON: sql.call("coalesce", sql.named(_REASON), sql.first_true(reasons))})
 
 
-def _entries(source: SourceTable, rows: DataFrame, names: Sequence[str], user_reasons: Mapping[str, Sql]) -> DataFrame:
+def _entries(
+    source: SourceTable, rows: DataFrame, names: Sequence[str], user_reasons: Mapping[str, sql.Sql]
+) -> DataFrame:
     """The entries of arrays; a row that says nothing as a whole is one entry without an item, with its reason.
 
     Of a user's several rows one is read, the one that comes last in the order of its arrays, as when they are grouped.
     """
-    ids, *values = arrays = [named(name) for name in names]
+    ids, *values = arrays = [sql.named(name) for name in names]
     reasons = dict(user_reasons)
     if not source.shares_table:
-        keys = [named(name) for name in rows.columns if name not in names]
-        reasons[REPEATED_USER] = over(call("row_number"), keys, map(descending, arrays)) > 1
+        keys = [sql.named(name) for name in rows.columns if name not in names]
+        reasons[REPEATED_USER] = sql.over(sql.call("row_number"), keys, map(sql.descending, arrays)) > 1
     arrays_in_words = " and ".join([source.item, *(value.name for value in source.value_columns)])
-    reasons[f"null array of {source.role}"] = any_of(array.is_null() for array in arrays)
-    reasons[f"unequal lengths of {arrays_in_words}"] = any_of(
-        call("size", array) != call("size", ids) for array in values
+    reasons[f"null array of {source.role}"] = sql.any_of(array.is_null() for array in arrays)
+    reasons[f"unequal lengths of {arrays_in_words}"] = sql.any_of(
+        sql.call("size", array) != sql.call("size", ids) for array in values
     )
-    rows = with_columns(rows, {_REASON: first_true(reasons)})
+    rows = sql.with_columns(rows, {_REASON: sql.first_true(reasons)})
     # A place beyond the arrays' ends is null, and so is what a row without an entry has.
-    places = call("slice", call("sequence", -1, call("size", ids) - 1), 2, call("size", ids))
-    places = when(named(_REASON).is_not_null(), call("array", -1), places)
-    rows = with_columns(rows, {_PLACE: call("explode", places)})
-    entry = {name: when(named(_PLACE) >= 0, call("get", named(name), named(_PLACE))) for name in names}
-    return with_columns(rows, entry)
+    places = sql.call("slice", sql.call("sequence", -1, sql.call("size", ids) - 1), 2, sql.call("size", ids))
+    places = sql.when(sql.named(_REASON).is_not_null(), sql.call("array", -1), places)
+    rows = sql.with_columns(rows, {_PLACE: sql.call("explode", places)})
+    entry = {
+        name: sql.when(sql.named(_PLACE) >= 0, sql.call("get", sql.named(name), sql.named(_PLACE))) for name in names
+    }
+    return sql.with_columns(rows, entry)
 
 
 def _keys(source: SourceTable, rows: DataFrame) -> list[str]:
@@ -225,7 +208,7 @@ class Quarantine:
 
     def frame(self) -> DataFrame:
         """Every rejected row: its table, its model if these have names, user, item, values, and the reason."""
-        return rows_of_all([self._named(part) for part in self._parts()])
+        return sql.rows_of_all([self._named(part) for part in self._parts()])
 
     def findings(self, kind: str) -> Iterator[Finding]:
         """The rejected rows of a kind, and of the one that counts among it, by table and reason."""
@@ -237,10 +220,10 @@ class Quarantine:
             names = source.user_names | {_ITEM: "item"} | dict(zip(_values(source), source.value_names, strict=True))
             names |= {_BEST: "best", _MODEL: str(self.sources.model_column)}
             names = {ours: name for ours, name in names.items() if ours in rows.columns}
-            example = F.first(F.struct(*for_examples(rows, names))).alias(_VALUE)
+            example = F.first(F.struct(*sql.for_examples(rows, names))).alias(_VALUE)
             for row in rows.groupBy(_REASON).agg(F.count(F.lit(1)).alias("n"), example).sort(_REASON).collect():
                 kind_of_reason = _UNUSUAL[kind] if row[_REASON] in unusual else kind
-                words = example_in_words(row[_VALUE], names, are_nulls_shown=row[_REASON].startswith("null"))
+                words = sql.example_in_words(row[_VALUE], names, are_nulls_shown=row[_REASON].startswith("null"))
                 yield Finding(kind_of_reason, part.model, source, row[_REASON], row["n"], words)
 
     def _parts(self) -> Iterator[_Rejected]:
@@ -265,7 +248,7 @@ class Quarantine:
         rows = rows.where(F.col(_REASON).isNull() & F.col(_ITEM).isNotNull())
         if self.sources.exclude is not None:
             left_out = self.sources.exclude
-            items = select(left_out.frame, *left_out.named_users_sql(), left_out.raw_ids_sql().alias(_ITEM))
+            items = sql.select(left_out.frame, *left_out.named_users_sql(), left_out.raw_ids_sql().alias(_ITEM))
             rows = rows.join(items, items.columns, "left_anti")
         values = [F.col(name) for name in _values(source)]
         order = [value.asc() if source.value_kind == "rank" else value.desc() for value in values]
@@ -304,9 +287,9 @@ class Quarantine:
         ours += [*(values.get(name, "") for name in names), _REASON]
         kinds = [word, *[word] * len(model), *self.user_types, self.item_type, *[T.DoubleType()] * len(names), word]
         columns = zip(ours, kinds, columns_of_rejected(self.sources), strict=True)
-        present = {name: named(name) for name in rows.columns}
-        shown = (present.get(name, null_of(kind)).cast(kind).alias(shown) for name, kind, shown in columns)
-        return select(rows, *shown)
+        present = {name: sql.named(name) for name in rows.columns}
+        shown = (present.get(name, sql.null_of(kind)).cast(kind).alias(shown) for name, kind, shown in columns)
+        return sql.select(rows, *shown)
 
 
 def columns_of_rejected(sources: Sources) -> list[str]:
@@ -333,18 +316,20 @@ def _value_names(sources: Sources) -> list[str]:
 def conflicting_attribute(source: SourceTable, attributes: Iterable[str]) -> str:
     """A user whose rows do not agree in one of the attributes, with the first of its values; empty if there is none."""
     for attribute in attributes:
-        rows = select(source.frame, *source.named_users_sql(), name_in_sql(source.frame, attribute).alias(_VALUE))
+        rows = sql.select(
+            source.frame, *source.named_users_sql(), sql.name_in_sql(source.frame, attribute).alias(_VALUE)
+        )
         values = F.slice(F.sort_array(F.collect_set(_VALUE)), 1, 5).alias(_VALUE)
         differing = rows.groupBy(*source.user_names).agg(values).where(F.size(_VALUE) > 1)
-        if words := example_of(differing, source.user_names | {_VALUE: attribute}):
+        if words := sql.example_of(differing, source.user_names | {_VALUE: attribute}):
             return words
     return ""
 
 
 def unusable_weight(source: SourceTable, name: str) -> str:
     """A user whose weight cannot be used; empty if every user with a row has one."""
-    weight = named(name).cast("double")
-    wrong = any_of([weight.is_null(), call("isnan", weight), weight < 0, weight == math.inf])
-    rows_with_user = where(source.frame, all_of([wrong, *(user.is_not_null() for user in source.users_sql())]))
-    rows = select(rows_with_user, *source.named_users_sql(), weight.alias(_VALUE))
-    return example_of(rows, source.user_names | {_VALUE: name})
+    weight = sql.named(name).cast("double")
+    wrong = sql.any_of([weight.is_null(), sql.call("isnan", weight), weight < 0, weight == math.inf])
+    rows_with_user = sql.where(source.frame, sql.all_of([wrong, *(user.is_not_null() for user in source.users_sql())]))
+    rows = sql.select(rows_with_user, *source.named_users_sql(), weight.alias(_VALUE))
+    return sql.example_of(rows, source.user_names | {_VALUE: name})

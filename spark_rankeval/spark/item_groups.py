@@ -12,16 +12,8 @@ from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError
 from spark_rankeval.request.call import DEFAULT_ITEM, POPULARITY, ColumnNames, Facts, ItemGroups
 from spark_rankeval.request.task import Feature, ScoringTask
+from spark_rankeval.spark import source_tables
 from spark_rankeval.spark.facts import GroupedTables, SideSources, packed_groups
-from spark_rankeval.spark.source_tables import (
-    GroupedFeature,
-    SourceFeature,
-    SourceTable,
-    Typed,
-    read_source,
-    require_column,
-    user_column,
-)
 from spark_rankeval.spark.sql import common_id_type, find_column, problem_of_type
 from spark_rankeval.spark.tasks import broadcast_tables
 from spark_rankeval.worker.item_facts import POPULARITY_TABLE
@@ -32,16 +24,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class GroupSources(SourceFeature):
+class GroupSources(source_tables.SourceFeature):
     """The tables that put items into groups, their columns found and their types checked."""
 
     groups: ItemGroups  # the columns are named as the table names them
-    items: SourceTable | None  # the table of items; None if no column of it is asked for
-    training: SourceTable | None  # the training data; None without groups by popularity
+    items: source_tables.SourceTable | None  # the table of items; None if no column of it is asked for
+    training: source_tables.SourceTable | None  # the training data; None without groups by popularity
 
     takes_one_table = True
 
-    def tables(self) -> list[SourceTable]:
+    def tables(self) -> list[source_tables.SourceTable]:
         """Those that there are."""
         return [source for source in (self.items, self.training) if source is not None]
 
@@ -49,14 +41,14 @@ class GroupSources(SourceFeature):
         """The figures of the groups."""
         return (FiguresOfGroups(self.groups),)
 
-    def grouped(self, task: ScoringTask, typed: Typed) -> GroupedFeature:
+    def grouped(self, task: ScoringTask, typed: source_tables.Typed) -> source_tables.GroupedFeature:
         """The tables for the workers, if the task has figures of groups."""
         has_groups = any(feature.name == "groups" for feature in task.features)
-        return GroupedGroups(self, typed.item_type) if has_groups else GroupedFeature()
+        return GroupedGroups(self, typed.item_type) if has_groups else source_tables.GroupedFeature()
 
 
 @dataclass(frozen=True)
-class GroupedGroups(GroupedFeature):
+class GroupedGroups(source_tables.GroupedFeature):
     """The packed tables that put items into groups."""
 
     sources: GroupSources
@@ -70,14 +62,16 @@ class GroupedGroups(GroupedFeature):
                 tables[table_of(number)] = packed_groups(self.sources.items, name, self.item_type)
         # Metrics may have brought the table of popularity already.
         if training is not None and POPULARITY_TABLE not in users.columns:
-            names = [user_column(index) for index in range(len(training.user))]
-            typed = Typed(names, SourceTable.named_users_sql, self.item_type)
+            names = [source_tables.user_column(index) for index in range(len(training.user))]
+            typed = source_tables.Typed(names, source_tables.SourceTable.named_users_sql, self.item_type)
             counted = GroupedTables(SideSources(training=training), frozenset(), typed)
             tables[table_of(len(columns))] = counted.packed_popularity()
         return broadcast_tables(users, tables)
 
 
-def read_groups(facts: Facts, predictions: SourceTable, names: ColumnNames, problems: list[str]) -> GroupSources | None:
+def read_groups(
+    facts: Facts, predictions: source_tables.SourceTable, names: ColumnNames, problems: list[str]
+) -> GroupSources | None:
     """Find and check the columns that put items into groups, before any job; None if there are no groups."""
     groups = facts.item_groups
     if groups is None or problems:
@@ -110,8 +104,8 @@ def _read(
     frame: DataFrame | None,
     names: ColumnNames,
     problems: list[str],
-    left: SourceTable,
-) -> SourceTable | None:
+    left: source_tables.SourceTable,
+) -> source_tables.SourceTable | None:
     """A table of items as a source whose items compare with those of predictions."""
     if frame is None:
         return None
@@ -119,7 +113,7 @@ def _read(
     if left.arrays and not any(find_column(frame, name) for name in names.single_items):
         names = replace(names, item=(DEFAULT_ITEM, DEFAULT_ITEM))
     n_before = len(problems)
-    source = read_source(role, frame, names, problems)
+    source = source_tables.read_source(role, frame, names, problems)
     if len(problems) == n_before and common_id_type(left.item_type, source.item_type) is None:
         problems.append(
             f"items have different types: {left.item!r} of {left.role} is {left.item_type.simpleString()}, {source.item!r} of "
@@ -128,10 +122,10 @@ def _read(
     return source
 
 
-def _columns_of(items: SourceTable, groups: ItemGroups, problems: list[str]) -> Iterator[str]:
+def _columns_of(items: source_tables.SourceTable, groups: ItemGroups, problems: list[str]) -> Iterator[str]:
     """The columns that make groups, as the table names them."""
     for name in groups.columns:
-        spelled = require_column("items", items.frame, name, "item_by", problems)
+        spelled = source_tables.require_column("items", items.frame, name, "item_by", problems)
         if spelled is not None:
             kind = items.frame.schema[spelled].dataType
             entries = kind.elementType if isinstance(kind, T.ArrayType) else kind

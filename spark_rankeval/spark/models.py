@@ -17,51 +17,12 @@ from spark_rankeval.errors import InputError, listed
 from spark_rankeval.records.notes import note_of_labels, notes_of_tables
 from spark_rankeval.records.stored import SHARED
 from spark_rankeval.request.call import COUNTS, GRADING_WEIGHT, OnInvalid
+from spark_rankeval.spark import per_user, sql
 from spark_rankeval.spark.grouping import agreed
-from spark_rankeval.spark.per_user import (
-    MetricColumn,
-    PerUserSchema,
-    columns_of_models,
-    hashes_by_name,
-    how_marks_are_read,
-)
 from spark_rankeval.spark.source_tables import user_column
-from spark_rankeval.spark.sql import (
-    aggregate_lists,
-    any_null,
-    call,
-    check_types,
-    check_unambiguous,
-    column,
-    common_id_type,
-    find_column,
-    for_example,
-    model_in,
-    name_in,
-    name_in_sql,
-    named,
-    rows_of_all,
-    user_hash,
-)
 from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, run_on_workers
 from spark_rankeval.wire import Message
-from spark_rankeval.worker.comparing import (
-    CLUSTER,
-    COMPARISON,
-    CONFLICTS,
-    INVALID,
-    IS_NULL_USER,
-    MODEL,
-    N_PREDICTIONS,
-    ROWS,
-    USER,
-    ComparisonStates,
-    Run,
-    hash_field,
-    merging_comparisons,
-    slice_field,
-    value_field,
-)
+from spark_rankeval.worker import comparing
 from spark_rankeval.worker.group_states import ClusterMerger, ClusterStates, merged_clusters
 from spark_rankeval.worker.reading import STRATUM
 from spark_rankeval.worker.states import JudgedFigures, judged_figures
@@ -85,7 +46,7 @@ class ModelTable:
 
     frame: DataFrame
     users: tuple[str, ...]  # the user's columns
-    metrics: dict[str, MetricColumn]  # its metrics by label
+    metrics: dict[str, per_user.MetricColumn]  # its metrics by label
     errors: dict[str, int]  # by how much a column that counts rows adds to the number of those that were to be an error
     model: str | None = None  # the model's name; None: `model_column` says whose a row is
     model_column: str | None = None  # the column of models' names
@@ -128,15 +89,15 @@ def read_table(
     """
     name = "the table" if model is None else f"the table of {model!r}"
     check_table(name, frame, instead="a Result")
-    schema = PerUserSchema.read(frame)
+    schema = per_user.PerUserSchema.read(frame)
     if not schema.is_marked:
         _refuse_predictions(frame, users, name)
     user = _named(frame, users or (), name) or schema.users
     if not user:
-        how = how_marks_are_read(frame)
+        how = per_user.how_marks_are_read(frame)
         msg = f"{name} has lost the metadata that marks its user columns; pass user={how}. It has: {columns_in_words(frame)}"
         raise InputError(msg)
-    marked = columns_of_models(frame)
+    marked = per_user.columns_of_models(frame)
     models: tuple[str, ...] = ()
     if model is None:
         models = _column_of_models(frame, model_column, marked, name, is_scored=schema.is_marked)
@@ -144,26 +105,26 @@ def read_table(
     if not metrics:
         msg = f"{name} has no metric column; it has: {columns_in_words(frame)}. Pass a table of score_users"
         raise InputError(msg)
-    check_types(frame, user, "user", name)
-    check_types(frame, models, "model", name)
+    sql.check_types(frame, user, "user", name)
+    sql.check_types(frame, models, "model", name)
     errors = _errors_of(frame, schema)
-    check_unambiguous(frame, (*user, *models, *(metric.column for metric in metrics.values()), *errors))
+    sql.check_unambiguous(frame, (*user, *models, *(metric.column for metric in metrics.values()), *errors))
     weights = () if schema.weight is None else (schema.weight,)
     cluster_columns = schema.clusters if clusters is None else _named(frame, clusters, name)
-    check_types(frame, cluster_columns, "cluster", name)
-    check_unambiguous(frame, cluster_columns)
+    sql.check_types(frame, cluster_columns, "cluster", name)
+    sql.check_unambiguous(frame, cluster_columns)
     keeps = bool(schema.metrics) and OnInvalid.read(schema.settings.on_invalid).missing_clusters == "drop"
     return ModelTable(
         frame, user, metrics, errors, model, next(iter(models), None), weights, clusters=cluster_columns,
-        keeps_without_cluster=keeps, dialect=schema.settings.dialect, hashes=schema.hashes or hashes_by_name(frame),
+        keeps_without_cluster=keeps, dialect=schema.settings.dialect, hashes=schema.hashes or per_user.hashes_by_name(frame),
         judges=_judges_of(frame, schema),
         notes=notes_of_tables(schema.settings.labels),
     )  # fmt: skip
 
 
-def _judges_of(frame: DataFrame, schema: PerUserSchema) -> Judges | None:
+def _judges_of(frame: DataFrame, schema: per_user.PerUserSchema) -> Judges | None:
     settings = schema.settings
-    has_weights = find_column(frame, GRADING_WEIGHT) is not None
+    has_weights = sql.find_column(frame, GRADING_WEIGHT) is not None
     if not (settings.human and has_weights):
         return None
     return Judges(settings.human, settings.judge, settings.draw, schema.stratum)
@@ -194,7 +155,7 @@ def _column_of_models(
     return columns
 
 
-def _errors_of(frame: DataFrame, schema: PerUserSchema) -> dict[str, int]:
+def _errors_of(frame: DataFrame, schema: per_user.PerUserSchema) -> dict[str, int]:
     # A table without metadata is taken at its word.
     scored = OnInvalid.read(schema.settings.on_invalid if schema.metrics else "drop")
     errors = {name: weight for name, weight in scored.weights(scored).items() if weight and name in frame.columns}
@@ -226,7 +187,7 @@ def columns_in_words(frame: DataFrame) -> str:
 def _named(frame: DataFrame, names: Sequence[str], table: str) -> tuple[str, ...]:
     columns = []
     for name in names:
-        existing = find_column(frame, name)
+        existing = sql.find_column(frame, name)
         if existing is None:
             msg = f"{table} has no column {name!r}; it has: {columns_in_words(frame)}"
             raise InputError(msg)
@@ -234,12 +195,12 @@ def _named(frame: DataFrame, names: Sequence[str], table: str) -> tuple[str, ...
     return tuple(columns)
 
 
-def _metrics_of(frame: DataFrame, schema: PerUserSchema, taken: set[str]) -> dict[str, MetricColumn]:
+def _metrics_of(frame: DataFrame, schema: per_user.PerUserSchema, taken: set[str]) -> dict[str, per_user.MetricColumn]:
     """The metrics of a table by their keys; of a table whose storage lost the metadata, every column of floats."""
     if schema.metrics:
         return {metric.key: metric for metric in schema.metrics}
     floats = [field.name for field in frame.schema.fields if isinstance(field.dataType, T.DoubleType | T.FloatType)]
-    return {name: MetricColumn(name, name) for name in floats if name not in taken}
+    return {name: per_user.MetricColumn(name, name) for name in floats if name not in taken}
 
 
 _ROW, _BASELINE = "row", "baseline"
@@ -248,14 +209,16 @@ _ROW, _BASELINE = "row", "baseline"
 class Collected(NamedTuple):
     """The merged states of all users, of their clusters by the names of groups, and what two judges say."""
 
-    users: ComparisonStates
+    users: comparing.ComparisonStates
     clusters: ClusterStates
     judged: JudgedFigures
 
     @classmethod
     def from_messages(cls, messages: Sequence[Message]) -> Collected:
         """What the messages of all partitions have."""
-        states = ComparisonStates.merged(message.state for message in messages if message.kind == COMPARISON)
+        states = comparing.ComparisonStates.merged(
+            message.state for message in messages if message.kind == comparing.COMPARISON
+        )
         return cls(states, merged_clusters(messages), judged_figures(messages))
 
 
@@ -281,7 +244,7 @@ class ModelTables:
                 raise InputError(msg)
             for index, name in enumerate(names):
                 wanted, kind = types[index], other.frame.schema[name].dataType
-                common = common_id_type(wanted, kind)
+                common = sql.common_id_type(wanted, kind)
                 if common is None:
                     msg = (
                         f"users have different types: {name!r} is {wanted.simpleString()} in {first.name} and "
@@ -334,8 +297,10 @@ class ModelTables:
         judge = self.judges.judge
         tables = []
         for table in self.tables:
-            columns = {m.label: m.column for m in PerUserSchema.read(table.frame).metrics if m.relevance == judge}
-            weight = find_column(table.frame, GRADING_WEIGHT) or GRADING_WEIGHT
+            columns = {
+                m.label: m.column for m in per_user.PerUserSchema.read(table.frame).metrics if m.relevance == judge
+            }
+            weight = sql.find_column(table.frame, GRADING_WEIGHT) or GRADING_WEIGHT
             tables.append(replace(table, extra_columns=(*(columns[label] for label in labels), weight)))
         return replace(self, tables=tuple(tables))
 
@@ -403,14 +368,14 @@ class ModelTables:
     def check_attributes(self, by: Sequence[str]) -> None:
         """Refuse attributes that a table does not have."""
         for table in self.tables:
-            lacking = [name for name in by if find_column(table.frame, name) is None]
+            lacking = [name for name in by if sql.find_column(table.frame, name) is None]
             if lacking:
                 msg = (
                     f"by={list(by)}: {table.name} has no column {lacking[0]!r}; it has: {columns_in_words(table.frame)}. Keep it with "
                     "score_users(by=…), or join it"
                 )
                 raise InputError(msg)
-            check_types(table.frame, (str(find_column(table.frame, name)) for name in by), "slice", table.name)
+            sql.check_types(table.frame, (str(sql.find_column(table.frame, name)) for name in by), "slice", table.name)
 
     def grouped(self, labels: Sequence[str], by: Sequence[str] = (), shared: Sequence[str] = ()) -> DataFrame:
         """One row per user: the user's columns, and an array with one struct per row of the tables with the metrics' values in their order.
@@ -419,11 +384,13 @@ class ModelTables:
         hashes of the user's rows of shared tables.
         """
         tables = [self._rows(table, labels, by, shared) for table in self.tables]
-        together = rows_of_all(tables)
-        named_so = [slice_field(index) for index in range(len(by))]
-        attributes = agreed([*named_so, *self._columns_of_draws], CONFLICTS)
+        together = sql.rows_of_all(tables)
+        named_so = [comparing.slice_field(index) for index in range(len(by))]
+        attributes = agreed([*named_so, *self._columns_of_draws], comparing.CONFLICTS)
         users = [user_column(index) for index in range(len(self.user_types))]
-        return aggregate_lists(together, users, call("collect_list", named(_ROW)).alias(ROWS), *attributes)
+        return sql.aggregate_lists(
+            together, users, sql.call("collect_list", sql.named(_ROW)).alias(comparing.ROWS), *attributes
+        )
 
     @property
     def stratum(self) -> str | None:
@@ -433,34 +400,40 @@ class ModelTables:
     @property
     def _columns_of_draws(self) -> list[str]:
         """The columns of a user's cluster and stratum on the way, as far as there are any."""
-        return [*([CLUSTER] if self.clusters else []), *([] if self.stratum is None else [STRATUM])]
+        return [*([comparing.CLUSTER] if self.clusters else []), *([] if self.stratum is None else [STRATUM])]
 
     def _users(self) -> list[Column]:
         return [F.col(user_column(index)) for index in range(len(self.user_types))]
 
     def _users_of(self, table: ModelTable) -> list[Column]:
         """The user's columns in the order of the first table."""
-        return [column(name) for name in table.users_like(self.tables[0].users)]
+        return [sql.column(name) for name in table.users_like(self.tables[0].users)]
 
     def _rows(self, table: ModelTable, labels: Sequence[str], by: Sequence[str], shared: Sequence[str]) -> DataFrame:
         typed = zip(self._users_of(table), self.user_types, strict=True)
         users = [id_.cast(type_).alias(user_column(index)) for index, (id_, type_) in enumerate(typed)]
-        errors = [F.coalesce(column(name).cast("bigint"), F.lit(0)) * weight for name, weight in table.errors.items()]
+        errors = [
+            F.coalesce(sql.column(name).cast("bigint"), F.lit(0)) * weight for name, weight in table.errors.items()
+        ]
         named_values = [*(table.metrics[label].column for label in labels), *table.extra_columns]
-        doubles = [column(name).cast("double") for name in named_values]
+        doubles = [sql.column(name).cast("double") for name in named_values]
         # A column's metadata, which the greatest of two loses, would stay behind in a struct of Sail's plans.
-        values = [F.greatest(value, value).alias(value_field(index)) for index, value in enumerate(doubles)]
-        n_invalid = reduce(operator.add, errors, F.lit(0).cast("bigint")).alias(INVALID)
-        hashes = [_hash_of(table, name).alias(hash_field(name)) for name in shared]
+        values = [F.greatest(value, value).alias(comparing.value_field(index)) for index, value in enumerate(doubles)]
+        n_invalid = reduce(operator.add, errors, F.lit(0).cast("bigint")).alias(comparing.INVALID)
+        hashes = [_hash_of(table, name).alias(comparing.hash_field(name)) for name in shared]
         row = F.struct(
-            _model_of(table).alias(MODEL), n_invalid, _n_predictions(table).alias(N_PREDICTIONS), *values, *hashes
+            _model_of(table).alias(comparing.MODEL),
+            n_invalid,
+            _n_predictions(table).alias(comparing.N_PREDICTIONS),
+            *values,
+            *hashes,
         )
         attributes = [
-            name_in(table.frame, find_column(table.frame, name) or name).alias(slice_field(index))
+            sql.name_in(table.frame, sql.find_column(table.frame, name) or name).alias(comparing.slice_field(index))
             for index, name in enumerate(by)
         ]
         stratum = self.stratum
-        strata = [] if stratum is None else [name_in(table.frame, stratum).alias(STRATUM)]
+        strata = [] if stratum is None else [sql.name_in(table.frame, stratum).alias(STRATUM)]
         return table.frame.select(*users, row.alias(_ROW), *attributes, *self._cluster(table), *strata)
 
     def _cluster(self, table: ModelTable) -> list[Column]:
@@ -471,19 +444,19 @@ class ModelTables:
         same = [next(name for name in table.clusters if name.lower() == first.lower()) for first in self.clusters]
         text = T.StringType()
         typed = [
-            (named(name).cast(types_by_user[name]), types_by_user[name])
+            (sql.named(name).cast(types_by_user[name]), types_by_user[name])
             if name in types_by_user
-            else (name_in_sql(table.frame, name), text)
+            else (sql.name_in_sql(table.frame, name), text)
             for name in same
         ]
         values, types = zip(*typed, strict=True)
-        has_cluster = ~any_null([column(name) for name in same])
-        return [F.when(has_cluster, user_hash(values, types).column).alias(CLUSTER)]
+        has_cluster = ~sql.any_null([sql.column(name) for name in same])
+        return [F.when(has_cluster, sql.user_hash(values, types).column).alias(comparing.CLUSTER)]
 
     def collected(
         self,
         labels: Sequence[str],
-        run: Run,
+        run: comparing.Run,
         bytes_each: int,
         by: Sequence[str] = (),
         shared: Sequence[str] = (),
@@ -493,14 +466,14 @@ class ModelTables:
 
         `clusters` makes what users of a cluster meet in, if the worker sends them on.
         """
-        attributes = [*map(slice_field, range(len(by))), *self._columns_of_draws]
-        attributes += [CONFLICTS] if attributes else []
-        users = [named(user_column(index)) for index in range(len(self.user_types))]
-        hashed = user_hash(users, self.user_types).column.alias(USER)
-        is_null_user = any_null(self._users()).alias(IS_NULL_USER)
-        grouped = self.grouped(labels, by, shared).select(hashed, is_null_user, ROWS, *attributes)
+        attributes = [*map(comparing.slice_field, range(len(by))), *self._columns_of_draws]
+        attributes += [comparing.CONFLICTS] if attributes else []
+        users = [sql.named(user_column(index)) for index in range(len(self.user_types))]
+        hashed = sql.user_hash(users, self.user_types).column.alias(comparing.USER)
+        is_null_user = sql.any_null(self._users()).alias(comparing.IS_NULL_USER)
+        grouped = self.grouped(labels, by, shared).select(hashed, is_null_user, comparing.ROWS, *attributes)
         messages = collected_messages(
-            run_on_workers(grouped, run, MESSAGE_SCHEMA), merging_comparisons(clusters), bytes_each,
+            run_on_workers(grouped, run, MESSAGE_SCHEMA), comparing.merging_comparisons(clusters), bytes_each,
             have_buckets=bool(by) or clusters is not None,
         )  # fmt: skip
         return Collected.from_messages(messages)
@@ -508,7 +481,7 @@ class ModelTables:
     def n_rows_without_model(self) -> int:
         """How many rows have a null in the column of models, which reads as the name ``null``: an action."""
         columns = [(table.frame, table.model_column) for table in self.tables if table.model_column is not None]
-        return sum(frame.where(column(name).isNull()).count() for frame, name in columns)
+        return sum(frame.where(sql.column(name).isNull()).count() for frame, name in columns)
 
     def repeated_user(self, model: str) -> str:
         """A user who stands in several rows of a model, for a message; empty if there is none."""
@@ -516,9 +489,11 @@ class ModelTables:
             if table.model not in (None, model):
                 continue
             users = [id_.alias(user_column(index)) for index, id_ in enumerate(self._users_of(table))]
-            rows = table.frame.where(_model_of(table) == F.lit(model)).select(*users).where(~any_null(self._users()))
+            rows = (
+                table.frame.where(_model_of(table) == F.lit(model)).select(*users).where(~sql.any_null(self._users()))
+            )
             repeated = rows.groupBy(*rows.columns).count().where("count > 1").limit(1)
-            shown = [for_example(named(field.name), field.dataType).column for field in rows.schema.fields]
+            shown = [sql.for_example(sql.named(field.name), field.dataType).column for field in rows.schema.fields]
             examples = repeated.select(*shown, "count").collect()
             if examples:
                 pairs = zip(self.tables[0].users, examples[0], strict=False)
@@ -536,23 +511,23 @@ class ModelTables:
         if taken:
             msg = f"the column {taken[0]!r} has the name that the model column gets; rename it"
             raise InputError(msg)
-        grouped = self.grouped(labels).where(~any_null(self._users()))
-        baseline_row = F.get(F.filter(ROWS, lambda row: row[MODEL] == F.lit(baseline)), F.lit(0))
-        others = F.filter(ROWS, lambda row: row[MODEL] != F.lit(baseline))
+        grouped = self.grouped(labels).where(~sql.any_null(self._users()))
+        baseline_row = F.get(F.filter(comparing.ROWS, lambda row: row[comparing.MODEL] == F.lit(baseline)), F.lit(0))
+        others = F.filter(comparing.ROWS, lambda row: row[comparing.MODEL] != F.lit(baseline))
         rows = grouped.select(*self._users(), baseline_row.alias(_BASELINE), F.explode(others).alias(_ROW))
         values = [
-            F.col(_ROW).getField(value_field(index)) - F.col(_BASELINE).getField(value_field(index))
+            F.col(_ROW).getField(comparing.value_field(index)) - F.col(_BASELINE).getField(comparing.value_field(index))
             for index in range(len(columns))
         ]
-        schema = PerUserSchema(users=first.users, model=model, models=(), differences=columns)
+        schema = per_user.PerUserSchema(users=first.users, model=model, models=(), differences=columns)
         differences = [F.coalesce(value, F.lit(math.nan)) for value in values]
-        return rows.select(*schema.marked([*self._users(), F.col(_ROW).getField(MODEL), *differences]))
+        return rows.select(*schema.marked([*self._users(), F.col(_ROW).getField(comparing.MODEL), *differences]))
 
 
 def _n_predictions(table: ModelTable) -> Column:
     """How many predictions a row's user has; 1 if that is not known."""
-    name = find_column(table.frame, N_PREDICTIONS)
-    count = F.lit(1) if name is None else column(name)
+    name = sql.find_column(table.frame, comparing.N_PREDICTIONS)
+    count = F.lit(1) if name is None else sql.column(name)
     # All tables need the same type, nulls included.
     return F.coalesce(count.cast("bigint"), F.lit(1)) * F.lit(1)
 
@@ -561,10 +536,10 @@ def _hash_of(table: ModelTable, name: str) -> Column:
     """The hash of the user's rows of a table that models share: 0 if there are none, null if that is not known."""
     if name not in table.hashes:
         return F.lit(0).cast("bigint")
-    hashes = column(table.hashes[name]).cast("bigint")
+    hashes = sql.column(table.hashes[name]).cast("bigint")
     # Whom nothing was recommended to, nothing could be excluded for.
     return hashes if name == "exclude" else F.coalesce(hashes, F.lit(0))
 
 
 def _model_of(table: ModelTable) -> Column:
-    return F.lit(table.model) if table.model_column is None else model_in(table.frame, table.model_column)
+    return F.lit(table.model) if table.model_column is None else sql.model_in(table.frame, table.model_column)

@@ -10,24 +10,9 @@ import numpy as np
 from pyspark.errors import PySparkException
 
 from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.spark import sql
 from spark_rankeval.spark.engine import Engine, bytes_of_plain_scan, collected_columns
 from spark_rankeval.spark.source_tables import SourceTable
-from spark_rankeval.spark.sql import (
-    Sql,
-    aggregate_lists,
-    bits_and,
-    bits_or,
-    call,
-    field_of,
-    hash_in,
-    named,
-    number,
-    rows_of_all,
-    select,
-    when,
-    where,
-    with_columns,
-)
 from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.reading import INFINITE_SCORE, KIND_BITS, MARKS, MODEL_BITS, RANKED, REJECTED
 
@@ -52,9 +37,9 @@ class PredictionLists:
     def grouped(
         self,
         rows: DataFrame,
-        hashed: Sql | None,
-        n_rows: Sql | None,
-        merged: Sql | None,
+        hashed: sql.Sql | None,
+        n_rows: sql.Sql | None,
+        merged: sql.Sql | None,
     ) -> DataFrame:
         """One row per user.
 
@@ -67,97 +52,103 @@ class PredictionLists:
         several = len(self.models) > 1
         if several and not self.keep:
             # Spark computes a column of its own much faster than what is inside an aggregate.
-            return aggregate_lists(with_columns(rows, {MARKS: self._mark(hashed)}), self.users, *self._together())
+            return sql.aggregate_lists(
+                sql.with_columns(rows, {MARKS: self._mark(hashed)}), self.users, *self._together()
+            )
         models = self.models
         if self.keep:
-            rows = with_columns(
+            rows = sql.with_columns(
                 rows, {name: values for model in models for name, values in self._made_of(model).items()}
             )
         columns = [column for model in models for column in self._model_columns(model, hashed, n_rows, merged)]
-        grouped = aggregate_lists(rows, self.users, *columns)
+        grouped = sql.aggregate_lists(rows, self.users, *columns)
         if not self.keep:
             return grouped
-        names = [named(name) for name in grouped.columns if not name.startswith(_BEST)]
+        names = [sql.named(name) for name in grouped.columns if not name.startswith(_BEST)]
         lists = [
-            field_of(f"{_BEST}{model}", name).alias(grouped_row.column_of_model(name, model))
+            sql.field_of(f"{_BEST}{model}", name).alias(grouped_row.column_of_model(name, model))
             for model in models
             for name in self.columns
         ]
-        return select(grouped, *names, *lists)
+        return sql.select(grouped, *names, *lists)
 
-    def _together(self) -> list[Sql]:
+    def _together(self) -> list[sql.Sql]:
         """The predictions of all models in the same lists, with marks that say whose each is: workers part them.
 
         Spark would look at each row once for each list of each model, which takes twice the time with ten models.
         """
-        marks = call("collect_list", named(MARKS))
-        lists = {name: call("collect_list", named(name)) for name in self.columns}
+        marks = sql.call("collect_list", sql.named(MARKS))
+        lists = {name: sql.call("collect_list", sql.named(name)) for name in self.columns}
         if self.counts_infinite:
-            lists[grouped_row.INFINITE_PREDICTIONS] = call("sum", named(INFINITE))
-        lists[grouped_row.PREDICTION_ROWS] = call("size", marks)
+            lists[grouped_row.INFINITE_PREDICTIONS] = sql.call("sum", sql.named(INFINITE))
+        lists[grouped_row.PREDICTION_ROWS] = sql.call("size", marks)
         first = self.models[0]
         return [
             marks.alias(MARKS),
             *(each.alias(grouped_row.column_of_model(name, first)) for name, each in lists.items()),
         ]
 
-    def _mark(self, hashed: Sql | None) -> Sql:
+    def _mark(self, hashed: sql.Sql | None) -> sql.Sql:
         """The mark of a row. One of 32 bits says to the workers that no hash is in it."""
-        rejected: Sql | int = when(named(INFINITE) == 1, INFINITE_SCORE, REJECTED) if self.counts_infinite else REJECTED
-        kind = when(named(grouped_row.ITEMS).is_not_null(), RANKED, rejected)
-        mark = bits_or(call("shiftleft", kind, MODEL_BITS), named(MODEL).cast("int"))
+        rejected: sql.Sql | int = (
+            sql.when(sql.named(INFINITE) == 1, INFINITE_SCORE, REJECTED) if self.counts_infinite else REJECTED
+        )
+        kind = sql.when(sql.named(grouped_row.ITEMS).is_not_null(), RANKED, rejected)
+        mark = sql.bits_or(sql.call("shiftleft", kind, MODEL_BITS), sql.named(MODEL).cast("int"))
         if hashed is None:
             return mark
         # With hashes in the marks, ten models take a quarter more time to group.
-        return bits_or(call("shiftleft", hashed.cast("bigint"), MODEL_BITS + KIND_BITS), mark.cast("bigint"))
+        return sql.bits_or(sql.call("shiftleft", hashed.cast("bigint"), MODEL_BITS + KIND_BITS), mark.cast("bigint"))
 
-    def _model_columns(self, model: int, hashed: Sql | None, n_rows: Sql | None, merged: Sql | None) -> list[Sql]:
+    def _model_columns(
+        self, model: int, hashed: sql.Sql | None, n_rows: sql.Sql | None, merged: sql.Sql | None
+    ) -> list[sql.Sql]:
         """How many rows a user has of a model, the sum of their hashes, and the predictions.
 
         `n_rows` and `merged` are None if no row stands for several.
         """
 
-        def under(values: Sql, name: str) -> Sql:
+        def under(values: sql.Sql, name: str) -> sql.Sql:
             return values.alias(grouped_row.column_of_model(name, model))
 
-        def summed(values: Sql, name: str) -> Sql:
-            return under(call("coalesce", call("sum", self._values_of(model, values)), 0), name)
+        def summed(values: sql.Sql, name: str) -> sql.Sql:
+            return under(sql.call("coalesce", sql.call("sum", self._values_of(model, values)), 0), name)
 
         if n_rows is None:
             # To count costs less than to add up.
-            counts = [under(call("count", self._values_of(model, number(1))), grouped_row.PREDICTION_ROWS)]
+            counts = [under(sql.call("count", self._values_of(model, sql.number(1))), grouped_row.PREDICTION_ROWS)]
         else:
             counts = [summed(n_rows, grouped_row.PREDICTION_ROWS)]
         if hashed is not None:
-            total = call("sum", self._values_of(model, hashed))
+            total = sql.call("sum", self._values_of(model, hashed))
             counts.append(total.alias(grouped_row.hash_column(grouped_row.column_of_model("predictions", model))))
         if self.counts_infinite:
-            counts.append(summed(named(INFINITE), grouped_row.INFINITE_PREDICTIONS))
+            counts.append(summed(sql.named(INFINITE), grouped_row.INFINITE_PREDICTIONS))
         if self.keep:
-            items = self._values_of(model, named(grouped_row.ITEMS))
-            counts.append(under(call("count", items), grouped_row.VALID_PREDICTIONS))
+            items = self._values_of(model, sql.named(grouped_row.ITEMS))
+            counts.append(under(sql.call("count", items), grouped_row.VALID_PREDICTIONS))
             if merged is not None:
                 counts.append(summed(merged, grouped_row.MERGED_PREDICTIONS))
-            best = call("min_by", named(f"{_PAIR}{model}"), named(f"{_ORDER}{model}"), self.keep)
+            best = sql.call("min_by", sql.named(f"{_PAIR}{model}"), sql.named(f"{_ORDER}{model}"), self.keep)
             return [*counts, best.alias(f"{_BEST}{model}")]
-        lists = {name: call("collect_list", named(name)) for name in self.columns}
+        lists = {name: sql.call("collect_list", sql.named(name)) for name in self.columns}
         return [*counts, *(under(values, name) for name, values in lists.items())]
 
-    def _made_of(self, model: int) -> dict[str, Sql]:
+    def _made_of(self, model: int) -> dict[str, sql.Sql]:
         """What the best of a model are made of, as columns: inside an aggregate Spark computes it slowly."""
-        values = {name: self._values_of(model, named(name)) for name in self.columns}
+        values = {name: self._values_of(model, sql.named(name)) for name in self.columns}
         items, scores = values[grouped_row.ITEMS], values[grouped_row.SCORES]
-        order = call("struct", (-scores).alias("score"), items.alias("item"))
-        pair = call("struct", *(each.alias(name) for name, each in values.items()))
-        return {f"{_PAIR}{model}": pair, f"{_ORDER}{model}": when(items.is_not_null(), order)}
+        order = sql.call("struct", (-scores).alias("score"), items.alias("item"))
+        pair = sql.call("struct", *(each.alias(name) for name, each in values.items()))
+        return {f"{_PAIR}{model}": pair, f"{_ORDER}{model}": sql.when(items.is_not_null(), order)}
 
-    def _values_of(self, model: int, values: Sql) -> Sql:
+    def _values_of(self, model: int, values: sql.Sql) -> sql.Sql:
         return values_of_model(model, values, len(self.models))
 
 
-def values_of_model(model: int, values: Sql, n_models: int) -> Sql:
+def values_of_model(model: int, values: sql.Sql, n_models: int) -> sql.Sql:
     """The values of rows of a model; null if a row is of another of several models."""
-    return when(named(MODEL) == model, values) if n_models > 1 else values
+    return sql.when(sql.named(MODEL) == model, values) if n_models > 1 else values
 
 
 # More predictions than the cutoff are kept: the count of values that hang on ties sees equal scores across the cutoff.
@@ -293,7 +284,7 @@ def may_be_long(models: Sequence[SourceTable], model_column: str | None = None) 
     ]
     try:
         # The driver counts: to group so few rows in Spark would take two stages more.
-        lists = collected_columns(rows_of_all(rows))[_LIST]
+        lists = collected_columns(sql.rows_of_all(rows))[_LIST]
     except PySparkException:
         # What cannot be read, which the evaluation says better; or too many rows for the driver.
         return True
@@ -303,6 +294,8 @@ def may_be_long(models: Sequence[SourceTable], model_column: str | None = None) 
 def _drawn(frame: DataFrame, keys: Sequence[str], index: int) -> DataFrame:
     """The hash of the list that each drawn row of a table is of."""
     # By a hash, as files may have users in a regular order.
-    is_drawn = bits_and(call("xxhash64", call("monotonically_increasing_id")), _SHARE - 1) == 0
-    hashed = call("xxhash64", hash_in(frame, keys), number(index)).alias(_LIST)
-    return select(where(select(frame, hashed, is_drawn.alias(_IS_DRAWN)), named(_IS_DRAWN)), named(_LIST))
+    is_drawn = sql.bits_and(sql.call("xxhash64", sql.call("monotonically_increasing_id")), _SHARE - 1) == 0
+    hashed = sql.call("xxhash64", sql.hash_in(frame, keys), sql.number(index)).alias(_LIST)
+    return sql.select(
+        sql.where(sql.select(frame, hashed, is_drawn.alias(_IS_DRAWN)), sql.named(_IS_DRAWN)), sql.named(_LIST)
+    )

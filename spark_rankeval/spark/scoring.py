@@ -33,76 +33,22 @@ from spark_rankeval.request.task import (
     counts_of_models,
     user_counts,
 )
+from spark_rankeval.spark import sql
 from spark_rankeval.spark.engine import engine_of
 from spark_rankeval.spark.grouping import Grouping, hashed_tables
 from spark_rankeval.spark.invalid_rows import Quarantine
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
 from spark_rankeval.spark.prediction_lists import Plan, choose_plan, may_be_long, together
 from spark_rankeval.spark.source_tables import Model, Sources, SourceTable
-from spark_rankeval.spark.sql import (
-    Sql,
-    aggregate,
-    all_of,
-    any_null,
-    as_text,
-    call,
-    column,
-    common_id_type,
-    hash_in,
-    named,
-    number,
-    readable,
-    rows_of_all,
-    select,
-    text,
-    text_in_sql,
-    text_of,
-    when,
-    where,
-)
 from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, merged_messages, run_on_workers
 from spark_rankeval.statistics.cluster_sums import clusters_of
 from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures, descriptions_of_groups
 from spark_rankeval.statistics.moments import Moments, MomentsByName
 from spark_rankeval.statistics.table_fingerprints import digits_of
 from spark_rankeval.wire import KIND, Mergers, Message
-from spark_rankeval.worker.group_states import (
-    COUNTS,
-    FINGERPRINTS,
-    STATES,
-    ClusterLayout,
-    ClusterStates,
-    GroupStates,
-    Rollup,
-    StateAccumulator,
-    bytes_of_a_group,
-    group_name,
-    merged_clusters,
-    no_clusters,
-    states_of,
-)
+from spark_rankeval.worker import group_states, scoring
+from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.process import Gathered, Run, features_of, without_collection
-from spark_rankeval.worker.reading import (
-    CLUSTER_HASH,
-    NO_USER,
-    STRATUM,
-    USER_HASH,
-    USER_WEIGHT,
-    column_of_model,
-    hash_column,
-    slice_column,
-)
-from spark_rankeval.worker.scoring import (
-    MODEL,
-    USER_ROWS,
-    Rows,
-    count_names,
-    count_of_model,
-    rows_in_messages,
-    rows_of_users,
-    score_batches,
-    standard_value_column,
-)
 from spark_rankeval.worker.states import (
     JUDGED,
     MERGED_BYTES,
@@ -157,30 +103,39 @@ def ids_apart(sources: Sources, model: Model, overlap: Overlap) -> Apart | None:
     left, right = _tables(sources, model, overlap)
     if left is None or right is None:
         return None
-    ids = rows_of_all([_ids(left, right, overlap, _LEFT), _ids(right, left, overlap, _RIGHT)])
-    ids = aggregate(where(ids, named(_ID).is_not_null()), [_ID], *_each("max", _SIDES))
-    key = call("lower", named(_ID))
+    ids = sql.rows_of_all([_ids(left, right, overlap, _LEFT), _ids(right, left, overlap, _RIGHT)])
+    ids = sql.aggregate(sql.where(ids, sql.named(_ID).is_not_null()), [_ID], *_each("max", _SIDES))
+    key = sql.call("lower", sql.named(_ID))
     for pattern, replacement in _ALIKE_IF.items():
-        key = call("regexp_replace", key, text(pattern), text(replacement))
+        key = sql.call("regexp_replace", key, sql.text(pattern), sql.text(replacement))
     examples = (
-        when(named(side) == 1, named(_ID)).alias(example) for side, example in zip(_SIDES, _EXAMPLES, strict=True)
+        sql.when(sql.named(side) == 1, sql.named(_ID)).alias(example)
+        for side, example in zip(_SIDES, _EXAMPLES, strict=True)
     )
-    ids = select(ids, key.alias(_KEY), *map(named, _SIDES), call("least", *map(named, _SIDES)).alias(_BOTH), *examples)
-    keys = aggregate(ids, [_KEY], *_each("sum", (*_SIDES, _BOTH)), *_each("min", _EXAMPLES))
-    both = all_of(named(example).is_not_null() for example in _EXAMPLES)
-    alike = call("min", when(both, call("struct", *map(named, _EXAMPLES)))).alias(_KEY)
-    sums = aggregate(keys, (), *_each("sum", (*_SIDES, _BOTH)), *_each("min", _EXAMPLES), alike)
-    pair = (readable(call("coalesce", named(_KEY).field(example), named(example))) for example in _EXAMPLES)
-    n_left, n_right, n_both, one, other = select(sums, *map(named, (*_SIDES, _BOTH)), *pair).collect()[0]
+    ids = sql.select(
+        ids,
+        key.alias(_KEY),
+        *map(sql.named, _SIDES),
+        sql.call("least", *map(sql.named, _SIDES)).alias(_BOTH),
+        *examples,
+    )
+    keys = sql.aggregate(ids, [_KEY], *_each("sum", (*_SIDES, _BOTH)), *_each("min", _EXAMPLES))
+    both = sql.all_of(sql.named(example).is_not_null() for example in _EXAMPLES)
+    alike = sql.call("min", sql.when(both, sql.call("struct", *map(sql.named, _EXAMPLES)))).alias(_KEY)
+    sums = sql.aggregate(keys, (), *_each("sum", (*_SIDES, _BOTH)), *_each("min", _EXAMPLES), alike)
+    pair = (
+        sql.readable(sql.call("coalesce", sql.named(_KEY).field(example), sql.named(example))) for example in _EXAMPLES
+    )
+    n_left, n_right, n_both, one, other = sql.select(sums, *map(sql.named, (*_SIDES, _BOTH)), *pair).collect()[0]
     if n_both or not n_left or not n_right:
         return None
     kinds = left.user_types() if overlap.kind == "users" else [left.item_type]
     return Apart(n_left, n_right, (one, other), any(isinstance(kind, T.StringType) for kind in kinds))
 
 
-def _each(function: str, names: Iterable[str]) -> list[Sql]:
+def _each(function: str, names: Iterable[str]) -> list[sql.Sql]:
     """Aggregates of columns under their own names."""
-    return [call(function, named(name)).alias(name) for name in names]
+    return [sql.call(function, sql.named(name)).alias(name) for name in names]
 
 
 def _tables(sources: Sources, model: Model, overlap: Overlap) -> tuple[SourceTable | None, SourceTable | None]:
@@ -189,8 +144,8 @@ def _tables(sources: Sources, model: Model, overlap: Overlap) -> tuple[SourceTab
     if overlap.role == "intents":
         return sources.labels, side_tables.get("items")
     if sources.model_column is not None:
-        is_of_model = text_in_sql(predictions.frame, sources.model_column) == text_of(model.name)
-        predictions = replace(predictions, frame=where(predictions.frame, is_of_model))
+        is_of_model = sql.text_in_sql(predictions.frame, sources.model_column) == sql.text_of(model.name)
+        predictions = replace(predictions, frame=sql.where(predictions.frame, is_of_model))
     candidates = None
     if predictions.vectors is not None:
         candidates = predictions.vectors.candidates
@@ -201,20 +156,20 @@ def _tables(sources: Sources, model: Model, overlap: Overlap) -> tuple[SourceTab
 
 def _ids(source: SourceTable, other: SourceTable, overlap: Overlap, side: str) -> DataFrame:
     """The ids of a table as text, with marks of the side that they are of."""
-    marks = [number(int(name == side)).alias(name) for name in _SIDES]
+    marks = [sql.number(int(name == side)).alias(name) for name in _SIDES]
     if overlap.kind == "users":
         pairs = zip(source.users_sql(), source.user_types(), other.user_types(), strict=True)
-        users = where(source.frame, all_of(user.is_not_null() for user in source.users_sql()))
-        return select(users, call("concat_ws", text(", "), *starmap(_as_text, pairs)).alias(_ID), *marks)
-    entries = call("explode", source.ids_sql()) if source.arrays else source.ids_sql()
-    rows = select(source.frame, entries.alias(_ID))
-    return select(rows, _as_text(named(_ID), source.item_type, other.item_type).alias(_ID), *marks)
+        users = sql.where(source.frame, sql.all_of(user.is_not_null() for user in source.users_sql()))
+        return sql.select(users, sql.call("concat_ws", sql.text(", "), *starmap(_as_text, pairs)).alias(_ID), *marks)
+    entries = sql.call("explode", source.ids_sql()) if source.arrays else source.ids_sql()
+    rows = sql.select(source.frame, entries.alias(_ID))
+    return sql.select(rows, _as_text(sql.named(_ID), source.item_type, other.item_type).alias(_ID), *marks)
 
 
-def _as_text(ids: Sql, kind: T.DataType, other: T.DataType) -> Sql:
+def _as_text(ids: sql.Sql, kind: T.DataType, other: T.DataType) -> sql.Sql:
     """Ids as text that is equal if they are equal to ids of the other type."""
-    common = common_id_type(kind, other) or kind
-    return as_text(ids.cast(common), common)
+    common = sql.common_id_type(kind, other) or kind
+    return sql.as_text(ids.cast(common), common)
 
 
 # How many figures a result has at the most: the driver takes some 2 GB for so many, and minutes.
@@ -247,16 +202,16 @@ class Groups(NamedTuple):
     n_values: int  # how many values a user has
     options: DescriptionOptions  # what is to be said of the values
     n_keys: int  # how many columns part the users
-    rollup: Rollup  # the groups that the users of a key belong to
+    rollup: group_states.Rollup  # the groups that the users of a key belong to
     items: tuple[
         str, ...
     ] = ()  # the attributes of items: an entry each of a group, but of a key two, an attribute and its value
     judges: TwoJudges | None = None  # who graded the labels, if each value has sums of both judges
 
     @property
-    def empty(self) -> GroupStates:
+    def empty(self) -> group_states.GroupStates:
         """The state of no users."""
-        return StateAccumulator(self.n_values, self.names, self.options).states()
+        return group_states.StateAccumulator(self.n_values, self.names, self.options).states()
 
     @property
     def least_bytes(self) -> int:
@@ -264,11 +219,11 @@ class Groups(NamedTuple):
         return self.empty.n_bytes if self.n_keys and not self.options.resamples else 0
 
     @property
-    def layout(self) -> ClusterLayout | None:
+    def layout(self) -> group_states.ClusterLayout | None:
         """The rows of users who go on to their clusters; None if users are independent."""
         if not self.options.clustered:
             return None
-        layout = ClusterLayout.for_options(self.n_values, self.options, self.n_keys, self.rollup)
+        layout = group_states.ClusterLayout.for_options(self.n_values, self.options, self.n_keys, self.rollup)
         # Users of a group of items are never put together with others: both columns that tell it stay.
         masks = tuple((*each[len(self.items) :], True, True) for each in layout.masks)
         return layout._replace(masks=masks) if self.items else layout
@@ -276,7 +231,7 @@ class Groups(NamedTuple):
     @property
     def states_of_users(self) -> StatesOfUsers:
         """What adds up the users of small groups, who travel as they are."""
-        return partial(states_of, n_values=self.n_values, names=self.names, options=self.options)
+        return partial(group_states.states_of, n_values=self.n_values, names=self.names, options=self.options)
 
     @property
     def mergers(self) -> Mergers:
@@ -284,13 +239,13 @@ class Groups(NamedTuple):
         merging = merging_states(self.states_of_users, self.layout, least_bytes=self.least_bytes)
         return merging if self.judges is None else {**merging, JUDGED: JudgedMerger}
 
-    def sums_of_clusters(self, group: Key, states: ClusterStates) -> dict[str, Array] | None:
+    def sums_of_clusters(self, group: Key, states: group_states.ClusterStates) -> dict[str, Array] | None:
         """The sums of the clusters of a group; None if it has none."""
         if self.items:
             item_values, user_values = group[: len(self.items)], group[len(self.items) :]
             named = [pair for pair in zip(self.items, item_values, strict=True) if pair[1] is not ALL_VALUES]
             group = (*user_values, *(named[0] if named else (None, None)))
-        return states.get(group_name(group))
+        return states.get(group_states.group_name(group))
 
     def size(self) -> int:
         """About how many bytes the state of a group has as it travels; an OptionError if it does not fit into memory."""
@@ -325,7 +280,7 @@ def messages_of_groups(messages: DataFrame, groups: Groups, features: Mergers | 
 
 def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_keys: int) -> int:
     """About how many bytes the state of a group has as it travels; an OptionError if it does not fit into memory."""
-    n_bytes = bytes_of_a_group(n_values, n_counts, options)
+    n_bytes = group_states.bytes_of_a_group(n_values, n_counts, options)
     if n_bytes > (MERGED_BYTES if n_keys else _LARGEST_STATE):
         raise OptionError(_too_large(None, n_values - options.n_plain, options))
     return int(n_bytes * _PACKED)
@@ -336,15 +291,15 @@ def figures_by_group(messages: list[Message], groups: Groups) -> dict[Key, Figur
     """The figures of the groups that users of each key belong to; with keys, no two messages have one in common."""
     options, n_keys = groups.options, groups.n_keys
     n_values = groups.n_values - options.n_plain
-    clusters: ClusterStates = {}
+    clusters: group_states.ClusterStates = {}
     if options.clustered:
         # They are few numbers a group, and are needed before the groups are described.
-        clusters = merged_clusters(messages)
+        clusters = group_states.merged_clusters(messages)
     figures: dict[Key, Figures] = {}
-    totals = GroupStates([], {})
+    totals = group_states.GroupStates([], {})
     n_groups, fits = 0, True
     # One after the other: together they may be larger than the driver's memory.
-    for merged in (message.state for message in messages if message.kind == STATES):
+    for merged in (message.state for message in messages if message.kind == group_states.STATES):
         # Of groups that could not be held there is the number alone.
         is_lost = isinstance(merged, int)
         if n_keys:
@@ -354,7 +309,7 @@ def figures_by_group(messages: list[Message], groups: Groups) -> dict[Key, Figur
             continue
         finest, rolled = _rolled_up(merged, groups)
         figures |= _figures(_apart(finest, figures), groups, clusters)
-        totals = GroupStates.merged([totals, rolled])
+        totals = group_states.GroupStates.merged([totals, rolled])
     if not fits:
         raise OptionError(_too_large(n_groups, n_values, options))
     # A table without a partition yields no state at all.
@@ -366,11 +321,13 @@ def figures_by_group(messages: list[Message], groups: Groups) -> dict[Key, Figur
     return with_judged_queries(figures, messages, groups.judges.pairs, is_clustered=options.clustered)
 
 
-def _rolled_up(states: GroupStates, groups: Groups) -> tuple[GroupStates, GroupStates]:
+def _rolled_up(
+    states: group_states.GroupStates, groups: Groups
+) -> tuple[group_states.GroupStates, group_states.GroupStates]:
     """The states of groups by all keys that there are, and those of the groups that several keys belong to."""
     if not states.keys:
         return states, states
-    n_counted = states.parts[COUNTS]["n"]
+    n_counted = states.parts[group_states.COUNTS]["n"]
     # Rows without a user are of no slice: what is wrong with them is counted among all.
     has_users = np.ones(len(states.keys), np.bool_)
     if groups.n_keys and n_counted.shape[1]:
@@ -385,13 +342,13 @@ def _rolled_up(states: GroupStates, groups: Groups) -> tuple[GroupStates, GroupS
                 finest.append(place)
             else:
                 rolled.setdefault(tuple(value is ALL_VALUES for value in group), []).append((place, group))
-    totals = GroupStates.merged(
+    totals = group_states.GroupStates.merged(
         states.take([place for place, _ in pairs]).summed([group for _, group in pairs]) for pairs in rolled.values()
     )
     return states.take(finest), totals
 
 
-def _apart(states: GroupStates, figures: Mapping[Key, Figures]) -> GroupStates:
+def _apart(states: group_states.GroupStates, figures: Mapping[Key, Figures]) -> group_states.GroupStates:
     """States of groups without figures so far; a group in two states would lose users."""
     if figures.keys() & set(states.keys):
         msg = "the engine left users of one slice in two places, so figures would be wrong; use PySpark"
@@ -410,7 +367,9 @@ def _too_large(n_groups: int | None, n_values: int, options: DescriptionOptions)
     return f"{slices}{n_values:,} values{replicates} do not fit into memory; use {', '.join(advice)}"
 
 
-def _figures(states: GroupStates, groups: Groups, clusters: ClusterStates) -> dict[Key, Figures]:
+def _figures(
+    states: group_states.GroupStates, groups: Groups, clusters: group_states.ClusterStates
+) -> dict[Key, Figures]:
     """The figures of some groups from their states, all of them in one go."""
     if not states.keys:
         return {}
@@ -418,15 +377,19 @@ def _figures(states: GroupStates, groups: Groups, clusters: ClusterStates) -> di
     group_clusters = None
     if layout is not None:
         group_sums = [groups.sums_of_clusters(group, clusters) for group in states.keys]
-        group_clusters = [clusters_of(no_clusters(layout) if each is None else each) for each in group_sums]
+        group_clusters = [
+            clusters_of(group_states.no_clusters(layout) if each is None else each) for each in group_sums
+        ]
     described = descriptions_of_groups(states.parts, groups.options, group_clusters)
     names = (*groups.names.users, *groups.names.rows)
     return {
         group: Figures(
             values,
-            MomentsByName(names, {field: entries[number] for field, entries in states.parts[COUNTS].items()}),
+            MomentsByName(
+                names, {field: entries[number] for field, entries in states.parts[group_states.COUNTS].items()}
+            ),
             # In the order of their names, which packed states have lost.
-            {table: digits_of(states.parts[FINGERPRINTS][table][number]) for table in groups.names.tables},
+            {table: digits_of(states.parts[group_states.FINGERPRINTS][table][number]) for table in groups.names.tables},
         )
         for number, (group, values) in enumerate(zip(states.keys, described, strict=True))
     }
@@ -456,10 +419,10 @@ def states_of_table(
     their pairs are places in `values`, and `stratum` is a text.
     """
     columns = {f"value_{index}": name for index, name in enumerate(values)}
-    counted = {name: column(name).cast(type_of_count(name)) for name in (*counts.users, *counts.rows)}
+    counted = {name: sql.column(name).cast(type_of_count(name)) for name in (*counts.users, *counts.rows)}
     if run is not None:
         # A float holds such numbers exactly, and their sums. Sail panics at the bare hash of a column that is the name of a folder.
-        counted[RUN] = F.pmod(F.xxhash64(F.coalesce(column(run).cast("string"), F.lit(""))), F.lit(_HASHES))
+        counted[RUN] = F.pmod(F.xxhash64(F.coalesce(sql.column(run).cast("string"), F.lit(""))), F.lit(_HASHES))
         counts = counts._replace(users=(*counts.users, RUN))
     # Without ids of users there are no fingerprints beside clusters: each user without one gets an id that is of this job alone.
     hashes = {} if hashes is None or (options.clustered and not users) else hashes
@@ -467,36 +430,40 @@ def states_of_table(
     keyed = {f"key_{index}": named for index, named in enumerate(keys)}
     normaliser_names = {values.index(name): normaliser for name, normaliser in (normalisers or {}).items()}
     own = {f"normaliser_{index}": name for index, name in normaliser_names.items()}
-    ids = [column(name) for name in users]
+    ids = [sql.column(name) for name in users]
     hashed = []
     if options.clustered or (users and (options.resamples or hashes)):
         # The values distinguish users without a name.
-        hashed.append(hash_in(per_user, users).column.alias(USER_HASH))
+        hashed.append(sql.hash_in(per_user, users).column.alias(grouped_row.USER_HASH))
     if options.clustered and not users:
-        alone = F.when(any_null([column(name) for name in cluster]), F.xxhash64(F.monotonically_increasing_id()))
-        hashed = [F.coalesce(alone, F.lit(0)).alias(USER_HASH)]
+        alone = F.when(
+            sql.any_null([sql.column(name) for name in cluster]), F.xxhash64(F.monotonically_increasing_id())
+        )
+        hashed = [F.coalesce(alone, F.lit(0)).alias(grouped_row.USER_HASH)]
     if options.clustered:
         hashed.append(
-            F.when(~any_null([column(name) for name in cluster]), hash_in(per_user, cluster).column).alias(CLUSTER_HASH)
+            F.when(~sql.any_null([sql.column(name) for name in cluster]), sql.hash_in(per_user, cluster).column).alias(
+                grouped_row.CLUSTER_HASH
+            )
         )
-    strata = [] if stratum is None else [stratum.alias(STRATUM)]
+    strata = [] if stratum is None else [stratum.alias(grouped_row.STRATUM)]
     frame = per_user.select(
         *strata,
-        *(column(name).cast("double").alias(alias) for alias, name in columns.items()),
+        *(sql.column(name).cast("double").alias(alias) for alias, name in columns.items()),
         *(count.alias(alias) for alias, count in counted.items()),
         *(named.alias(alias) for alias, named in keyed.items()),
-        any_null(ids).alias(NO_USER),
+        sql.any_null(ids).alias(grouped_row.NO_USER),
         *hashed,
-        *([] if weight is None else [column(weight).cast("double").alias(USER_WEIGHT)]),
-        *(column(name).cast("double").alias(alias) for alias, name in own.items()),
-        *(column(name).cast("bigint").alias(hash_column(table)) for table, name in hashes.items()),
+        *([] if weight is None else [sql.column(weight).cast("double").alias(grouped_row.USER_WEIGHT)]),
+        *(sql.column(name).cast("double").alias(alias) for alias, name in own.items()),
+        *(sql.column(name).cast("bigint").alias(grouped_row.hash_column(table)) for table, name in hashes.items()),
     )
     described = Groups(counts, len(columns), options, len(keyed), rollup, judges=judges)
     worker = state_of_columns(
         tuple(columns),
         counts,
         options,
-        NO_USER,
+        grouped_row.NO_USER,
         tuple(keyed),
         {index: f"normaliser_{index}" for index in normaliser_names},
         judges,
@@ -613,7 +580,7 @@ class Scoring:
             orders=sources.orders,
             weight=sources.weight_count or sources.weight,
             clusters=sources.clusters,
-            stratum=sources.judged.get(STRATUM),
+            stratum=sources.judged.get(grouped_row.STRATUM),
             model=self.model_column if task.models != ("",) else None,
             models=task.models,
             settings=self.settings,
@@ -629,29 +596,29 @@ class Scoring:
         names_by_column = dict(zip(self.reading.columns, values, strict=True))
         normalised = [values[index] for index in task.normalised if index < len(values)]
         standards = [value for value in self.reading.standard_values if value.model == task.models[0]]
-        columns_by_key = {value.key: standard_value_column(index) for index, value in enumerate(standards)}
+        columns_by_key = {value.key: scoring.standard_value_column(index) for index, value in enumerate(standards)}
         attributes = list(self._attributes_of_rows(grouping))
         text, double = T.StringType(), T.DoubleType()
         kinds = [
             *zip(grouping.user_columns, grouping.user_types(), strict=True),
-            *((name, double if name == USER_WEIGHT else text) for name in attributes),
-            (MODEL, text),
+            *((name, double if name == grouped_row.USER_WEIGHT else text) for name in attributes),
+            (scoring.MODEL, text),
             *((name, double) for name in values),
             *((name, type_of_count(name)) for name in schema.counts),
             *((f"{name}{NORMALISER}", double) for name in normalised),
             *((name, double) for name in columns_by_key.values()),
-            *((hash_column(table), T.LongType()) for table in schema.hashes),
+            *((grouped_row.hash_column(table), T.LongType()) for table in schema.hashes),
         ]
-        run, frame = rows_in_messages, self.stored
+        run, frame = scoring.rows_in_messages, self.stored
         if frame is None:
-            run, frame = score_batches(task, *self._columns_of_rows(grouping)), grouping.frame(with_users=True)
+            run, frame = scoring.score_batches(task, *self._columns_of_rows(grouping)), grouping.frame(with_users=True)
         else:
-            frame = frame.where(F.col(KIND) == USER_ROWS)
+            frame = frame.where(F.col(KIND) == scoring.USER_ROWS)
         scored = run_on_workers(frame, run, T.StructType([T.StructField(name, kind) for name, kind in kinds]))
         ours = [
             *grouping.user_columns,
             *attributes,
-            *([] if schema.model is None else [MODEL]),
+            *([] if schema.model is None else [scoring.MODEL]),
             *(names_by_column[metric.column] for metric in schema.metrics),
             *schema.counts,
             *(f"{names_by_column[metric.column]}{NORMALISER}" for metric in schema.metrics if metric.normaliser),
@@ -660,7 +627,7 @@ class Scoring:
                 for metric in schema.metrics
                 if metric.standard_column
             ),
-            *map(hash_column, schema.hashes),
+            *map(grouped_row.hash_column, schema.hashes),
         ]
         return scored.select(*schema.marked([F.col(name) for name in ours]))
 
@@ -684,7 +651,9 @@ class Scoring:
     def _attributes_of_rows(self, grouping: Grouping) -> tuple[str, ...]:
         """The attributes of users in the per-user table; who was graded by people is one of its counts."""
         judged = [
-            name for name in self.sources.judged if name != STRATUM or self.sources.judged[name] in self.sources.slices
+            name
+            for name in self.sources.judged
+            if name != grouped_row.STRATUM or self.sources.judged[name] in self.sources.slices
         ]
         return tuple(name for name in grouping.attributes.columns if name not in judged)
 
@@ -770,19 +739,19 @@ class Scoring:
         """Messages with the states of all users and with their rows of the per-user table, for `stored`."""
         options = self.description(summary)
         plan, groups = self.plan(), self._groups(options, totals=summary.totals)
-        rows = rows_of_users(self._task_of_users, *self._columns_of_rows(self.grouping(plan)))
+        rows = scoring.rows_of_users(self._task_of_users, *self._columns_of_rows(self.grouping(plan)))
         return self._states(plan, options, groups, rows=rows)
 
     @property
     def _keys(self) -> tuple[str, ...]:
-        user_keys = tuple(slice_column(index) for index in range(len(self.sources.slices)))
+        user_keys = tuple(grouped_row.slice_column(index) for index in range(len(self.sources.slices)))
         return (*user_keys, *(key for feature in features_of(self.reading.task) for key in feature.keys))
 
     def _groups(self, options: DescriptionOptions, *, totals: bool) -> Groups:
         task, items = self.reading.task, self.item_attributes
         rolled = rollup(len(self.sources.slices), totals=totals)
         return Groups(
-            count_names(task, hashed_tables(self.sources)),
+            scoring.count_names(task, hashed_tables(self.sources)),
             task.n_values,
             options,
             len(self._keys),
@@ -796,14 +765,14 @@ class Scoring:
         options: DescriptionOptions,
         groups: Groups,
         *,
-        rows: Rows | None = None,
+        rows: scoring.Rows | None = None,
     ) -> DataFrame:
         """The states of all partitions' users, as of `state_of_batches`."""
         if self.stored is not None:
-            return self.stored.where(F.col(KIND) != USER_ROWS)
+            return self.stored.where(F.col(KIND) != scoring.USER_ROWS)
         grouping = self.grouping(plan)
         run = state_of_batches(
-            self.reading.task, options, NO_USER, self._keys, groups.rollup, tables=groups.names.tables,
+            self.reading.task, options, grouped_row.NO_USER, self._keys, groups.rollup, tables=groups.names.tables,
             rows=rows,
         )  # fmt: skip
         has_ids = options.clustered or bool(grouping.user_columns)
@@ -812,12 +781,15 @@ class Scoring:
     @property
     def _tables_of_a_model(self) -> list[str]:
         """The tables that have a fingerprint; the predictions of several models have one name."""
-        others = [column_of_model("predictions", model) for model in range(1, len(self.sources.models))]
+        others = [grouped_row.column_of_model("predictions", model) for model in range(1, len(self.sources.models))]
         return [table for table in hashed_tables(self.sources) if table not in others]
 
     def _fingerprints_of(self, group: Figures, model: int) -> dict[str, str]:
         """The fingerprints of the tables of a model, by its index."""
-        named = {table: column_of_model(table, model * (table == "predictions")) for table in self._tables_of_a_model}
+        named = {
+            table: grouped_row.column_of_model(table, model * (table == "predictions"))
+            for table in self._tables_of_a_model
+        }
         return {table: group.fingerprints[name] for table, name in named.items()}
 
     def counts_of(self, group: Figures, model: int) -> dict[str, Moments]:
@@ -825,7 +797,7 @@ class Scoring:
         shared = {name: group.counts[name] for name in WEIGHT_SUMS if name in group.counts}
         return {
             **shared,
-            **{name: group.counts[count_of_model(name, model)] for name in counts_of_models(self.reading.task)},
+            **{name: group.counts[scoring.count_of_model(name, model)] for name in counts_of_models(self.reading.task)},
         }
 
 

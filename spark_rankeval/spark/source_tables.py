@@ -14,31 +14,7 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import InputError, did_you_mean
 from spark_rankeval.request.call import DEFAULT_ITEM, ColumnNames, Overlap, Similarity
 from spark_rankeval.request.task import Feature, ScoringTask
-from spark_rankeval.spark.sql import (
-    UINT64,
-    Sql,
-    aggregate,
-    aggregate_lists,
-    all_of,
-    any_of,
-    bits_and,
-    bits_or,
-    call,
-    common_id_type,
-    field_of,
-    find_column,
-    find_field,
-    hashable,
-    id_reasons,
-    mark_of,
-    named,
-    number,
-    problem_of_type,
-    select,
-    type_in_words,
-    usable,
-    when,
-)
+from spark_rankeval.spark import sql
 from spark_rankeval.statistics.table_fingerprints import digits_of, limbs_of
 from spark_rankeval.worker.reading import BIAS, SHORT, VECTOR
 
@@ -85,10 +61,10 @@ class VectorColumns(NamedTuple):
     similarity: Similarity
     candidates: SourceTable | None  # the items, or the users and items, that can be recommended
 
-    def user_columns(self) -> list[Sql]:
+    def user_columns(self) -> list[sql.Sql]:
         """A user's vector, and the number that is added to the scores, under our names."""
-        bias = number(0.0) if self.user_bias is None else named(self.user_bias).cast("double")
-        return [named(self.vector).cast(T.ArrayType(T.DoubleType())).alias(VECTOR), bias.alias(BIAS)]
+        bias = sql.number(0.0) if self.user_bias is None else sql.named(self.user_bias).cast("double")
+        return [sql.named(self.vector).cast(T.ArrayType(T.DoubleType())).alias(VECTOR), bias.alias(BIAS)]
 
     def users_with_reasons(self, source: SourceTable, item: str, reason: str) -> DataFrame:
         """The rows of users' vectors, without an item, each with why it cannot be used, or null."""
@@ -160,38 +136,38 @@ class SourceTable:
         items = [self.item] if self.vectors is None else [self.vectors.vector]
         return list(dict.fromkeys([*self.user, *items, *values, *([] if self.subtopic is None else [self.subtopic])]))
 
-    def users_sql(self) -> list[Sql]:
+    def users_sql(self) -> list[sql.Sql]:
         """The user's columns, null if they are invalid, as SQL."""
-        return [usable(named(name), kind) for name, kind in zip(self.user, self.user_types(), strict=True)]
+        return [sql.usable(sql.named(name), kind) for name, kind in zip(self.user, self.user_types(), strict=True)]
 
-    def raw_users(self) -> list[Sql]:
+    def raw_users(self) -> list[sql.Sql]:
         """The user's columns under our names, as the table has them, as SQL."""
-        return [named(name).alias(ours) for ours, name in self.user_names.items()]
+        return [sql.named(name).alias(ours) for ours, name in self.user_names.items()]
 
-    def user_reasons(self) -> dict[str, Sql]:
+    def user_reasons(self) -> dict[str, sql.Sql]:
         """Why users of `raw_users` are invalid: conditions by what they mean."""
-        reasons: dict[str, Sql] = {}
+        reasons: dict[str, sql.Sql] = {}
         for index, (name, kind) in enumerate(zip(self.user, self.user_types(), strict=True)):
-            reasons |= id_reasons(f"user ({name})", named(user_column(index)), kind)
+            reasons |= sql.id_reasons(f"user ({name})", sql.named(user_column(index)), kind)
         return reasons
 
-    def ids_sql(self) -> Sql:
+    def ids_sql(self) -> sql.Sql:
         """The item, null if it names none, or the array of items, as SQL."""
-        return self.raw_ids_sql() if self.arrays else usable(self.raw_ids_sql(), self.item_type)
+        return self.raw_ids_sql() if self.arrays else sql.usable(self.raw_ids_sql(), self.item_type)
 
-    def raw_ids_sql(self) -> Sql:
+    def raw_ids_sql(self) -> sql.Sql:
         """The item, or the array of items, as the table has them, as SQL."""
-        return named(self.item) if self.item_field is None else self.field(self.item_field)
+        return sql.named(self.item) if self.item_field is None else self.field(self.item_field)
 
-    def field(self, name: str) -> Sql:
+    def field(self, name: str) -> sql.Sql:
         """A field of the items' structs, as SQL."""
-        return field_of(self.item, name, self.frame.columns)
+        return sql.field_of(self.item, name, self.frame.columns)
 
-    def values_sql(self) -> list[Sql]:
+    def values_sql(self) -> list[sql.Sql]:
         """The scores, ranks or grades, or the arrays of them, as SQL: a column for each that was named."""
-        return [self.field(value.name) if value.is_field else named(value.name) for value in self.value_columns]
+        return [self.field(value.name) if value.is_field else sql.named(value.name) for value in self.value_columns]
 
-    def named_users_sql(self) -> list[Sql]:
+    def named_users_sql(self) -> list[sql.Sql]:
         """The user's columns under our names, null if they are invalid, as SQL."""
         return [user.alias(user_column(index)) for index, user in enumerate(self.users_sql())]
 
@@ -218,14 +194,14 @@ def read_source(
         if column is None:
             continue
         users.append(column)
-        problems += problem_of_type(f"{role}: the user column {column!r}", frame.schema[column].dataType, "user")
+        problems += sql.problem_of_type(f"{role}: the user column {column!r}", frame.schema[column].dataType, "user")
     if len(set(users)) < len(users):
         problems.append(f"{role}: user names the column {users[0]!r} twice")
     if role in WITHOUT_ITEMS:
         return SourceTable(role, frame, tuple(users), "", T.NullType())
     wanted = names.item[1 if role == "labels" else 0]
     spellings = (wanted,) if role in ("predictions", "labels") else names.single_items
-    item = next(filter(None, (find_column(frame, name) for name in spellings)), None)
+    item = next(filter(None, (sql.find_column(frame, name) for name in spellings)), None)
     item = item or _array_with(role, frame, wanted, names, problems)
     if item is None:
         return SourceTable(role, frame, tuple(users), wanted, T.NullType())
@@ -236,12 +212,12 @@ def read_source(
                 f"{role}: the item column {item!r} is {kind.simpleString()}; pass a row for each item, as F.explode makes them"
             )
         else:
-            problems += problem_of_type(f"{role}: the item column {item!r}", kind, "item")
+            problems += sql.problem_of_type(f"{role}: the item column {item!r}", kind, "item")
         return SourceTable(role, frame, tuple(users), item, kind)
     if isinstance(kind, T.ArrayType):
         return _read_arrays(role, frame, tuple(users), item, wanted, names, problems)
     if not are_ranked:
-        problems += problem_of_type(f"{role}: the item column {item!r}", kind, "item")
+        problems += sql.problem_of_type(f"{role}: the item column {item!r}", kind, "item")
         return SourceTable(role, frame, tuple(users), item, kind)
     return _read_rows(role, frame, tuple(users), item, names, problems)
 
@@ -249,7 +225,7 @@ def read_source(
 def require_column(role: Role, frame: DataFrame, name: str, meaning: str, problems: list[str]) -> str | None:
     """The name of a column as the table spells it; None, and a problem, if there is none or more than one."""
     try:
-        column = find_column(frame, name)
+        column = sql.find_column(frame, name)
     except InputError as error:
         problems.append(f"{role}: {error}")
         return None
@@ -282,7 +258,7 @@ def _arrays_with(frame: DataFrame, item: str, names: ColumnNames) -> list[str]:
     inside = [
         name
         for name, kind in elements.items()
-        if isinstance(kind, T.StructType) and find_field(frame, name, kind.names, item) is not None
+        if isinstance(kind, T.StructType) and sql.find_field(frame, name, kind.names, item) is not None
     ]
     return inside or (list(elements) if item == DEFAULT_ITEM and len(elements) == 1 else [])
 
@@ -298,10 +274,10 @@ def _item_field(
 ) -> str | None:
     """The field of an array's structs that holds the items; None, and a problem, if that would be a guess among several."""
     for name in (wanted, *names.item, DEFAULT_ITEM):
-        if field := find_field(frame, array, element.names, name):
+        if field := sql.find_field(frame, array, element.names, name):
             return field
     values = (*(names.relevance if role == "labels" else (names.score, names.rank)), *names.extra(role).values())
-    taken = [find_field(frame, array, element.names, name) for name in values if name is not None]
+    taken = [sql.find_field(frame, array, element.names, name) for name in values if name is not None]
     left = [name for name in element.names if name not in taken]
     if len(left) == 1:
         return left[0]
@@ -322,7 +298,7 @@ def _item_option(role: Role, frame: DataFrame, array: str, field: str, names: Co
     """The option ``item=`` that names this field of an array of the table, and what the other table has as the caller named it."""
     is_labels = role == "labels"
     other = names.item[0 if is_labels else 1]
-    column_of_other = None if other == array else find_column(frame, other)
+    column_of_other = None if other == array else sql.find_column(frame, other)
     # In one table of two arrays of structs, the other array needs a field too.
     has_fields = column_of_other is not None and isinstance(
         getattr(frame.schema[column_of_other].dataType, "elementType", None), T.StructType
@@ -335,7 +311,7 @@ def _read_rows(
     role: Role, frame: DataFrame, users: tuple[str, ...], item: str, names: ColumnNames, problems: list[str]
 ) -> SourceTable:
     item_type = frame.schema[item].dataType
-    problems += problem_of_type(f"{role}: the item column {item!r}", item_type, "item")
+    problems += sql.problem_of_type(f"{role}: the item column {item!r}", item_type, "item")
     wanted: tuple[str, ...] = ()
     value_kind: ValueKind = "relevance"
     if role in ("predictions", "baseline"):
@@ -384,7 +360,7 @@ def _read_arrays(
     find = partial(array_value, role, frame, item, element, problems=problems)
     values = _values(role, names, wanted_values, value_kind, find, problems)
     what = f"column {item!r}" if field is None else f"field '{item}.{field}'"
-    problems += problem_of_type(f"{role}: the item {what}", item_type, "item")
+    problems += sql.problem_of_type(f"{role}: the item {what}", item_type, "item")
     return SourceTable(role, frame, users, item, item_type, field, values, value_kind, arrays=True)
 
 
@@ -424,9 +400,9 @@ def array_value(
     role: Role, frame: DataFrame, item: str, element: T.DataType, name: str, meaning: str, problems: list[str]
 ) -> ValueColumn | None:
     """The field of the items' structs, or the array beside them, that has this name."""
-    if isinstance(element, T.StructType) and (field := find_field(frame, item, element.names, name)):
+    if isinstance(element, T.StructType) and (field := sql.find_field(frame, item, element.names, name)):
         return ValueColumn(field, element[field].dataType, is_field=True)
-    column = find_column(frame, name)
+    column = sql.find_column(frame, name)
     if column is None:
         fields = (
             f"; the structs in {item!r} have: {', '.join(element.names)}" if isinstance(element, T.StructType) else ""
@@ -447,25 +423,25 @@ def check_comparable(left: SourceTable, others: Iterable[SourceTable | None], pr
     for other in others:
         if other is None:
             continue
-        if other.role not in WITHOUT_ITEMS and common_id_type(left.item_type, other.item_type) is None:
+        if other.role not in WITHOUT_ITEMS and sql.common_id_type(left.item_type, other.item_type) is None:
             problems.append(
-                f"items have different types: {left.item!r} of {left.role} is {type_in_words(left.item_type)}, {other.item!r} "
-                f"of {other.role} is {type_in_words(other.item_type)}. {_cast(left.item_type, other.item_type)}; they are "
+                f"items have different types: {left.item!r} of {left.role} is {sql.type_in_words(left.item_type)}, {other.item!r} "
+                f"of {other.role} is {sql.type_in_words(other.item_type)}. {_cast(left.item_type, other.item_type)}; they are "
                 "never cast silently, because '01' would equal 1"
             )
         if other.role in WITHOUT_USERS:
             continue
         for name, one, two in zip(left.user, left.user_types(), other.user_types(), strict=True):
-            if common_id_type(one, two) is None:
+            if sql.common_id_type(one, two) is None:
                 problems.append(
-                    f"users have different types: {name!r} is {type_in_words(one)} in {left.role} and {type_in_words(two)} in "
+                    f"users have different types: {name!r} is {sql.type_in_words(one)} in {left.role} and {sql.type_in_words(two)} in "
                     f"{other.role}. {_cast(one, two)}"
                 )
 
 
 def _cast(one: T.DataType, two: T.DataType) -> str:
     # How large the unsigned integers of a table are decides their type, so that of the other table may change.
-    is_uint64 = UINT64 in (one, two)
+    is_uint64 = sql.UINT64 in (one, two)
     return "Cast both to string" if is_uint64 else "Cast one of them, or read it with a schema"
 
 
@@ -476,22 +452,25 @@ _HALF, _LOWER_HALF = 32, 0xFFFFFFFF
 _SEVERAL = 3
 
 
-def total_of_hashes(hashes: Sql) -> Sql:
+def total_of_hashes(hashes: sql.Sql) -> sql.Sql:
     """An aggregate: the sum of hashes of rows, modulo 2^64; null over no hash."""
-    low, high = call("sum", bits_and(hashes, _LOWER_HALF)), call("sum", call("shiftright", hashes, _HALF))
-    carried = high + call("shiftright", low, _HALF)
-    return bits_or(call("shiftleft", carried, _HALF), bits_and(low, _LOWER_HALF))
+    low, high = (
+        sql.call("sum", sql.bits_and(hashes, _LOWER_HALF)),
+        sql.call("sum", sql.call("shiftright", hashes, _HALF)),
+    )
+    carried = high + sql.call("shiftright", low, _HALF)
+    return sql.bits_or(sql.call("shiftleft", carried, _HALF), sql.bits_and(low, _LOWER_HALF))
 
 
-def short_hash(item: Sql | None, item_type: T.DataType, *numbers: Sql) -> Sql:
+def short_hash(item: sql.Sql | None, item_type: T.DataType, *numbers: sql.Sql) -> sql.Sql:
     """A hash of 36 bits of a prediction that can be ranked, which adds up without overflow; 0 of others.
 
     Predictions are most of the rows, and a single sum of them is half the work. None stands for a made id, which is not hashed.
     """
-    items = [] if item is None else [hashable(item, item_type)]
-    hashed = call("xxhash64", *items, *(each.cast("double") for each in numbers))
+    items = [] if item is None else [sql.hashable(item, item_type)]
+    hashed = sql.call("xxhash64", *items, *(each.cast("double") for each in numbers))
     # The hash of nothing but nulls is small.
-    return call("shiftright", hashed, 64 - SHORT)
+    return sql.call("shiftright", hashed, 64 - SHORT)
 
 
 def is_hashed_by_workers(item_type: T.DataType) -> bool:
@@ -499,7 +478,7 @@ def is_hashed_by_workers(item_type: T.DataType) -> bool:
     return isinstance(item_type, T.IntegralType)
 
 
-def row_hash(source: SourceTable) -> Sql:
+def row_hash(source: SourceTable) -> sql.Sql:
     """The hash of a row: of its item or array of items, and of its scores, ranks or grades.
 
     Numbers of the same value have the same hash, whatever their width. The users are not in it, and no made ids. Nulls at different
@@ -507,41 +486,41 @@ def row_hash(source: SourceTable) -> Sql:
     """
     double, item_type = T.DoubleType(), source.item_type
     values = [value.cast(T.ArrayType(double) if source.arrays else double) for value in source.values_sql()]
-    extra_columns = [] if source.hashed is None else [named(source.hashed)]
+    extra_columns = [] if source.hashed is None else [sql.named(source.hashed)]
     # Spark's hash passes over a null, which only matters beside values that could stand in its place.
     tells_nulls = bool(source.arrays or extra_columns or len(values) + 1 >= _SEVERAL)
     id_type = T.ArrayType(item_type) if source.arrays else item_type
-    items = [] if source.has_made_ids else [hashable(source.raw_ids_sql(), id_type, keeps_null=tells_nulls)]
+    items = [] if source.has_made_ids else [sql.hashable(source.raw_ids_sql(), id_type, keeps_null=tells_nulls)]
     columns = [*items, *values]
     if not tells_nulls:
-        return call("xxhash64", *columns)
+        return sql.call("xxhash64", *columns)
     if source.arrays:
-        columns += [call("array_size", array) for array in columns]
+        columns += [sql.call("array_size", array) for array in columns]
     return hash_of([*columns, *extra_columns])
 
 
-def users_of(source: SourceTable) -> list[Sql]:
+def users_of(source: SourceTable) -> list[sql.Sql]:
     """The columns of users as they are hashed."""
     return [column for name in source.user for column in columns_of(source.frame, [name])]
 
 
-def ids_of(source: SourceTable) -> list[Sql]:
+def ids_of(source: SourceTable) -> list[sql.Sql]:
     """The column of items as it is hashed."""
     return columns_of(source.frame, [source.item])
 
 
-def columns_of(frame: DataFrame, names: Sequence[str], *, are_ids: bool = True) -> list[Sql]:
+def columns_of(frame: DataFrame, names: Sequence[str], *, are_ids: bool = True) -> list[sql.Sql]:
     """Columns in a form whose hashes are equal for equal values, arrays with their sizes; numbers that are no ids are doubles."""
     columns = []
     for name in names:
-        kind, values = frame.schema[name].dataType, named(name)
+        kind, values = frame.schema[name].dataType, sql.named(name)
         is_array = isinstance(kind, T.ArrayType)
         element = kind.elementType if isinstance(kind, T.ArrayType) else kind
         if isinstance(element, T.DecimalType) or not are_ids:
             columns.append(values.cast(T.ArrayType(T.DoubleType()) if is_array else T.DoubleType()))
         else:
-            columns.append(hashable(values, kind, keeps_null=True))
-        columns += [call("array_size", values)] if is_array else []
+            columns.append(sql.hashable(values, kind, keeps_null=True))
+        columns += [sql.call("array_size", values)] if is_array else []
     return columns
 
 
@@ -556,19 +535,22 @@ def table_fingerprint(frame: DataFrame) -> tuple[str, int]:
         if "map<" in frame.schema[name].dataType.simpleString():
             msg = f"column {name!r} has maps, which have no hash; select the columns to evaluate"
             raise InputError(msg)
-    hashes = select(frame, hash_of(columns_of(frame, names)).alias(ROW_HASH))
-    total, n_rows = aggregate(
-        hashes, (), total_of_hashes(named(ROW_HASH)).alias("total"), call("count", named(ROW_HASH)).alias("n_rows")
+    hashes = sql.select(frame, hash_of(columns_of(frame, names)).alias(ROW_HASH))
+    total, n_rows = sql.aggregate(
+        hashes,
+        (),
+        total_of_hashes(sql.named(ROW_HASH)).alias("total"),
+        sql.call("count", sql.named(ROW_HASH)).alias("n_rows"),
     ).collect()[0]
     return digits_of(limbs_of(np.zeros(1, np.int64), np.array([total or 0], np.int64))[0]), n_rows
 
 
-def hash_of(columns: Sequence[Sql]) -> Sql:
+def hash_of(columns: Sequence[sql.Sql]) -> sql.Sql:
     """A 64-bit hash of values that says which of them are null."""
-    places = [when(values.is_null(), 1, 0) for values in columns]
+    places = [sql.when(values.is_null(), 1, 0) for values in columns]
     # Only rows with a null pay for saying where it is.
-    whole = all_of(values.is_not_null() for values in columns)
-    return when(whole, call("xxhash64", *columns), call("xxhash64", *columns, *places))
+    whole = sql.all_of(values.is_not_null() for values in columns)
+    return sql.when(whole, sql.call("xxhash64", *columns), sql.call("xxhash64", *columns, *places))
 
 
 #: The item of a row on the way to lists of a feature.
@@ -580,23 +562,23 @@ class Typed:
     """How users and items of all tables compare."""
 
     user_columns: list[str]  # our names of the user's columns
-    named_users: Callable[[SourceTable], list[Sql]]  # a table's user columns under these names
+    named_users: Callable[[SourceTable], list[sql.Sql]]  # a table's user columns under these names
     item_type: T.DataType  # the type that items of all tables get
 
     @property
-    def users(self) -> list[Sql]:
+    def users(self) -> list[sql.Sql]:
         """The user's columns."""
-        return [named(name) for name in self.user_columns]
+        return [sql.named(name) for name in self.user_columns]
 
-    def item(self, item: Sql, name: str = ITEM) -> Sql:
+    def item(self, item: sql.Sql, name: str = ITEM) -> sql.Sql:
         """An item of some table in the type that items of all tables get, under our name."""
         return item.cast(self.item_type).alias(name)
 
-    def is_valid(self, *numbers: str) -> Sql:
+    def is_valid(self, *numbers: str) -> sql.Sql:
         """Whether a row has a user, an item and these numbers, and none of them is NaN."""
-        is_whole = ~any_of(named(name).is_null() for name in (*self.user_columns, ITEM, *numbers))
-        are_nan = (call("coalesce", call("isnan", named(name)), number(False)) for name in numbers)
-        return all_of([is_whole, *(~is_nan for is_nan in are_nan)])
+        is_whole = ~sql.any_of(sql.named(name).is_null() for name in (*self.user_columns, ITEM, *numbers))
+        are_nan = (sql.call("coalesce", sql.call("isnan", sql.named(name)), sql.number(False)) for name in numbers)
+        return sql.all_of([is_whole, *(~is_nan for is_nan in are_nan)])
 
     def lists(self, source: SourceTable, name: str, hashed: str = "") -> DataFrame:
         """Each user's items of a table of users and items, as a list of this name; a null matches nothing.
@@ -604,9 +586,11 @@ class Typed:
         A column `hashed` has the sum of the rows' hashes, if it has a name.
         """
         items = self.item(source.ids_sql(), name)
-        rows = select(source.frame, *self.named_users(source), items, row_hash(source).alias(ROW_HASH))
-        total = [total_of_hashes(named(ROW_HASH)).alias(hashed)] if hashed else []
-        return aggregate_lists(rows, self.user_columns, call("collect_list", named(name)).alias(name), *total)
+        rows = sql.select(source.frame, *self.named_users(source), items, row_hash(source).alias(ROW_HASH))
+        total = [total_of_hashes(sql.named(ROW_HASH)).alias(hashed)] if hashed else []
+        return sql.aggregate_lists(
+            rows, self.user_columns, sql.call("collect_list", sql.named(name)).alias(name), *total
+        )
 
 
 class GroupedFeature:
@@ -636,7 +620,7 @@ class MarkedUsers(NamedTuple):
     column: str  # of a grouped row: how many rows mark the user, null if none does
     source: SourceTable  # the rows that mark their users
     whole: DataFrame  # the table that these are rows of
-    is_marked: Sql  # whether a row of it marks its user
+    is_marked: sql.Sql  # whether a row of it marks its user
 
 
 class SourceFeature:
@@ -731,7 +715,9 @@ class Sources:
     @property
     def orders(self) -> dict[str, list[str]]:
         """The values of those attributes of slices that came as ordered categories."""
-        marks = {} if self.attributes is None else {part.name: mark_of(part) for part in self.attributes.frame.schema}
+        marks = (
+            {} if self.attributes is None else {part.name: sql.mark_of(part) for part in self.attributes.frame.schema}
+        )
         return {name: marks[name]["order"] for name in self.slices if "order" in marks[name]}
 
     @property

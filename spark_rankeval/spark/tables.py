@@ -10,75 +10,33 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import as_names, check_table, is_name
 from spark_rankeval.errors import InputError
-from spark_rankeval.request.call import (
-    AttributeNames,
-    ColumnNames,
-    ColumnOrTable,
-    ScoringOptions,
-    Table,
-    Vectors,
-    grade_columns,
-)
-from spark_rankeval.spark.facts import (
-    NoAnswerOption,
-    SideTables,
-    VectorSources,
-    read_intents,
-    read_side_tables,
-    read_vectors,
-)
+from spark_rankeval.request import call
+from spark_rankeval.spark import facts, source_tables, sql
 from spark_rankeval.spark.item_groups import read_groups
-from spark_rankeval.spark.source_tables import (
-    Model,
-    SourceFeature,
-    Sources,
-    SourceTable,
-    check_comparable,
-    read_source,
-    require_column,
-)
-from spark_rankeval.spark.sql import (
-    Sql,
-    any_of,
-    call,
-    descending,
-    find_column,
-    named,
-    number,
-    over,
-    problem_of_type,
-    readable,
-    rows_of_all,
-    select,
-    text_in_sql,
-    when,
-    where,
-    with_columns,
-)
 from spark_rankeval.worker.reading import GRADED, STRATUM
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    Predictions = Table | Vectors | Mapping[str, Table | Vectors]
+    Predictions = call.Table | call.Vectors | Mapping[str, call.Table | call.Vectors]
 
 
 _MOST_MODELS = 100
 
 
 def read_sources(
-    predictions: DataFrame | Vectors | Mapping[str, DataFrame | Vectors],
+    predictions: DataFrame | call.Vectors | Mapping[str, DataFrame | call.Vectors],
     labels: DataFrame | None,
     users: DataFrame | None,
     exclude: DataFrame | None,
-    names: ColumnNames,
+    names: call.ColumnNames,
     attributes: DataFrame | None = None,
-    attribute_names: AttributeNames | None = None,
-    side: SideTables = SideTables(),  # noqa: B008 # it is immutable
-    no_answer: NoAnswerOption = NoAnswerOption(),  # noqa: B008 # the same
+    attribute_names: call.AttributeNames | None = None,
+    side: facts.SideTables = facts.SideTables(),  # noqa: B008 # it is immutable
+    no_answer: facts.NoAnswerOption = facts.NoAnswerOption(),  # noqa: B008 # the same
     *,
     has_groups: bool = False,
-) -> Sources:
+) -> source_tables.Sources:
     """Find and check the columns of all tables, before any job; but a column of models is read for their names.
 
     `labels` are None if they are in the table of predictions. Without `attributes` the attributes that are asked for are columns of the
@@ -103,15 +61,15 @@ def read_sources(
     problems += _problems_with_vectors(
         by_model.values(), labels, names, has_baseline=side.frames().get("baseline") is not None
     )
-    if labels is None and names.user == ("user",) and find_column(first, "user") is None:
+    if labels is None and names.user == ("user",) and sql.find_column(first, "user") is None:
         # Spark's evaluators take one table of two arrays, which names no user.
         names = replace(names, user=())
     models = _read_models(by_model, names, problems)
     left = models[0].source
-    right = read_source("labels", first if labels is None else labels, names, problems)
-    everyone = None if users is None else read_source("users", users, names, problems)
-    left_out = None if exclude is None else read_source("exclude", exclude, names, problems)
-    attribute_names = (attribute_names or AttributeNames()).with_user_clusters(names.user)
+    right = source_tables.read_source("labels", first if labels is None else labels, names, problems)
+    everyone = None if users is None else source_tables.read_source("users", users, names, problems)
+    left_out = None if exclude is None else source_tables.read_source("exclude", exclude, names, problems)
+    attribute_names = (attribute_names or call.AttributeNames()).with_user_clusters(names.user)
     about = _attributes(attributes, attribute_names, [users, labels, *user_frames], names, problems)
     features, right = _read_features(
         side, no_answer, [model.source for model in models], right, names, problems, has_groups=has_groups
@@ -134,52 +92,54 @@ def read_sources(
     if not problems:
         compared = [*(model.source for model in models[1:]), right, everyone, left_out, about]
         compared += (source for feature in features for source in feature.tables())
-        check_comparable(left, compared, problems)
+        source_tables.check_comparable(left, compared, problems)
     column = _model_column(first, names.model, problems)
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
     if column is not None:
-        models = [Model(name, left) for name in _model_names(first, column)]
+        models = [source_tables.Model(name, left) for name in _model_names(first, column)]
     shared = labels is None
     models = [model._replace(source=replace(model.source, shares_table=shared)) for model in models]
-    slices = () if about is None else tuple(str(find_column(about.frame, name)) for name in attribute_names.by)
+    slices = () if about is None else tuple(str(sql.find_column(about.frame, name)) for name in attribute_names.by)
     weights = (
-        None if about is None or attribute_names.weight is None else find_column(about.frame, attribute_names.weight)
+        None
+        if about is None or attribute_names.weight is None
+        else sql.find_column(about.frame, attribute_names.weight)
     )
     judged = (
         {}
         if about is None
-        else {name: str(find_column(about.frame, column)) for name, column in attribute_names.judge_columns.items()}
+        else {name: str(sql.find_column(about.frame, column)) for name, column in attribute_names.judge_columns.items()}
     )
-    clusters = [str(find_column(left.frame, name)) for name in attribute_names.user_clusters]
-    clusters += [] if about is None else [str(find_column(about.frame, name)) for name in attribute_names.cluster]
-    return Sources(
+    clusters = [str(sql.find_column(left.frame, name)) for name in attribute_names.user_clusters]
+    clusters += [] if about is None else [str(sql.find_column(about.frame, name)) for name in attribute_names.cluster]
+    return source_tables.Sources(
         tuple(models), replace(right, shares_table=shared), everyone, left_out, column, about, slices, weights,
         tuple(clusters), features, attribute_names.weight_count, judged,
     )  # fmt: skip
 
 
 def _read_features(
-    tables: SideTables,
-    no_answer: NoAnswerOption,
-    predictions: Sequence[SourceTable],
-    labels: SourceTable,
-    names: ColumnNames,
+    tables: facts.SideTables,
+    no_answer: facts.NoAnswerOption,
+    predictions: Sequence[source_tables.SourceTable],
+    labels: source_tables.SourceTable,
+    names: call.ColumnNames,
     problems: list[str],
     *,
     has_groups: bool,
-) -> tuple[tuple[SourceFeature, ...], SourceTable]:
+) -> tuple[tuple[source_tables.SourceFeature, ...], source_tables.SourceTable]:
     """The tables of all features with their columns, and the labels as they are read; what is wrong is added to the problems."""
-    features: list[SourceFeature] = []
-    side = read_side_tables(tables, names, problems)
+    features: list[source_tables.SourceFeature] = []
+    side = facts.read_side_tables(tables, names, problems)
     if side.tables():
         features.append(side)
-    intents = read_intents(tables.options, tables.facts, side.items, labels, problems)
+    intents = facts.read_intents(tables.options, tables.facts, side.items, labels, problems)
     if intents is not None:
         features.append(intents)
         labels = labels if problems else intents.columns.read()
     if any(source.vectors is not None for source in predictions):
-        features.append(VectorSources(tuple(source.vectors for source in predictions)))
+        features.append(facts.VectorSources(tuple(source.vectors for source in predictions)))
     groups = read_groups(tables.options, predictions[0], names, problems) if has_groups else None
     if groups is not None:
         features.append(groups)
@@ -200,11 +160,11 @@ _ONE_TABLE = (
 
 def _attributes(
     table: DataFrame | None,
-    attribute_names: AttributeNames,
+    attribute_names: call.AttributeNames,
     others: Iterable[DataFrame | None],
-    names: ColumnNames,
+    names: call.ColumnNames,
     problems: list[str],
-) -> SourceTable | None:
+) -> source_tables.SourceTable | None:
     if not attribute_names.all:
         if table is not None:
             problems.append(
@@ -213,7 +173,9 @@ def _attributes(
             )
         return None
     frames = [frame for frame in ([table] if table is not None else others) if frame is not None]
-    holder = next((frame for frame in frames if all(find_column(frame, name) for name in attribute_names.all)), None)
+    holder = next(
+        (frame for frame in frames if all(sql.find_column(frame, name) for name in attribute_names.all)), None
+    )
     if holder is None:
         there = "; ".join(", ".join(frame.columns) for frame in frames)
         advice = "" if table is not None else ". Pass a table of users that has them as facts=Facts(attributes=…)"
@@ -224,34 +186,34 @@ def _attributes(
         )
         return None
     for name in attribute_names.by:
-        kind = holder.schema[str(find_column(holder, name))].dataType
-        problems += problem_of_type(f"by: the column {name!r}", kind, "slice")
+        kind = holder.schema[str(sql.find_column(holder, name))].dataType
+        problems += sql.problem_of_type(f"by: the column {name!r}", kind, "slice")
     for name in attribute_names.cluster:
-        kind = holder.schema[str(find_column(holder, name))].dataType
-        problems += problem_of_type(f"cluster: the column {name!r}", kind, "cluster")
+        kind = holder.schema[str(sql.find_column(holder, name))].dataType
+        problems += sql.problem_of_type(f"cluster: the column {name!r}", kind, "cluster")
     for option, column in {"user_weight": attribute_names.weight, **attribute_names.judge_columns}.items():
         if column is None:
             continue
-        kind = holder.schema[str(find_column(holder, column))].dataType
+        kind = holder.schema[str(sql.find_column(holder, column))].dataType
         if option == STRATUM:
-            problems += problem_of_type(f"stratum: the column {column!r}", kind, "slice")
+            problems += sql.problem_of_type(f"stratum: the column {column!r}", kind, "slice")
             continue
         wanted, words = (T.BooleanType, "a boolean") if option == GRADED else (T.NumericType, "a number")
         if not isinstance(kind, wanted):
             problems.append(f"{option}={column!r} must be {words}; it is {kind.simpleString()}. Cast it")
-    return read_source("attributes", holder, names, problems)
+    return source_tables.read_source("attributes", holder, names, problems)
 
 
-def _table_of_users(table: DataFrame | Vectors) -> DataFrame:
+def _table_of_users(table: DataFrame | call.Vectors) -> DataFrame:
     """The table that has the users of a model."""
-    return table.users if isinstance(table, Vectors) else table
+    return table.users if isinstance(table, call.Vectors) else table
 
 
 def _problems_with_vectors(
-    tables: Iterable[object], labels: DataFrame | None, names: ColumnNames, *, has_baseline: bool
+    tables: Iterable[object], labels: DataFrame | None, names: call.ColumnNames, *, has_baseline: bool
 ) -> list[str]:
     """What a call says that has no meaning where lists come from vectors."""
-    are_vectors = [isinstance(table, Vectors) for table in tables]
+    are_vectors = [isinstance(table, call.Vectors) for table in tables]
     if not any(are_vectors):
         return []
     problems = []
@@ -272,7 +234,9 @@ def _problems_with_vectors(
     return problems
 
 
-def _read_models(by_model: Mapping[str, DataFrame | Vectors], names: ColumnNames, problems: list[str]) -> list[Model]:
+def _read_models(
+    by_model: Mapping[str, DataFrame | call.Vectors], names: call.ColumnNames, problems: list[str]
+) -> list[source_tables.Model]:
     """The predictions of all models.
 
     Arrays have no ranks, and need no scores if other models have them: their order is the rank then.
@@ -293,19 +257,24 @@ def _read_models(by_model: Mapping[str, DataFrame | Vectors], names: ColumnNames
     return models
 
 
-def _may_have_score(source: SourceTable, names: ColumnNames) -> bool:
+def _may_have_score(source: source_tables.SourceTable, names: call.ColumnNames) -> bool:
     """Whether the score that a call names may be of these arrays: they have structs, or such a column beside them."""
     has_structs = isinstance(getattr(source.frame.schema[source.item].dataType, "elementType", None), T.StructType)
-    return names.score is not None and (has_structs or find_column(source.frame, names.score) is not None)
+    return names.score is not None and (has_structs or sql.find_column(source.frame, names.score) is not None)
 
 
-def _read_model(name: str, table: DataFrame | Vectors, names: ColumnNames, problems: list[str]) -> Model:
+def _read_model(
+    name: str, table: DataFrame | call.Vectors, names: call.ColumnNames, problems: list[str]
+) -> source_tables.Model:
     """The predictions of a model; of several tables it is said which one lacks something."""
     model_problems: list[str] = []
-    if isinstance(table, Vectors):
-        model, what = Model(name, read_vectors(table, names, model_problems)), "Vectors"
+    if isinstance(table, call.Vectors):
+        model, what = source_tables.Model(name, facts.read_vectors(table, names, model_problems)), "Vectors"
     else:
-        model, what = Model(name, read_source("predictions", table, names, model_problems)), "predictions"
+        model, what = (
+            source_tables.Model(name, source_tables.read_source("predictions", table, names, model_problems)),
+            "predictions",
+        )
     problems += [words.replace(what, _called(what, name), 1) for words in model_problems]
     return model
 
@@ -315,17 +284,17 @@ def _called(role: str, model: str) -> str:
 
 
 def _model_column(frame: DataFrame, model: str | None, problems: list[str]) -> str | None:
-    column = None if model is None else require_column("predictions", frame, model, "model", problems)
+    column = None if model is None else source_tables.require_column("predictions", frame, model, "model", problems)
     if column is not None:
         what = f"predictions: the column {column!r} (model=)"
-        problems += problem_of_type(what, frame.schema[column].dataType, "model")
+        problems += sql.problem_of_type(what, frame.schema[column].dataType, "model")
     return column
 
 
 def _model_names(frame: DataFrame, model: str) -> list[str]:
     """The models that a column names, in the order of the alphabet."""
-    models = select(frame, text_in_sql(frame, model).alias("model")).dropna().distinct().limit(_MOST_MODELS + 1)
-    names = sorted(row[0] for row in select(models, readable(named("model"))).collect())
+    models = sql.select(frame, sql.text_in_sql(frame, model).alias("model")).dropna().distinct().limit(_MOST_MODELS + 1)
+    names = sorted(row[0] for row in sql.select(models, sql.readable(sql.named("model"))).collect())
     if not names or len(names) > _MOST_MODELS:
         shown = f"more than {_MOST_MODELS} models, {names[0]!r} among them" if names else "no model: every row is null"
         msg = f"predictions: the column {model!r} (model=) names {shown}. Name the column that holds the model names"
@@ -333,7 +302,7 @@ def _model_names(frame: DataFrame, model: str) -> list[str]:
     return names
 
 
-def _type_of(source: SourceTable) -> str:
+def _type_of(source: source_tables.SourceTable) -> str:
     return source.frame.schema[source.item].dataType.simpleString()
 
 
@@ -347,7 +316,7 @@ class LongTable:
 
     predictions: DataFrame | Mapping[str, DataFrame]
     labels: DataFrame
-    options: ScoringOptions
+    options: call.ScoringOptions
     frames: list[DataFrame]  # the tables of all models
     has_made_ids: bool  # whether rows name no item
 
@@ -363,18 +332,18 @@ class _Columns:
     cost: tuple[str, ...]  # of predictions; likewise
 
     @classmethod
-    def find(cls, frame: DataFrame, options: ScoringOptions) -> _Columns:
+    def find(cls, frame: DataFrame, options: call.ScoringOptions) -> _Columns:
         """Those that the options name; an InputError names all that are lacking."""
         problems: list[str] = []
 
         def found(meaning: str, names: Sequence[str]) -> tuple[str, ...]:
-            columns = (require_column("predictions", frame, name, meaning, problems) for name in names)
+            columns = (source_tables.require_column("predictions", frame, name, meaning, problems) for name in names)
             return tuple(filter(None, columns))
 
         kind = "score" if options.rank is None else "rank"
         users = found("user", as_names("user", options.user))
         value = found(kind, [getattr(options, kind)])
-        grades = found("relevance", as_names("relevance", grade_columns(options.relevance)))
+        grades = found("relevance", as_names("relevance", call.grade_columns(options.relevance)))
         weight = found("weight", [] if options.weight is None else [options.weight])
         cost = found("cost", [] if options.cost is None else [options.cost])
         if options.item is not None and not found("item", [str(options.item)]):
@@ -385,7 +354,7 @@ class _Columns:
 
 
 def read_long_table(
-    predictions: Table | Vectors | Mapping[str, Table | Vectors], options: ScoringOptions
+    predictions: call.Table | call.Vectors | Mapping[str, call.Table | call.Vectors], options: call.ScoringOptions
 ) -> LongTable | None:
     """The sides of a call without labels, if rows of predictions have them; None if it means arrays.
 
@@ -393,7 +362,7 @@ def read_long_table(
     answer. Any other counts as a prediction that cannot be ranked, so that none is lost.
     """
     tables = dict(predictions) if isinstance(predictions, Mapping) else {"": predictions}
-    frames = {name: table for name, table in tables.items() if not isinstance(table, Vectors)}
+    frames = {name: table for name, table in tables.items() if not isinstance(table, call.Vectors)}
     if len(frames) < len(tables) or not frames:
         return None
     for table in frames.values():
@@ -407,14 +376,14 @@ def read_long_table(
     has_made_ids = options.item is None
     if has_made_ids:
         item = _made_id(frames[only])
-        frames = {only: with_columns(frames[only], {item: _place(columns[only], is_rank=options.rank is not None)})}
+        frames = {only: sql.with_columns(frames[only], {item: _place(columns[only], is_rank=options.rank is not None)})}
         # Ids are numbers in an order that no dialect may turn round, or ties would flatter.
         options = replace(options, item=item, ties=options.ties or "item_asc")
-    is_label = {name: any_of(named(grade).is_not_null() for grade in columns[name].grades) for name in frames}
+    is_label = {name: sql.any_of(sql.named(grade).is_not_null() for grade in columns[name].grades) for name in frames}
     says_something = {name: is_label[name] | _declares(frame, options.no_answer) for name, frame in frames.items()}
-    is_prediction = {name: named(columns[name].value).is_not_null() | ~says_something[name] for name in frames}
-    scored = {name: where(frame, is_prediction[name]) for name, frame in frames.items()}
-    labels = {name: where(frame, is_label[name]) for name, frame in frames.items()}
+    is_prediction = {name: sql.named(columns[name].value).is_not_null() | ~says_something[name] for name in frames}
+    scored = {name: sql.where(frame, is_prediction[name]) for name, frame in frames.items()}
+    labels = {name: sql.where(frame, is_label[name]) for name, frame in frames.items()}
     return LongTable(
         scored if isinstance(predictions, Mapping) else scored[only],
         _labels_of_models(labels, columns[only], options) if has_models else labels[only],
@@ -424,23 +393,23 @@ def read_long_table(
     )
 
 
-def _declares(frame: DataFrame, no_answer: ColumnOrTable | None) -> Sql:
+def _declares(frame: DataFrame, no_answer: call.ColumnOrTable | None) -> sql.Sql:
     """Whether a row declares that its user has no answer."""
-    column = find_column(frame, no_answer) if isinstance(no_answer, str) else None
+    column = sql.find_column(frame, no_answer) if isinstance(no_answer, str) else None
     if column is None or not isinstance(frame.schema[column].dataType, T.BooleanType):
-        return number(False)
-    return call("coalesce", named(column), number(False))
+        return sql.number(False)
+    return sql.call("coalesce", sql.named(column), sql.number(False))
 
 
 def _has_rows(frame: DataFrame, item: str | tuple[str, str] | None) -> bool:
     """Whether each row is a user and an item: no column has arrays, or the item names one that has none."""
     if item is None or not any(isinstance(field.dataType, T.ArrayType) for field in frame.schema.fields):
         return True
-    column = find_column(frame, item) if isinstance(item, str) else None
+    column = sql.find_column(frame, item) if isinstance(item, str) else None
     return column is not None and not isinstance(frame.schema[column].dataType, T.ArrayType)
 
 
-def _check(options: ScoringOptions, *, has_models: bool) -> None:
+def _check(options: call.ScoringOptions, *, has_models: bool) -> None:
     if options.relevance is None or (options.score is None) == (options.rank is None):
         msg = (
             "labels=None needs one table. With a row for each user and item name relevance= and either score= or rank=; with arrays, "
@@ -470,25 +439,27 @@ def _check(options: ScoringOptions, *, has_models: bool) -> None:
 def _made_id(frame: DataFrame) -> str:
     """A name for made ids that no column has."""
     name = PLACE
-    while find_column(frame, name) is not None:
+    while sql.find_column(frame, name) is not None:
         name += "_"
     return name
 
 
-def _place(columns: _Columns, *, is_rank: bool) -> Sql:
+def _place(columns: _Columns, *, is_rank: bool) -> sql.Sql:
     """The place of a row in the list of its user: by score, of equal scores the unlabelled rows and then the lowest grade first.
 
     Rows that are equal in all of these can change places without a change of any value, so no order of rows decides.
     """
     # Scores compare as doubles, and of these the two zeros are equal.
-    value = named(columns.value).cast("double") + 0.0
+    value = sql.named(columns.value).cast("double") + 0.0
     # A missing grade is the lowest, be it null or NaN.
-    grades = [when(~call("isnan", named(grade).cast("double")), named(grade)) for grade in columns.grades]
-    order = [value if is_rank else descending(value), *grades, *map(named, (*columns.weight, *columns.cost))]
-    return over(call("row_number"), map(named, columns.users), order).cast("bigint")
+    grades = [
+        sql.when(~sql.call("isnan", sql.named(grade).cast("double")), sql.named(grade)) for grade in columns.grades
+    ]
+    order = [value if is_rank else sql.descending(value), *grades, *map(sql.named, (*columns.weight, *columns.cost))]
+    return sql.over(sql.call("row_number"), map(sql.named, columns.users), order).cast("bigint")
 
 
-def _labels_of_models(labels: Mapping[str, DataFrame], columns: _Columns, options: ScoringOptions) -> DataFrame:
+def _labels_of_models(labels: Mapping[str, DataFrame], columns: _Columns, options: call.ScoringOptions) -> DataFrame:
     """The labels of several models as one table: each model may have a row of the same label, which counts once."""
     subtopic = [] if options.facts.subtopic is None else [options.facts.subtopic]
     names = (*columns.users, str(options.item), *columns.grades, *columns.weight, *subtopic)
@@ -499,7 +470,7 @@ def _rows_of_models(frames: Mapping[str, DataFrame], names: Sequence[str]) -> Da
     """These columns of the tables of all models; an `InputError` says which ones have different types."""
     problems = []
     for name in names:
-        columns = {model: find_column(frame, name) for model, frame in frames.items()}
+        columns = {model: sql.find_column(frame, name) for model, frame in frames.items()}
         lacking = [model for model, column in columns.items() if column is None]
         problems += [f"predictions of model {model!r} has no column {name!r}; add it" for model in lacking]
         kinds = {model: frames[model].schema[column].dataType for model, column in columns.items() if column}
@@ -512,7 +483,7 @@ def _rows_of_models(frames: Mapping[str, DataFrame], names: Sequence[str]) -> Da
         ]
     if problems:
         raise InputError("; ".join(problems))
-    return rows_of_all(select(frame, *map(named, names)) for frame in frames.values())
+    return sql.rows_of_all(sql.select(frame, *map(sql.named, names)) for frame in frames.values())
 
 
 def _meet(kind: T.DataType, other: T.DataType) -> bool:
@@ -526,14 +497,14 @@ def _meet(kind: T.DataType, other: T.DataType) -> bool:
     )
 
 
-def _with_attributes(frames: Mapping[str, DataFrame], options: ScoringOptions) -> ScoringOptions:
+def _with_attributes(frames: Mapping[str, DataFrame], options: call.ScoringOptions) -> call.ScoringOptions:
     """The options with the whole table as that of attributes, if it has those that are asked for: no side has all users."""
     users = as_names("user", options.user)
     lower = [name.lower() for name in users]
-    names = [name for name in AttributeNames.from_options(options).all if name.lower() not in lower]
-    is_there = all(find_column(frame, name) for frame in frames.values() for name in names)
+    names = [name for name in call.AttributeNames.from_options(options).all if name.lower() not in lower]
+    is_there = all(sql.find_column(frame, name) for frame in frames.values() for name in names)
     if not names or options.facts.attributes is not None or not is_there:
         return options
-    if options.users is not None and all(find_column(options.users, name) for name in names):
+    if options.users is not None and all(sql.find_column(options.users, name) for name in names):
         return options
     return replace(options, facts=replace(options.facts, attributes=_rows_of_models(frames, (*users, *names))))

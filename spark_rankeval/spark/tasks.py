@@ -21,27 +21,18 @@ from spark_rankeval.spark.engine import engine_of, setting
 from spark_rankeval.spark.python_workers import check_local_workers, pandas_notice_held, workers_explained
 from spark_rankeval.spark.sql import call, named, row_of_partition, select, true_for_every_row, with_columns
 from spark_rankeval.wire import BUCKET, KIND, PAYLOAD, Mergers, Message, merged_by_bucket
-from spark_rankeval.worker.process import (
-    MOST_BYTES,
-    PACKED,
-    Run,
-    attach,
-    errors_raised,
-    pack_together,
-    rows_in,
-    runs_in_worker,
-)
+from spark_rankeval.worker import process
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
 
-def run_on_workers(frame: DataFrame, run: Run, schema: T.StructType | str) -> DataFrame:
+def run_on_workers(frame: DataFrame, run: process.Run, schema: T.StructType | str) -> DataFrame:
     """``mapInArrow``, if workers on this machine can run the function, and without PySpark's remarks on pandas."""
     _check_workers_of(frame.sparkSession)
     with pandas_notice_held():
-        return frame.mapInArrow(errors_raised(run), schema)
+        return frame.mapInArrow(process.errors_raised(run), schema)
 
 
 def without_file_metadata(frame: DataFrame) -> DataFrame:
@@ -68,7 +59,7 @@ def _check_workers_of(session: SparkSession) -> None:
         check_local_workers(setting(session, "spark.master", ""))
 
 
-_SCHEMA = T.StructType([T.StructField(PACKED, T.BinaryType())])
+_SCHEMA = T.StructType([T.StructField(process.PACKED, T.BinaryType())])
 # A message of Spark Connect takes 128 MB, and the tables are a part of one.
 _MOST_BYTES = 120_000_000
 _TOO_LARGE = (
@@ -79,19 +70,19 @@ _TOO_LARGE = (
 _FIRST, _EVERY = "first_", "every_"
 
 
-def packed(rows: DataFrame, pack: Run) -> DataFrame:
+def packed(rows: DataFrame, pack: process.Run) -> DataFrame:
     """One row per partition with the packed table of its rows; `pack` makes it."""
     return run_on_workers(rows, pack, _SCHEMA)
 
 
 def packed_together(
     rows: DataFrame,
-    read: Callable[[pa.RecordBatch], pa.Table] = rows_in,
+    read: Callable[[pa.RecordBatch], pa.Table] = process.rows_in,
     combine: Callable[[pa.Table], pa.Table] | None = None,
 ) -> DataFrame:
     """One row per partition with the packed table of its rows; `read` and `combine` as of `pack_together`."""
-    most_bytes = MOST_BYTES if engine_of(rows.sparkSession).is_spark else _MOST_BYTES
-    return packed(rows, pack_together(read, combine, most_bytes))
+    most_bytes = process.MOST_BYTES if engine_of(rows.sparkSession).is_spark else _MOST_BYTES
+    return packed(rows, process.pack_together(read, combine, most_bytes))
 
 
 def broadcast_row(rows: DataFrame, one: DataFrame) -> DataFrame:
@@ -116,8 +107,8 @@ def broadcast_tables(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFr
     numbered = with_columns(rows, {_FIRST: row_of_partition() == 0})
     for name, table in tables.items():
         # Always true, and Spark does not know: of a constant it would make a join of all rows with all.
-        is_first = named(PACKED).is_not_null().alias(_FIRST)
-        one = select(table, is_first, named(PACKED).alias(name))
+        is_first = named(process.PACKED).is_not_null().alias(_FIRST)
+        one = select(table, is_first, named(process.PACKED).alias(name))
         numbered = numbered.join(one.hint("broadcast"), _FIRST, "left")
     return numbered.drop(_FIRST)
 
@@ -130,7 +121,7 @@ def _cell(table: DataFrame) -> bytes | None:
         if "larger than max" not in str(error):
             raise
         raise EngineError(_TOO_LARGE) from error
-    return bytes(rows[0][PACKED]) if rows else None
+    return bytes(rows[0][process.PACKED]) if rows else None
 
 
 def _attached(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
@@ -140,7 +131,7 @@ def _attached(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
     if sum(map(len, filter(None, cells.values()))) > _MOST_BYTES:
         raise EngineError(_TOO_LARGE)
     columns = [T.StructField(name, T.BinaryType()) for name in cells]
-    return run_on_workers(rows, attach(cells), T.StructType([*rows.schema.fields, *columns]))
+    return run_on_workers(rows, process.attach(cells), T.StructType([*rows.schema.fields, *columns]))
 
 
 MESSAGE_SCHEMA = T.StructType(
@@ -180,7 +171,7 @@ def merged_messages(messages: DataFrame, mergers: Mergers, width: int = _WIDTH) 
     keeps_order = engine_of(messages.sparkSession).is_spark
     if keeps_order:
         met = met.sortWithinPartitions(BUCKET, KIND)
-    return run_on_workers(met, runs_in_worker(merged_by_bucket(mergers, sort=not keeps_order)), MESSAGE_SCHEMA)
+    return run_on_workers(met, process.runs_in_worker(merged_by_bucket(mergers, sort=not keeps_order)), MESSAGE_SCHEMA)
 
 
 # Bars appear after so many seconds, so short operations have none.

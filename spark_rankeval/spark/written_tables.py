@@ -17,19 +17,7 @@ from pyspark.sql import types as T
 from spark_rankeval import local
 from spark_rankeval.checks import check_table, is_table, kind_of, one_of
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.records.table_columns import (
-    COUNT,
-    FIGURE,
-    FIGURES,
-    FLAG,
-    MOMENT,
-    RUN_ID,
-    TEXT,
-    TEXTS,
-    TIME,
-    TableColumn,
-    TableColumns,
-)
+from spark_rankeval.records import table_columns
 from spark_rankeval.spark.catalog import CatalogTable, exists, publish, staged
 from spark_rankeval.spark.engine import input_files
 from spark_rankeval.spark.local_tables import takes_local_tables
@@ -40,15 +28,20 @@ if TYPE_CHECKING:
 
 
 _TYPES: dict[str, T.DataType] = {
-    TEXT: T.StringType(), FIGURE: T.DoubleType(), COUNT: T.LongType(), FLAG: T.BooleanType(), MOMENT: T.TimestampType(),
-    FIGURES: T.MapType(T.DoubleType(), T.DoubleType()), TEXTS: T.MapType(T.StringType(), T.StringType()),
-}  # fmt: skip
-_NUMBERS: dict[str, Callable[[Any], Any]] = {FIGURE: float, COUNT: int}
-_RUN_IN_PATH = re.compile(rf"/{RUN_ID}=([^/]+)/")
+    table_columns.TEXT: T.StringType(),
+    table_columns.FIGURE: T.DoubleType(),
+    table_columns.COUNT: T.LongType(),
+    table_columns.FLAG: T.BooleanType(),
+    table_columns.MOMENT: T.TimestampType(),
+    table_columns.FIGURES: T.MapType(T.DoubleType(), T.DoubleType()),
+    table_columns.TEXTS: T.MapType(T.StringType(), T.StringType()),
+}
+_NUMBERS: dict[str, Callable[[Any], Any]] = {table_columns.FIGURE: float, table_columns.COUNT: int}
+_RUN_IN_PATH = re.compile(rf"/{table_columns.RUN_ID}=([^/]+)/")
 _KEEP_TEXT = 'spark.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")'
 
 
-def schema_of(columns: Iterable[TableColumn]) -> T.StructType:
+def schema_of(columns: Iterable[table_columns.TableColumn]) -> T.StructType:
     """The types of columns, with their meanings as comments."""
     return T.StructType(
         [T.StructField(name, _TYPES[kind], metadata={"comment": meaning}) for name, kind, meaning in columns]
@@ -57,7 +50,7 @@ def schema_of(columns: Iterable[TableColumn]) -> T.StructType:
 
 def table_of(
     records: Iterable[Mapping[str, Any]],
-    columns: TableColumns,
+    columns: table_columns.TableColumns,
     session: SparkSession | None = None,
     session_of_tables: Callable[[], SparkSession] | None = None,
 ) -> DataFrame:
@@ -86,10 +79,10 @@ def _value(value: Any, kind: str) -> Any:
     return value if value is None or number is None else number(value)
 
 
-def stored_schema(columns: TableColumns) -> T.StructType:
+def stored_schema(columns: table_columns.TableColumns) -> T.StructType:
     """What a folder of stored runs holds: the columns, and the run as text."""
     kinds = [T.StructField(name, _TYPES[kind]) for name, kind, _ in columns.columns]
-    return T.StructType([*kinds, T.StructField(RUN_ID, T.StringType())])
+    return T.StructType([*kinds, T.StructField(table_columns.RUN_ID, T.StringType())])
 
 
 def columns_of_runs(frame: DataFrame, wanted: Collection[str]) -> DataFrame:
@@ -98,16 +91,16 @@ def columns_of_runs(frame: DataFrame, wanted: Collection[str]) -> DataFrame:
     Raises:
         InputError: the table lacks some of them.
     """
-    lacking = [name for name in (*wanted, RUN_ID) if name not in frame.columns]
+    lacking = [name for name in (*wanted, table_columns.RUN_ID) if name not in frame.columns]
     if lacking:
         msg = (
             f"the table has no {', '.join(lacking)}; pass a job's table of metrics, the folder 'metrics' of its output"
         )
         raise InputError(msg)
-    return frame.select(*map(column, (*wanted, RUN_ID)))
+    return frame.select(*map(column, (*wanted, table_columns.RUN_ID)))
 
 
-def check_run_ids(option: str, frame: DataFrame, name: str = RUN_ID) -> None:
+def check_run_ids(option: str, frame: DataFrame, name: str = table_columns.RUN_ID) -> None:
     """Refuse a column of runs that was read as numbers or times, if its text is not that of the runs' names: ``007`` as 7.
 
     Raises:
@@ -226,6 +219,8 @@ def _frame_of(rows: Rows | DataFrame, time: datetime | None) -> DataFrame:
     if time is not None and to_stored is not None and not is_table(rows):
         return cast("DataFrame", to_stored(time))
     frame = cast("DataFrame", rows) if is_table(rows) else cast("Rows", rows).to_spark()
-    if time is None or find_column(frame, TIME) is not None:
+    if time is None or find_column(frame, table_columns.TIME) is not None:
         return frame
-    return frame.withColumn(TIME, F.lit(time)).withMetadata(TIME, {"comment": "when the run began"})
+    return frame.withColumn(table_columns.TIME, F.lit(time)).withMetadata(
+        table_columns.TIME, {"comment": "when the run began"}
+    )

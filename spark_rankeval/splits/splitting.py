@@ -18,26 +18,10 @@ from spark_rankeval.checks import check_name, check_table, is_number, one_of
 from spark_rankeval.errors import DataError, InputError, OptionError, did_you_mean, listed
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.request.call import ColumnNames, ScoringOptions, Table
+from spark_rankeval.spark import sql
 from spark_rankeval.spark.invalid_rows import none_holds
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.source_tables import SourceTable, read_source, require_column, user_column
-from spark_rankeval.spark.sql import (
-    PLAIN,
-    Sql,
-    aggregate,
-    any_of,
-    call,
-    descending,
-    id_reasons,
-    named,
-    number,
-    over,
-    select,
-    text,
-    when,
-    where,
-    with_columns,
-)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -121,23 +105,23 @@ class TimeColumn(NamedTuple):
             msg = f"horizon ends after the year 9999; got {horizon!r}"
             raise OptionError(msg) from error
 
-    def as_sql(self, moment: Moment) -> Sql:
+    def as_sql(self, moment: Moment) -> sql.Sql:
         """A moment as a constant that compares with the column, whatever the session's time zone is."""
         if isinstance(self.kind, T.TimestampType):
-            return call("timestamp_micros", (moment - _EPOCH) // timedelta(microseconds=1))  # type: ignore[operator] # a time
+            return sql.call("timestamp_micros", (moment - _EPOCH) // timedelta(microseconds=1))  # type: ignore[operator] # a time
         if isinstance(moment, datetime):
-            return text(moment.isoformat(" ")).cast("timestamp_ntz")
+            return sql.text(moment.isoformat(" ")).cast("timestamp_ntz")
         if isinstance(moment, date):
-            return text(moment.isoformat()).cast("date")
+            return sql.text(moment.isoformat()).cast("date")
         if isinstance(self.kind, T.FloatType):
             # The column does not have 0.7, only the float next to it.
-            return number(as_float32(moment))
+            return sql.number(as_float32(moment))
         # What is below 1.5 among whole numbers is what is below 2.
-        return number(math.ceil(moment) if isinstance(self.kind, T.IntegralType) else moment)
+        return sql.number(math.ceil(moment) if isinstance(self.kind, T.IntegralType) else moment)
 
-    def as_text(self, times: Sql) -> Sql:
+    def as_text(self, times: sql.Sql) -> sql.Sql:
         """Times of the column as text that no setting changes; of instants the microseconds since 1970."""
-        return (call("unix_micros", times) if isinstance(self.kind, T.TimestampType) else times).cast("string")
+        return (sql.call("unix_micros", times) if isinstance(self.kind, T.TimestampType) else times).cast("string")
 
     def as_words(self, written: str | None) -> str | None:
         """What `as_text` wrote, for a person."""
@@ -193,7 +177,7 @@ class Log:
 
     source: SourceTable
     time: TimeColumn
-    grade: Sql | None  # the grade that a row gives, null if it gives none; None: every row is a label
+    grade: sql.Sql | None  # the grade that a row gives, null if it gives none; None: every row is a label
     grade_column: str | None  # the column that has these grades or events
     has_events: bool  # whether grades are those of events, some of which may have none on purpose
 
@@ -212,28 +196,28 @@ class Log:
         """The names on the way of the columns that make a user."""
         return [user_column(index) for index in range(len(self.source.user))]
 
-    def pair_sql(self) -> list[Sql]:
+    def pair_sql(self) -> list[sql.Sql]:
         """The columns of user and item under the names on the way."""
         return [*self.user_sql(), self.source.ids_sql().alias(ITEM)]
 
-    def user_sql(self) -> list[Sql]:
+    def user_sql(self) -> list[sql.Sql]:
         """The columns of the user under the names on the way."""
         return [column.alias(key) for column, key in zip(self.source.users_sql(), self.user_keys, strict=True)]
 
-    def reasons(self) -> dict[str, Sql]:
+    def reasons(self) -> dict[str, sql.Sql]:
         """Why a row cannot be used: conditions by what they mean."""
         source = self.source
-        reasons: dict[str, Sql] = {}
+        reasons: dict[str, sql.Sql] = {}
         for name, kind in zip(source.user, source.user_types(), strict=True):
-            for words, holds in id_reasons("user", named(name), kind).items():
+            for words, holds in sql.id_reasons("user", sql.named(name), kind).items():
                 reasons[words] = holds | reasons[words] if words in reasons else holds
-        reasons |= id_reasons("item", source.raw_ids_sql(), source.item_type)
-        reasons["null time"] = named(self.time.name).is_null()
+        reasons |= sql.id_reasons("item", source.raw_ids_sql(), source.item_type)
+        reasons["null time"] = sql.named(self.time.name).is_null()
         if self.time.may_be_nan:
-            reasons["NaN time"] = call("isnan", named(self.time.name))
+            reasons["NaN time"] = sql.call("isnan", sql.named(self.time.name))
         return reasons
 
-    def is_valid(self) -> Sql:
+    def is_valid(self) -> sql.Sql:
         """Whether a row can be used."""
         return none_holds(self.reasons())
 
@@ -284,8 +268,8 @@ def read_log(
     return Log(source, column, grade, by_option["relevance"], grades is not None)
 
 
-def _grade(frame: DataFrame, name: str, grades: Mapping[str, float] | Mapping[int, float] | None) -> Sql | None:
-    kind, values = frame.schema[name].dataType, named(name)
+def _grade(frame: DataFrame, name: str, grades: Mapping[str, float] | Mapping[int, float] | None) -> sql.Sql | None:
+    kind, values = frame.schema[name].dataType, sql.named(name)
     if grades is None:
         if not isinstance(kind, T.NumericType | T.BooleanType):
             msg = (
@@ -294,7 +278,7 @@ def _grade(frame: DataFrame, name: str, grades: Mapping[str, float] | Mapping[in
             )
             raise InputError(msg)
         is_floating = isinstance(kind, T.FloatType | T.DoubleType)
-        return when(~call("isnan", values), values) if is_floating else values
+        return sql.when(~sql.call("isnan", values), values) if is_floating else values
     if not isinstance(grades, Mapping) or not grades:
         msg = f"grades must be a dict of a grade for each event, such as {{'click': 1, 'purchase': 3}}; got {grades!r}"
         raise OptionError(msg)
@@ -310,10 +294,10 @@ def _grade(frame: DataFrame, name: str, grades: Mapping[str, float] | Mapping[in
             "events must be strings or whole numbers, like the column"
         )
         raise InputError(msg)
-    grade_of_row: Sql | None = None
+    grade_of_row: sql.Sql | None = None
     for event, grade in grades.items():
-        is_event = values == (text(event) if isinstance(event, str) else number(event))
-        grade_of_row = when(is_event, float(grade), grade_of_row)
+        is_event = values == (sql.text(event) if isinstance(event, str) else sql.number(event))
+        grade_of_row = sql.when(is_event, float(grade), grade_of_row)
     return grade_of_row
 
 
@@ -409,13 +393,13 @@ def _log_counts(log: Log) -> DataFrame:
     """One row: how many rows there are, how many cannot be used and why, and the first and last time."""
     reasons = log.reasons()
     totals = [
-        call("count", number(1)).alias("n_rows"),
-        _count_if(any_of(reasons.values())).alias("n_invalid"),
+        sql.call("count", sql.number(1)).alias("n_rows"),
+        _count_if(sql.any_of(reasons.values())).alias("n_invalid"),
         *(_count_if(reason).alias(f"invalid_{place}") for place, reason in enumerate(reasons.values())),
     ]
-    times = when(log.is_valid(), named(log.time.name))
+    times = sql.when(log.is_valid(), sql.named(log.time.name))
     totals += [
-        log.time.as_text(call(function, times)).alias(name)
+        log.time.as_text(sql.call(function, times)).alias(name)
         for function, name in zip(("min", "max"), _TIMES, strict=True)
     ]
     return log.frame.agg(*(total.column for total in totals))
@@ -423,33 +407,33 @@ def _log_counts(log: Log) -> DataFrame:
 
 # How many users meet each condition.
 _USERS = {
-    "n_users": (named("n_training") + named("n_held_out")) > 0,
-    "n_training_users": named("n_training") > 0,
-    "n_labelled_users": named("n_labels") > 0,
-    "n_cold_users": (named("n_labels") > 0) & (named("n_training") == 0),
+    "n_users": (sql.named("n_training") + sql.named("n_held_out")) > 0,
+    "n_training_users": sql.named("n_training") > 0,
+    "n_labelled_users": sql.named("n_labels") > 0,
+    "n_cold_users": (sql.named("n_labels") > 0) & (sql.named("n_training") == 0),
 }
 
 
 def _user_counts(log: Log, training: DataFrame, held_out: DataFrame, labels: DataFrame) -> DataFrame:
     """One row: how many rows each part has, and how many users."""
-    ungraded = number(0) if log.grade is None else when(log.grade.is_null(), 1, 0)
+    ungraded = sql.number(0) if log.grade is None else sql.when(log.grade.is_null(), 1, 0)
     parts = [
-        select(rows, *log.user_sql(), *(marks.get(part, number(0)).alias(part) for part in _PARTS))
+        sql.select(rows, *log.user_sql(), *(marks.get(part, sql.number(0)).alias(part) for part in _PARTS))
         for rows, marks in (
-            (training, {"n_training": number(1)}),
-            (held_out, {"n_held_out": number(1), "n_ungraded": ungraded}),
-            (labels, {"n_labels": number(1)}),
+            (training, {"n_training": sql.number(1)}),
+            (held_out, {"n_held_out": sql.number(1), "n_ungraded": ungraded}),
+            (labels, {"n_labels": sql.number(1)}),
         )
     ]
     rows = parts[0].union(parts[1]).union(parts[2])
-    users = rows.groupBy(*log.user_keys).agg(*(call("sum", named(part)).alias(part).column for part in _PARTS))
-    totals = {part: call("coalesce", call("sum", named(part)), 0) for part in _PARTS}
+    users = rows.groupBy(*log.user_keys).agg(*(sql.call("sum", sql.named(part)).alias(part).column for part in _PARTS))
+    totals = {part: sql.call("coalesce", sql.call("sum", sql.named(part)), 0) for part in _PARTS}
     totals |= {name: _count_if(condition) for name, condition in _USERS.items()}
     return users.agg(*(total.alias(name).column for name, total in totals.items()))
 
 
-def _count_if(condition: Sql) -> Sql:
-    return call("count", when(condition, 1))
+def _count_if(condition: sql.Sql) -> sql.Sql:
+    return sql.call("count", sql.when(condition, 1))
 
 
 _FIRST, _GRADE = "first_time", "highest_grade"
@@ -608,15 +592,18 @@ def split_of(log: Log, training: DataFrame, held_out: DataFrame, leave_out: tupl
 def _labels(log: Log, training: DataFrame, held_out: DataFrame, leave_out: tuple[str, ...]) -> DataFrame:
     """One row for each pair of rows that give a label, without what is to be left out."""
     if log.grade is not None:
-        held_out = where(held_out, log.grade.is_not_null())
-    values, totals = [*log.pair_sql(), named(log.time.name).alias(_FIRST)], [call("min", named(_FIRST)).alias(_FIRST)]
+        held_out = sql.where(held_out, log.grade.is_not_null())
+    values, totals = (
+        [*log.pair_sql(), sql.named(log.time.name).alias(_FIRST)],
+        [sql.call("min", sql.named(_FIRST)).alias(_FIRST)],
+    )
     names = dict(zip([*log.pair_keys, _FIRST], [*log.source.user, log.source.item, log.time.name], strict=True))
     if log.grade is not None:
         values.append(log.grade.alias(_GRADE))
-        totals.append(call("max", named(_GRADE)).alias(_GRADE))
+        totals.append(sql.call("max", sql.named(_GRADE)).alias(_GRADE))
         names[_GRADE] = RELEVANCE
-    pairs = aggregate(select(held_out, *values), log.pair_keys, *totals)
-    training_pairs = select(training, *log.pair_sql())
+    pairs = sql.aggregate(sql.select(held_out, *values), log.pair_keys, *totals)
+    training_pairs = sql.select(training, *log.pair_sql())
     if _SEEN in leave_out:
         pairs = pairs.join(training_pairs.distinct(), log.pair_keys, "left_anti")
     if _COLD_USERS in leave_out:
@@ -681,7 +668,7 @@ def by_time(
     column = events.time
     start = column.cut(cut)
     end = None if horizon is None else column.end(start, horizon)
-    times = named(column.name)
+    times = sql.named(column.name)
     is_after = times >= column.as_sql(start)
     # NaN is above every number, so that it is in no part only because the row is not valid.
     is_held_out = is_after if end is None else is_after & (times < column.as_sql(end))
@@ -691,7 +678,7 @@ def by_time(
     labelled = f"from {start} on" if end is None else f"from {start} to before {end}"
     method = f"by {column.name!r}: training before {start}, labels {labelled}"
     rule = Rule(method, no_time, f"no usable row is at or after the cut {start}{until}; choose an earlier cut")
-    return split_of(events, where(log, valid & ~is_after), where(log, valid & is_held_out), left_out, rule)
+    return split_of(events, sql.where(log, valid & ~is_after), sql.where(log, valid & is_held_out), left_out, rule)
 
 
 @takes_local_tables
@@ -742,23 +729,25 @@ def last_n(
     left_out = read_leave_out(leave_out)
     events = read_log(log, user=user, item=item, time=time, relevance=relevance, grades=grades)
     place = free_name("place", {name.lower() for name in log.columns})
-    valid = where(log, events.is_valid())
-    numbered = with_columns(valid, {place: over(call("row_number"), events.source.users_sql(), _last_first(events))})
-    training = where(numbered, named(place) > n).drop(place)
+    valid = sql.where(log, events.is_valid())
+    numbered = sql.with_columns(
+        valid, {place: sql.over(sql.call("row_number"), events.source.users_sql(), _last_first(events))}
+    )
+    training = sql.where(numbered, sql.named(place) > n).drop(place)
     rule = Rule(
         f"by each user's order of {time!r}: labels from the last {'row' if n == 1 else f'{n:,} rows'}, training from those before",
         f"no user has more than {n:,} usable rows; choose a smaller n",
         "no row can be used",
     )
-    return split_of(events, training, where(numbered, named(place) <= n).drop(place), left_out, rule)
+    return split_of(events, training, sql.where(numbered, sql.named(place) <= n).drop(place), left_out, rule)
 
 
-def _last_first(log: Log) -> list[Sql]:
+def _last_first(log: Log) -> list[sql.Sql]:
     """What orders the rows of a user, so that only rows without any difference that Spark can order are equal."""
     first = [log.time.name, log.source.item]
     others = [
         field.name
         for field in log.frame.schema.fields
-        if field.name not in (*first, *log.source.user) and isinstance(field.dataType, PLAIN)
+        if field.name not in (*first, *log.source.user) and isinstance(field.dataType, sql.PLAIN)
     ]
-    return [descending(named(name)) for name in (*first, *others)]
+    return [sql.descending(sql.named(name)) for name in (*first, *others)]

@@ -36,19 +36,9 @@ from spark_rankeval.statistics.intervals import Interval
 from spark_rankeval.statistics.resampling import mixed
 from spark_rankeval.statistics.table_fingerprints import xxhash64
 from spark_rankeval.wire import Merger, Mergers, Message, unpack
+from spark_rankeval.worker import process
 from spark_rankeval.worker.group_states import rows_by_key
 from spark_rankeval.worker.item_facts import sizes_of
-from spark_rankeval.worker.process import (
-    BatchFeature,
-    FeatureAccumulator,
-    Gathered,
-    PartitionFeature,
-    RankedView,
-    ScoredUsers,
-    ScoringFeature,
-    StateContext,
-    stream_of,
-)
 from spark_rankeval.worker.reading import Side, columns_of, flags, numbers, whole_numbers
 from spark_rankeval.worker.states import drawn
 
@@ -68,7 +58,7 @@ def merge_counts(tables: list[pa.Table], sum_column: str) -> pa.Table:
 
 def message_of(kind: str, table: pa.Table, bucket: int | None = None) -> Message:
     """A message with a table."""
-    return Message.of(kind, stream_of(table).to_pybytes(), bucket)
+    return Message.of(kind, process.stream_of(table).to_pybytes(), bucket)
 
 
 def table_of(payload: bytes) -> pa.Table:
@@ -713,7 +703,7 @@ AnyExposure = TypeVar("AnyExposure", Exposure, GroupExposure)
 _MOST_LISTED = 8
 
 
-def with_corpus_values(figures: Mapping[Key, Figures], gathered: Gathered) -> dict[Key, Figures]:
+def with_corpus_values(figures: Mapping[Key, Figures], gathered: process.Gathered) -> dict[Key, Figures]:
     """The figures of each slice, with the values of all lists together from messages of exposure."""
     task, messages, totals, options = gathered
     exposures = exposures_of(messages, slots_of(task), sizes_of(totals))
@@ -774,10 +764,10 @@ def _described(
 
 
 @dataclass(frozen=True)
-class AllLists(ScoringFeature):
+class AllLists(process.ScoringFeature):
     """Metrics of all lists together."""
 
-    def begin(self, task: ScoringTask) -> PartitionFeature:
+    def begin(self, task: ScoringTask) -> process.PartitionFeature:
         """What the metrics of a task count."""
         return _ExposureOfPartition(task)
 
@@ -789,31 +779,31 @@ class AllLists(ScoringFeature):
             GROUP_EXPOSURE: lambda: CountsMerger(GROUP_EXPOSURE, COUNT),
         }
 
-    def figures(self, figures: Mapping[Key, Figures], gathered: Gathered) -> Mapping[Key, Figures]:
+    def figures(self, figures: Mapping[Key, Figures], gathered: process.Gathered) -> Mapping[Key, Figures]:
         """The figures with the values of all lists together."""
         return with_corpus_values(figures, gathered)
 
 
-class _ExposureOfPartition(PartitionFeature):
+class _ExposureOfPartition(process.PartitionFeature):
     def __init__(self, task: ScoringTask) -> None:
         self._task = task
         self._views = {*(slot.view for slot in slots_of(task)), *(slot.view for slot in group_slots_of(task))}
 
-    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> BatchFeature:
+    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> process.BatchFeature:
         return ExposureOfBatch(self._views)
 
-    def new_accumulator(self, context: StateContext) -> FeatureAccumulator:
+    def new_accumulator(self, context: process.StateContext) -> process.FeatureAccumulator:
         return _ExposureAccumulator(self._task, context)
 
 
-class ExposureOfBatch(BatchFeature):
+class ExposureOfBatch(process.BatchFeature):
     """The lists of those views of a batch that have metrics of all lists together."""
 
     def __init__(self, views: set[int]) -> None:
         self._views = views
         self.exposed: dict[int, Exposed] = {}  # by the view's index
 
-    def add(self, ranked: RankedView) -> RankingBatch:
+    def add(self, ranked: process.RankedView) -> RankingBatch:
         """Keep the lists of a view."""
         if ranked.view_index in self._views:
             self.exposed[ranked.view_index] = Exposed(ranked.batch, ranked.predictions.ids, ranked.included)
@@ -821,7 +811,7 @@ class ExposureOfBatch(BatchFeature):
 
 
 class _ExposureAccumulator:
-    def __init__(self, task: ScoringTask, context: StateContext) -> None:
+    def __init__(self, task: ScoringTask, context: process.StateContext) -> None:
         self._context = context
         slice_texts = lambda key: list(map(slice_as_text, context.rollup(key)))  # noqa: E731
         self._counted: list[ExposureAccumulator | GroupAccumulator] = []
@@ -830,7 +820,7 @@ class _ExposureAccumulator:
         if group_slots_of(task):
             self._counted.append(GroupAccumulator(task, slice_texts))
 
-    def add(self, users: ScoredUsers, scores: BatchFeature) -> Iterator[Message]:
+    def add(self, users: process.ScoredUsers, scores: process.BatchFeature) -> Iterator[Message]:
         assert isinstance(scores, ExposureOfBatch)
         batch, options = users.batch, self._context.options
         groups = list(rows_by_key([batch.column(name) for name in self._context.keys], batch.num_rows))

@@ -18,15 +18,7 @@ from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
 from spark_rankeval.statistics.moments import State, merged
 from spark_rankeval.statistics.paired import SIDES, PairedAccumulator, PairedClusters, paired_sides
 from spark_rankeval.wire import Merger, Mergers, Message, unpack
-from spark_rankeval.worker.group_states import (
-    CLUSTER_USERS,
-    ClusterLayout,
-    ClusterMerger,
-    ClusterRows,
-    bucket_of,
-    rollup_masks,
-    rows_by_key,
-)
+from spark_rankeval.worker import group_states
 from spark_rankeval.worker.process import sends_messages
 from spark_rankeval.worker.reading import PARTIAL_TABLE, columns_of, filled, flags, numbers, whole_numbers
 from spark_rankeval.worker.states import HELD_BYTES, JUDGED, JudgedAccumulator, JudgedMerger, TwoJudges
@@ -327,20 +319,22 @@ COMPARISON = "comparison"
 _PAIR = 8_000
 
 
-def paired_layout(n_values: int, n_attributes: int, *, totals: bool) -> ClusterLayout:
+def paired_layout(n_values: int, n_attributes: int, *, totals: bool) -> group_states.ClusterLayout:
     """The rows of users who go on to their clusters: a row for each model, with `paired_sides` of it and the baseline."""
     groups = rollup(n_attributes, totals=totals, n_before=1)
-    masks = rollup_masks(groups, 1 + n_attributes)
-    return ClusterLayout(len(SIDES) * n_values, n_keys=1 + n_attributes, masks=masks)
+    masks = group_states.rollup_masks(groups, 1 + n_attributes)
+    return group_states.ClusterLayout(len(SIDES) * n_values, n_keys=1 + n_attributes, masks=masks)
 
 
-def paired_merger(layout: ClusterLayout, replicates: int, seed: int) -> Callable[[], ClusterMerger]:
+def paired_merger(
+    layout: group_states.ClusterLayout, replicates: int, seed: int
+) -> Callable[[], group_states.ClusterMerger]:
     """The merger of the users of a cluster; slices draw no signs."""
 
     def new(mask: tuple[bool, ...]) -> PairedClusters:
         return PairedClusters(layout.n_values // len(SIDES), replicates=replicates if sum(mask) == 1 else 0, seed=seed)
 
-    return partial(ClusterMerger, layout, new)
+    return partial(group_states.ClusterMerger, layout, new)
 
 
 def paired_batches(
@@ -350,7 +344,7 @@ def paired_batches(
     seed: int,
     n_attributes: int = 0,
     tables: tuple[str, ...] = (),
-    layout: ClusterLayout | None = None,
+    layout: group_states.ClusterLayout | None = None,
     judges: TwoJudges | None = None,
 ) -> Run:
     """A function for ``mapInArrow``: every model against the baseline; of `tables` it counts users whose rows differ.
@@ -365,7 +359,7 @@ def paired_batches(
     @sends_messages
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
         everyone = _Pairs(baseline, n_metrics, drawn, seed)
-        clusters = None if layout is None else ClusterRows(layout)
+        clusters = None if layout is None else group_states.ClusterRows(layout)
         slices = _Slices(lambda: _Pairs(baseline, n_metrics, 0, seed))
         judged = None if judges is None else _JudgedPairs(baseline, judges)
         for batch in batches:
@@ -380,7 +374,7 @@ def paired_batches(
                     yield from send_to_clusters(clusters, batch, users, model, attributes, sides)
             if not attributes:
                 continue
-            for key, rows in rows_by_key([batch.column(name) for name in attributes], batch.num_rows):
+            for key, rows in group_states.rows_by_key([batch.column(name) for name in attributes], batch.num_rows):
                 slices.add(key, users.only(rows))
                 if slices.n_bytes > HELD_BYTES:
                     yield from slices.handed_on()
@@ -436,7 +430,7 @@ class _JudgedPairs:
 
 
 def send_to_clusters(
-    clusters: ClusterRows,
+    clusters: group_states.ClusterRows,
     batch: pa.RecordBatch,
     users: ComparedUsers,
     name: str,
@@ -475,7 +469,7 @@ class _Slices:
         for key, pairs in self._pairs.items():
             # A slice that only rows of a null user name does not count.
             if pairs.n_users:
-                by_bucket.setdefault(bucket_of(key), {})[key] = pairs.owners()
+                by_bucket.setdefault(group_states.bucket_of(key), {})[key] = pairs.owners()
         self._pairs, self.n_bytes = {}, 0
         for bucket, slices in by_bucket.items():
             yield comparison_message(slices, bucket)
@@ -544,10 +538,10 @@ class ComparisonMerger(Merger):
         yield Message.of(COMPARISON, total, bucket)
 
 
-def merging_comparisons(clusters: Callable[[], ClusterMerger] | None = None) -> Mergers:
+def merging_comparisons(clusters: Callable[[], group_states.ClusterMerger] | None = None) -> Mergers:
     """What merges states of comparisons; if `clusters` makes what they meet in, users of a cluster meet, too."""
     mergers: Mergers = {COMPARISON: ComparisonMerger, JUDGED: JudgedMerger}
-    return mergers if clusters is None else {**mergers, CLUSTER_USERS: clusters}
+    return mergers if clusters is None else {**mergers, group_states.CLUSTER_USERS: clusters}
 
 
 def name_of_pair(models: Sequence[str], first: int, second: int) -> str:
@@ -559,7 +553,7 @@ def all_pairs_batches(
     n_metrics: int,
     replicates: int,
     seed: int,
-    layout: ClusterLayout | None = None,
+    layout: group_states.ClusterLayout | None = None,
     tables: tuple[str, ...] = (),
 ) -> Run:
     """A function for ``mapInArrow``: all models as the columns of one block a user; of `tables` it counts users whose rows differ.
@@ -575,7 +569,7 @@ def all_pairs_batches(
         counts = UserCounts(None)
         models: list[str] = []
         accumulator: AllPairsAccumulator | None = None
-        clusters = None if layout is None else ClusterRows(layout)
+        clusters = None if layout is None else group_states.ClusterRows(layout)
         for batch in batches:
             users = read_users(batch, n_metrics, tables)
             counts.add(users)

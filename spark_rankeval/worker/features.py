@@ -22,15 +22,9 @@ from spark_rankeval.ranking.user_lists import (
     repeated_items,
 )
 from spark_rankeval.request.task import ScoringTask, View
+from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.item_facts import ITEM, fields_in
 from spark_rankeval.worker.process import BatchFeature, PartitionFeature, RankedView, ScoringFeature
-from spark_rankeval.worker.reading import (
-    Side,
-    filled,
-    numbers,
-    side_of,
-    whole_numbers,
-)
 
 #: The column of a grouped row, and the field of its structs that has the intent.
 INTENTS = "intents"  # labelled items, one entry per item and intent, with grades
@@ -50,23 +44,25 @@ class _IntentsOfPartition(PartitionFeature):
     def __init__(self, *, clip: bool) -> None:
         self._clip = clip
 
-    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> BatchFeature:
+    def read(
+        self, columns: Mapping[str, pa.Array], labels: grouped_row.Side, excluded: grouped_row.Side | None
+    ) -> BatchFeature:
         if INTENTS not in columns:
             return BatchFeature()
-        side = side_of(columns[INTENTS])
+        side = grouped_row.side_of(columns[INTENTS])
         fields = fields_in(side.ids)
         items, intents = fields.pop(ITEM), _codes_in_order(fields.pop(INTENT))
-        grades = list(map(numbers, fields.values()))
+        grades = list(map(grouped_row.numbers, fields.values()))
         return _IntentsOfBatch(side._replace(ids=items, values=grades), intents, clip=self._clip)
 
 
 class _IntentsOfBatch(BatchFeature):
-    def __init__(self, side: Side, intents: IntArray, *, clip: bool) -> None:
+    def __init__(self, side: grouped_row.Side, intents: IntArray, *, clip: bool) -> None:
         # One entry per item and intent, with grades; and the intents, as ranks of their names.
         self._side, self._intents, self._clip = side, intents, clip
         self._items: Ragged | None = None
 
-    def sides(self) -> Mapping[str, Side]:
+    def sides(self) -> Mapping[str, grouped_row.Side]:
         return {"intents": self._side}
 
     def compare(self, items: Mapping[str, Ragged], order: Callable[[Array], Array] | None) -> None:
@@ -89,7 +85,7 @@ def _codes_in_order(names: pa.Array) -> IntArray:
     encoded = names.dictionary_encode()
     rank = np.empty(len(encoded.dictionary), np.int64)
     rank[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(rank))
-    return rank[filled(encoded.indices, 0)] if len(rank) else np.empty(0, np.int64)
+    return rank[grouped_row.filled(encoded.indices, 0)] if len(rank) else np.empty(0, np.int64)
 
 
 # What labels have beside their grades: a number for each labelled item of a user, the same for all models.
@@ -109,7 +105,9 @@ class _StagesOfPartition(PartitionFeature):
     def __init__(self, n_views: int) -> None:
         self._n_views = n_views
 
-    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> BatchFeature:
+    def read(
+        self, columns: Mapping[str, pa.Array], labels: grouped_row.Side, excluded: grouped_row.Side | None
+    ) -> BatchFeature:
         return _StagesOfBatch(self._n_views)
 
 
@@ -127,7 +125,7 @@ class _StagesOfBatch(BatchFeature):
         label, item = match(labels, repeated_items(labels))
         self._items[label] = len(labels.values) + item
 
-    def label_numbers(self, labels: Side) -> Mapping[str, Array]:
+    def label_numbers(self, labels: grouped_row.Side) -> Mapping[str, Array]:
         return {_ITEM: self._items.astype(np.float64)}
 
     def add(self, ranked: RankedView) -> RankingBatch:
@@ -169,8 +167,10 @@ class NoAnswer(ScoringFeature):
 
 
 class _NoAnswerOfPartition(PartitionFeature):
-    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> BatchFeature:
-        return NoAnswerOfBatch(whole_numbers(columns[NO_ANSWER]) > 0)
+    def read(
+        self, columns: Mapping[str, pa.Array], labels: grouped_row.Side, excluded: grouped_row.Side | None
+    ) -> BatchFeature:
+        return NoAnswerOfBatch(grouped_row.whole_numbers(columns[NO_ANSWER]) > 0)
 
 
 class NoAnswerOfBatch(BatchFeature):

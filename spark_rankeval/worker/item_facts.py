@@ -39,17 +39,8 @@ from spark_rankeval.ranking.user_lists import (
     starts_of_runs,
 )
 from spark_rankeval.request.task import ScoringTask, View
+from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.process import BatchFeature, PartitionFeature, RankedView, ScoringFeature, unpacked
-from spark_rankeval.worker.reading import (
-    ITEMS,
-    Side,
-    filled,
-    flat,
-    indices_among,
-    numbers,
-    side_of,
-    whole_numbers,
-)
 
 HISTORY = "history"  # the user's items in the training data
 BASELINE = "baseline"  # the items that a baseline recommends
@@ -123,7 +114,7 @@ def count_items(batch: pa.RecordBatch) -> pa.Table:
 
     A null item has the number of users with any item, and the number of invalid rows.
     """
-    items, offsets = flat(batch.column(CONSUMED))
+    items, offsets = grouped_row.flat(batch.column(CONSUMED))
     (code, coded), lengths = _coded(items), np.diff(offsets)
     # In one number, narrow if it fits: sorting is quicker than a table of all pairs. Users stay where they are.
     kind = np.int32 if len(lengths) * len(coded) < np.iinfo(np.int32).max else np.int64
@@ -135,7 +126,9 @@ def count_items(batch: pa.RecordBatch) -> pa.Table:
     columns = {
         ITEM: pa.concat_arrays([coded.take(pa.array(occurs)), pa.nulls(1, items.type)]),
         TRAINING_USERS: np.append(users[occurs], np.count_nonzero(lengths)),
-        TRAINING_INTERACTIONS: np.append(np.bincount(code)[occurs], whole_numbers(batch.column(ROWS)).sum()),
+        TRAINING_INTERACTIONS: np.append(
+            np.bincount(code)[occurs], grouped_row.whole_numbers(batch.column(ROWS)).sum()
+        ),
     }
     return pa.table({name: pa.array(values) for name, values in columns.items()})
 
@@ -146,12 +139,12 @@ def _coded(items: pa.Array) -> tuple[IntArray, pa.Array]:
     If whole numbers lie close together, an index is the number minus the least, which takes a tenth of the time.
     """
     if pa.types.is_integer(items.type) and len(items):
-        numbers = whole_numbers(items)
+        numbers = grouped_row.whole_numbers(items)
         least, most = int(numbers.min()), int(numbers.max())
         if most - least < len(items):
             return numbers - least, pa.array(np.arange(most - least + 1) + least).cast(items.type)
     encoded = items.dictionary_encode()
-    return filled(encoded.indices, 0).astype(np.int64), encoded.dictionary
+    return grouped_row.filled(encoded.indices, 0).astype(np.int64), encoded.dictionary
 
 
 def add_counts(counts: pa.Table) -> pa.Table:
@@ -182,7 +175,7 @@ class ItemIndex:
         self._indices: IntArray | None = None
         if pa.types.is_integer(ids.type) and len(ids):
             # Spark's whole numbers have a sign, and 64 bits at the most.
-            values = filled(ids, 0).astype(np.int64)
+            values = grouped_row.filled(ids, 0).astype(np.int64)
             n_numbers = int(values.max()) - int(values.min()) + 1
             if n_numbers <= _SPARSE * len(ids):
                 self._least = values.min()
@@ -197,11 +190,13 @@ class ItemIndex:
         if not len(self.ids):
             return np.zeros(len(items), np.int64)
         if self._indices is None:
-            return indices_among(items, self.ids, unknown=len(self.ids))
+            return grouped_row.indices_among(items, self.ids, unknown=len(self.ids))
         # Without a sign, numbers below the least are large: the subtraction may overflow, but no two numbers meet.
-        above = (filled(items, 0).astype(np.int64) - self._least).view(np.uint64)
+        above = (grouped_row.filled(items, 0).astype(np.int64) - self._least).view(np.uint64)
         indices: IntArray = self._indices[np.minimum(above, len(self._indices) - 1).astype(np.int64)]
-        return np.where(filled(items.is_valid(), 0), indices, len(self.ids)) if items.null_count else indices
+        return (
+            np.where(grouped_row.filled(items.is_valid(), 0), indices, len(self.ids)) if items.null_count else indices
+        )
 
 
 class ItemTable(NamedTuple):
@@ -305,10 +300,10 @@ def _read_facts(items: pa.Table, names: frozenset[str], totals: dict[str, int]) 
             indices, sets["category_sets"] = read_sets(column)
             facts[name] = np.append(indices, UNKNOWN)
         elif kind == "text":
-            codes = filled(column.dictionary_encode().indices, UNKNOWN)
+            codes = grouped_row.filled(column.dictionary_encode().indices, UNKNOWN)
             facts[name] = np.append(codes, UNKNOWN).astype(np.int64)
         else:
-            facts[name] = np.append(whole_numbers(column), 0)
+            facts[name] = np.append(grouped_row.whole_numbers(column), 0)
     return ItemTable(ItemIndex(_column(items, ITEM)), facts, totals, sets)
 
 
@@ -320,8 +315,8 @@ def _read_groups(table: pa.Table, _: Collection[str]) -> ItemTable:
     names = tuple(sorted(dictionary_names, key=str.encode))
     code = {name: number for number, name in enumerate(names)}
     codes = np.array([code[name] for name in dictionary_names] + [-1], np.int64)
-    group = codes[filled(named.indices, len(dictionary_names)).astype(np.int64)]
-    pairs = filled(ids.indices, 0).astype(np.int64) * (len(names) + 1) + group
+    group = codes[grouped_row.filled(named.indices, len(dictionary_names)).astype(np.int64)]
+    pairs = grouped_row.filled(ids.indices, 0).astype(np.int64) * (len(names) + 1) + group
     pairs = np.sort(pairs[group >= 0])
     item, group = np.divmod(pairs[starts_of_runs(pairs)], len(names) + 1)
     size = np.bincount(item, minlength=len(index))
@@ -370,13 +365,15 @@ def read_sets(texts: pa.Array) -> tuple[IntArray, Ragged]:
         sets += [members] if members else []
     # Null is the last of the indices.
     of_text = np.array([*indices, UNKNOWN], np.int64)
-    return of_text[filled(encoded.indices, len(indices)).astype(np.int64)], Ragged.from_lists(sets, np.int64)
+    return of_text[grouped_row.filled(encoded.indices, len(indices)).astype(np.int64)], Ragged.from_lists(
+        sets, np.int64
+    )
 
 
 def _vectors(values: pa.Array, dimension: int) -> Array:
     """Vectors as rows, and behind these that of an unknown item: NaN without one of the right length. They stay float32 if they are."""
     lengths = pc.fill_null(pc.list_value_length(values), -1).to_numpy(zero_copy_only=False)
-    right, entries = lengths == dimension, filled(values.flatten(), np.nan)
+    right, entries = lengths == dimension, grouped_row.filled(values.flatten(), np.nan)
     rows: Array = np.full((len(values) + 1, dimension), np.nan, entries.dtype)
     # Those of another length have entries, too, if they are not empty.
     if (np.maximum(lengths, 0) * ~right).any():
@@ -403,7 +400,7 @@ class SideLists:
     facts: frozenset[Fact]  # those that metrics ask for
     items: ItemFacts  # those of the tables that the task received
     #: The lists of users, by column: the different items of the training data, and the baseline's with scores.
-    sides: dict[str, Side]
+    sides: dict[str, grouped_row.Side]
     totals: Mapping[str, int]  # `TOTALS` by name, 0 if the batch has no user
     #: The items of these lists so that they compare with those of the predictions, and their order as of `RawLists`.
     lists: Mapping[str, Ragged] = field(default_factory=dict)
@@ -413,10 +410,12 @@ class SideLists:
     def read(cls, facts: frozenset[Fact], columns: Mapping[str, pa.Array], items: ItemFacts | None) -> SideLists:
         """From the columns of a batch, and from the tables that its task received."""
         items = items or ItemFacts.read(facts, {})
-        sides = {name: side_of(columns[name]) for name in (HISTORY, BASELINE) if name in columns}
+        sides = {name: grouped_row.side_of(columns[name]) for name in (HISTORY, BASELINE) if name in columns}
         if BASELINE in sides:
-            sides[BASELINE].values.append(numbers(columns[BASELINE_SCORES].flatten()))
-        totals = {name: int(whole_numbers(columns[name]).max(initial=0)) for name in TOTALS if name in columns}
+            sides[BASELINE].values.append(grouped_row.numbers(columns[BASELINE_SCORES].flatten()))
+        totals = {
+            name: int(grouped_row.whole_numbers(columns[name]).max(initial=0)) for name in TOTALS if name in columns
+        }
         return cls(facts, items, sides, {**totals, **items.totals})
 
     def with_facts(self, view: View, recommended: Recommended, predictions: Ragged, ids: pa.Array) -> Recommended:
@@ -529,7 +528,7 @@ def split_batch(batch: pa.RecordBatch, items: ItemFacts | None = None) -> Iterat
     totals = {} if items is None else items.totals
     size = batch.num_rows
     if dimension := totals.get(DIMENSION, 0):
-        names = [name for name in batch.schema.names if name.startswith((ITEMS, HISTORY))]
+        names = [name for name in batch.schema.names if name.startswith((grouped_row.ITEMS, HISTORY))]
         n_cells = dimension * sum(len(batch.column(name).flatten()) for name in names)
         size //= -(-n_cells // _CELLS) or 1
     size = max(1, size)
@@ -575,7 +574,9 @@ class _FactsOfPartition(PartitionFeature):
     def parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         return split_batch(batch, self._items)
 
-    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> BatchFeature:
+    def read(
+        self, columns: Mapping[str, pa.Array], labels: grouped_row.Side, excluded: grouped_row.Side | None
+    ) -> BatchFeature:
         return _FactsOfBatch(SideLists.read(self._facts, columns, self._items))
 
 
@@ -583,7 +584,7 @@ class _FactsOfBatch(BatchFeature):
     def __init__(self, lists: SideLists) -> None:
         self._lists, self.totals = lists, lists.totals
 
-    def sides(self) -> Mapping[str, Side]:
+    def sides(self) -> Mapping[str, grouped_row.Side]:
         sides = self._lists.sides
         return {role: sides[name] for role, name in _ROLES.items() if name in sides}
 
@@ -591,7 +592,7 @@ class _FactsOfBatch(BatchFeature):
         lists = {name: items[role] for role, name in _ROLES.items() if role in items}
         self._lists = replace(self._lists, lists=lists, order=order)
 
-    def label_numbers(self, labels: Side) -> Mapping[str, Array]:
+    def label_numbers(self, labels: grouped_row.Side) -> Mapping[str, Array]:
         return self._lists.label_facts(labels.ids)
 
     def add(self, ranked: RankedView) -> RankingBatch:

@@ -20,21 +20,8 @@ from spark_rankeval.request.call import ItemGroups
 from spark_rankeval.request.task import GROUP_FACTS, ScoringTask, View, is_about_labels
 from spark_rankeval.statistics.description import Figures
 from spark_rankeval.wire import Message
-from spark_rankeval.worker import item_facts
+from spark_rankeval.worker import item_facts, process
 from spark_rankeval.worker.item_facts import ItemIndex, split_rows, table_in
-from spark_rankeval.worker.process import (
-    BatchFeature,
-    FeatureAccumulator,
-    Gathered,
-    PartitionFeature,
-    RankedView,
-    ScoredUsers,
-    ScoringFeature,
-    StateContext,
-    runs_in_worker,
-    with_columns,
-    with_features,
-)
 from spark_rankeval.worker.reading import NO_USER, Side, filled, flags, whole_numbers
 from spark_rankeval.worker.scoring import MODEL, count_of_model, evaluated_users, score
 from spark_rankeval.worker.states import PartitionStates
@@ -427,7 +414,7 @@ _MOST_VALUES = 1 << 23
 
 
 @dataclass(frozen=True)
-class FiguresOfGroups(ScoringFeature):
+class FiguresOfGroups(process.ScoringFeature):
     """Figures of only the labels in a group of items."""
 
     groups: ItemGroups
@@ -450,16 +437,16 @@ class FiguresOfGroups(ScoringFeature):
     def _own_tables(self) -> tuple[str, ...]:
         return tuple(table_of(index) for index in range(len(self.groups.attributes)))
 
-    def begin(self, task: ScoringTask) -> PartitionFeature:
+    def begin(self, task: ScoringTask) -> process.PartitionFeature:
         """The groups for the metrics of a task."""
         return GroupsOfPartition(self.groups, self._own_tables, task)
 
-    def figures(self, figures: Mapping[Key, Figures], gathered: Gathered) -> Mapping[Key, Figures]:
+    def figures(self, figures: Mapping[Key, Figures], gathered: process.Gathered) -> Mapping[Key, Figures]:
         """The figures, in which users of a slice without a value in a group are counted as undefined there."""
         return with_users_outside(figures, len(self.groups.attributes))
 
 
-class GroupsOfPartition(PartitionFeature):
+class GroupsOfPartition(process.PartitionFeature):
     """The tables that put items into groups."""
 
     def __init__(
@@ -486,24 +473,24 @@ class GroupsOfPartition(PartitionFeature):
         keys = self.tables.no_keys(batch.num_rows)
         # By selection: PyArrow 15, of Spark 3.5, drops no columns of a batch.
         users = batch.select([name for name in batch.schema.names if name not in self._own_tables])
-        users = with_columns(users, keys)
+        users = process.with_columns(users, keys)
         size = batch.num_rows
         if self._has_shares:
             size = max(1, _MOST_VALUES // (self.tables.n_groups * self._n_values))
         yield from (users.slice(first, size) for first in range(0, batch.num_rows, size))
 
-    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> BatchFeature:
+    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> process.BatchFeature:
         """The groups of the labels of a batch."""
         if self.tables is None:
-            return BatchFeature()
+            return process.BatchFeature()
         return GroupsOfBatch(ScoresOfGroups(self.tables, self.tables.indices(labels.ids), self._has_shares))
 
-    def new_accumulator(self, context: StateContext) -> FeatureAccumulator:
+    def new_accumulator(self, context: process.StateContext) -> process.FeatureAccumulator:
         """States of users in groups of items."""
         return _GroupAccumulator(self, context)
 
 
-class GroupsOfBatch(BatchFeature):
+class GroupsOfBatch(process.BatchFeature):
     """The values of the users of a batch in groups of items."""
 
     def __init__(self, scores: ScoresOfGroups) -> None:
@@ -514,7 +501,7 @@ class GroupsOfBatch(BatchFeature):
         """Where the labels' items stand in the tables."""
         return self.scores.indices
 
-    def add(self, ranked: RankedView) -> RankingBatch:
+    def add(self, ranked: process.RankedView) -> RankingBatch:
         """Add the metrics of a view."""
         batch = ranked.batch
         entries = np.zeros(0, np.int64) if batch.recommended is None else batch.recommended.entry
@@ -544,11 +531,11 @@ def with_users_outside(figures: Mapping[Key, Figures], n_attributes: int) -> dic
 
 
 class _GroupAccumulator:
-    def __init__(self, partition: GroupsOfPartition, context: StateContext) -> None:
+    def __init__(self, partition: GroupsOfPartition, context: process.StateContext) -> None:
         self._partition, self._context = partition, context
         self._states = PartitionStates(context, has_hashes=False)
 
-    def add(self, users: ScoredUsers, scores: BatchFeature) -> Iterator[Message]:
+    def add(self, users: process.ScoredUsers, scores: process.BatchFeature) -> Iterator[Message]:
         """Take in the pairs of users and groups of items; they have values, and counts are the users'."""
         if not isinstance(scores, GroupsOfBatch):
             return
@@ -575,9 +562,9 @@ def score_pairs(
     count is the users' weight, it follows the first of these. A metric that has no values of groups is NaN.
     """
 
-    @runs_in_worker
+    @process.runs_in_worker
     def run(batches: Batches) -> Batches:
-        for whole, received in with_features(task, batches):
+        for whole, received in process.with_features(task, batches):
             batch = evaluated_users(whole, whole)
             scores = score(task, batch, received)
             is_null_user = flags(batch.column(NO_USER))

@@ -29,39 +29,8 @@ from spark_rankeval.ranking.user_lists import (
 from spark_rankeval.request.call import INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, CountNames, Overlap
 from spark_rankeval.request.task import NORMALISER, ScoringTask, View, counts_of_models, user_counts
 from spark_rankeval.wire import Message, messages_of
-from spark_rankeval.worker.process import (
-    BatchFeature,
-    PartitionFeature,
-    RankedView,
-    Ranker,
-    begun,
-    rows_in,
-    runs_in_worker,
-    stream_of,
-    with_features,
-)
-from spark_rankeval.worker.reading import (
-    ABSENT,
-    ATTRIBUTE_CONFLICTS,
-    COSTS,
-    ITEMS,
-    LABELS,
-    SCORES,
-    Side,
-    column_of_model,
-    columns_of,
-    comparable,
-    grades_column,
-    has_single_precision,
-    hash_column,
-    hashes_of_users,
-    overlap_counts,
-    read_excluded,
-    read_labels,
-    read_predictions,
-    tables_met,
-    whole_numbers,
-)
+from spark_rankeval.worker import process
+from spark_rankeval.worker import reading as grouped_row
 
 # Users are scored in slices of about this many predictions, whatever the size of a batch: matrices stay in a core's cache.
 _SLICE = 1 << 17
@@ -104,22 +73,22 @@ class Scores(NamedTuple):
     counts: dict[str, Array]
     normalisers: dict[int, Array]  # float64 (n_users,) for each metric that normalises, by its index
     standard_values: list[Array]  # float64 (n_users,) for each metric beside those of a view, view by view
-    features: list[BatchFeature]  # what the features have of the batch, in their order
+    features: list[process.BatchFeature]  # what the features have of the batch, in their order
 
 
 class _Inputs(NamedTuple):
     """The contents of a batch, with ids that compare."""
 
     columns: dict[str, pa.Array]  # the columns of the batch, by name
-    predictions: list[Side]  # the predictions of each model
+    predictions: list[grouped_row.Side]  # the predictions of each model
     items: list[Ragged]  # the predicted items of each model
-    labels: Side
+    labels: grouped_row.Side
     label_items: Ragged
     excluded: Ragged | None  # each user's excluded items, once each; None: nothing is excluded
-    sides: dict[str, Side]  # tables beside predictions that have rows of these users, by role
+    sides: dict[str, grouped_row.Side]  # tables beside predictions that have rows of these users, by role
     order: Callable[[Array], Array] | None  # as of `RawLists`
-    features: list[BatchFeature]
-    rankers: Mapping[int, Ranker]  # the models that rank by themselves, by index
+    features: list[process.BatchFeature]
+    rankers: Mapping[int, process.Ranker]  # the models that rank by themselves, by index
 
     def lists(self, task: ScoringTask, model: int) -> RawLists:
         """The lists of a model, before anything is left out."""
@@ -145,20 +114,20 @@ class _Inputs(NamedTuple):
         return self.labels.lists.like(self.labels.values[view.relevance]) if has_grades else None
 
 
-def _read(task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[PartitionFeature]) -> _Inputs:
-    columns = columns_of(batch)
-    labels, excluded = read_labels(task, columns), read_excluded(columns)
+def _read(task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[process.PartitionFeature]) -> _Inputs:
+    columns = grouped_row.columns_of(batch)
+    labels, excluded = grouped_row.read_labels(task, columns), grouped_row.read_excluded(columns)
     features = [feature.read(columns, labels, excluded) for feature in partition]
     rankers = {model: ranker for feature in features for model, ranker in feature.rankers.items()}
     predictions = [
-        rankers[model].predictions() if model in rankers else read_predictions(task, columns, model)
+        rankers[model].predictions() if model in rankers else grouped_row.read_predictions(task, columns, model)
         for model in range(len(task.models))
     ]
     sides = {"labels": labels, **({} if excluded is None else {"exclude": excluded})}
     for feature in features:
         sides |= feature.sides()
     read = [*predictions, *sides.values()]
-    ids, order = comparable(*((each.ids, each.lists.offsets) for each in read))
+    ids, order = grouped_row.comparable(*((each.ids, each.lists.offsets) for each in read))
     items = [each.lists.like(side_ids) for each, side_ids in zip(read, ids, strict=True)]
     items_by_role = dict(zip(sides, items[len(predictions) :], strict=True))
     for feature in features:
@@ -177,9 +146,11 @@ def _read(task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[Partitio
     )
 
 
-def score(task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[PartitionFeature] | None = None) -> Scores:
+def score(
+    task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[process.PartitionFeature] | None = None
+) -> Scores:
     """Compute every metric of every user of an Arrow batch; `partition` has the features of the task, as of `with_features`."""
-    inputs = _read(task, batch, begun(task) if partition is None else partition)
+    inputs = _read(task, batch, process.begun(task) if partition is None else partition)
     scores = Scores([], {}, {}, [], inputs.features)
     ranked: list[tuple[RankingBatch, RankingCounts]] = []
     for model in range(len(task.models)):
@@ -214,7 +185,7 @@ def _score_model(
         for feature in inputs.features:
             included = feature.included(view, batch, included)
         for feature in inputs.features:
-            batch = feature.add(RankedView(index, view, batch, included, predictions, inputs.items[model]))
+            batch = feature.add(process.RankedView(index, view, batch, included, predictions, inputs.items[model]))
         ranked.append((batch, findings))
         scores.normalisers.update(_normalisers(view, batch, included, len(scores.metrics)))
         scores.metrics.extend(_compute(view.metrics, batch, included))
@@ -231,9 +202,9 @@ def _score_model(
     if ranker is not None:
         counts |= ranker.counts()
     counts["n_excluded_labels"] = _n_labelled(inputs.excluded, inputs.label_items)
-    conflicts = inputs.columns.get(ATTRIBUTE_CONFLICTS)
+    conflicts = inputs.columns.get(grouped_row.ATTRIBUTE_CONFLICTS)
     none = np.zeros(batch.n_users, np.int64)
-    counts["n_conflicting_attributes"] = none if conflicts is None else whole_numbers(conflicts)
+    counts["n_conflicting_attributes"] = none if conflicts is None else grouped_row.whole_numbers(conflicts)
     if task.overlaps:
         counts |= _overlaps(task, inputs, model, ranked, tuple(views.values()), counts)
     scores.counts.update((count_of_model(name, model), count) for name, count in counts.items())
@@ -249,7 +220,7 @@ def _overlaps(
     counts: dict[str, Array],
 ) -> dict[str, Array]:
     """The counts of overlaps of a model by name, given its other counts."""
-    met = tables_met(batch.recommended for batch, _ in ranked)
+    met = grouped_row.tables_met(batch.recommended for batch, _ in ranked)
     # Some dialects rank labelled items without a prediction.
     is_hit = any(len(batch.user) > findings.unpredicted.sum() for batch, findings in ranked)
     is_rankable = model in inputs.rankers and bool(inputs.rankers[model].is_rankable.any())
@@ -259,7 +230,7 @@ def _overlaps(
         met |= feature.tables_met()
     has_list = counts["n_predictions"] + counts["n_excluded"] > 0
     ids = [overlap for overlap in task.overlaps if overlap.kind in ("items", "users")]
-    found = overlap_counts(ids, met, inputs.sides, inputs.predictions[model].ids, has_list)
+    found = grouped_row.overlap_counts(ids, met, inputs.sides, inputs.predictions[model].ids, has_list)
     if len(ids) < len(task.overlaps):
         whole = (batch for (batch, _), view in zip(ranked, views, strict=True) if view.largest_cutoff is None)
         found |= ends_of_lists(next(whole, None), views[0].relevance_threshold, len(has_list))
@@ -293,11 +264,13 @@ def _views_of(task: ScoringTask, model: int, columns: dict[str, pa.Array]) -> di
     for index, view in enumerate(task.views):
         if view.model == model:
             names: dict[str, Literal["grades", "scores", "costs"]] = {
-                grades_column(view.relevance): "grades",
-                column_of_model(SCORES, model): "scores",
-                column_of_model(COSTS, model): "costs",
+                grouped_row.grades_column(view.relevance): "grades",
+                grouped_row.column_of_model(grouped_row.SCORES, model): "scores",
+                grouped_row.column_of_model(grouped_row.COSTS, model): "costs",
             }
-            single = frozenset(numbers for name, numbers in names.items() if has_single_precision(columns, name))
+            single = frozenset(
+                numbers for name, numbers in names.items() if grouped_row.has_single_precision(columns, name)
+            )
             views[index] = view.for_numbers_of_32_bits(single) if single else view
     return views
 
@@ -321,7 +294,10 @@ def _n_labelled(excluded: Ragged | None, labels: Ragged) -> IntArray:
 
 
 def _counts(
-    view: View, ranked: list[tuple[RankingBatch, RankingCounts]], predictions: Side, labels: Side
+    view: View,
+    ranked: list[tuple[RankingBatch, RankingCounts]],
+    predictions: grouped_row.Side,
+    labels: grouped_row.Side,
 ) -> dict[str, Array]:
     """The counts of a model's users by name. Most counts that differ between views are those of the model's first view.
 
@@ -407,9 +383,9 @@ def score_batches(
     """A function for ``mapInArrow``: the rows of every user, as of `rows_of_users`."""
     rows = rows_of_users(task, carried, names, tables)
 
-    @runs_in_worker
+    @process.runs_in_worker
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for whole, received in with_features(task, batches):
+        for whole, received in process.with_features(task, batches):
             batch = evaluated_users(whole, whole)
             yield from rows(batch, score(task, batch, received))
 
@@ -432,14 +408,14 @@ def rows_of_users(
         *user_counts(task),
         *(f"{names[index]}{NORMALISER}" for index in normalised),
         *(standard_value_column(index) for index in range(n_standards)),
-        *map(hash_column, tables),
+        *map(grouped_row.hash_column, tables),
     ]
 
     def rows(batch: pa.RecordBatch, scores: Scores) -> Iterator[pa.RecordBatch]:
         shared = {name: scores.counts[name] for name in WEIGHT_SUMS if task.weighted}
         if faults:
             shared[UNUSABLE_FACTS] = np.sum([scores.counts[name] for name in faults], axis=0)
-        read = columns_of(batch)
+        read = grouped_row.columns_of(batch)
         kept = [batch.column(batch.schema.get_field_index(name)) for name in carried]
         for model, name in enumerate(task.models):
             metrics = scores.metrics[model * len(names) : (model + 1) * len(names)]
@@ -448,7 +424,10 @@ def rows_of_users(
             standards = scores.standard_values[model * n_standards : (model + 1) * n_standards]
             counts = [scores.counts[count_of_model(name, model)] for name in counts_of_models(task)]
             values = map(pa.array, [*metrics, *counts, *shared.values(), *normalisers, *standards])
-            hashes = [hashes_of_users(column_of_model(each, model * (each == "predictions")), read) for each in tables]
+            hashes = [
+                grouped_row.hashes_of_users(grouped_row.column_of_model(each, model * (each == "predictions")), read)
+                for each in tables
+            ]
             columns = [*kept, models, *values, *hashes]
             yield evaluated_users(
                 pa.RecordBatch.from_arrays(columns, names=[*carried, MODEL, *names, *extra_names]), batch
@@ -459,16 +438,20 @@ def rows_of_users(
 
 def evaluated_users(rows: pa.RecordBatch, users: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of users who are evaluated; those who are only in a table of attributes are not."""
-    return rows if ABSENT not in users.schema.names else rows.filter(pc.invert(users.column(ABSENT)))
+    return (
+        rows
+        if grouped_row.ABSENT not in users.schema.names
+        else rows.filter(pc.invert(users.column(grouped_row.ABSENT)))
+    )
 
 
 def messages_with_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
     """Rows of users as messages, which travel with those of states."""
     for batch in batches:
-        yield Message(None, USER_ROWS, stream_of(rows_in(batch)).to_pybytes())
+        yield Message(None, USER_ROWS, process.stream_of(process.rows_in(batch)).to_pybytes())
 
 
-@runs_in_worker
+@process.runs_in_worker
 def rows_in_messages(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows that are in messages, for ``mapInArrow``."""
     for message in messages_of(batches):
@@ -476,7 +459,12 @@ def rows_in_messages(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 
 N_INVALID = "n_invalid"
-_COLUMNS = {"items": ITEMS, "scores": SCORES, "labels": LABELS, "grades": grades_column(0)}
+_COLUMNS = {
+    "items": grouped_row.ITEMS,
+    "scores": grouped_row.SCORES,
+    "labels": grouped_row.LABELS,
+    "grades": grouped_row.grades_column(0),
+}
 _HARMLESS = {"n_duplicate_labels"}
 
 
@@ -489,7 +477,7 @@ def score_series(task: ScoringTask, arguments: tuple[str, ...], names: tuple[str
     if task.views[0].ranking.conflicting_labels == "last":
         refusing.remove("n_conflicting_labels")
 
-    @runs_in_worker
+    @process.runs_in_worker
     def run(*series: pd.Series) -> pd.DataFrame:
         by_name = dict(zip(arguments, series, strict=True))
         kind = _common_kind(by_name["items"], by_name["labels"])

@@ -30,48 +30,8 @@ from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.statistics.judged_queries import JudgedQueries
 from spark_rankeval.wire import Merger, Mergers, Message, unpack
-from spark_rankeval.worker.group_states import (
-    CLUSTER_USERS,
-    FEW,
-    STATES,
-    ClusterLayout,
-    ClusterMerger,
-    ClusterRows,
-    FewUsers,
-    GroupStates,
-    SmallGroups,
-    StateAccumulator,
-    UsersOfGroups,
-    bytes_of_a_group,
-    hashes_of_clusters,
-    rows_by_key,
-)
-from spark_rankeval.worker.process import (
-    BatchFeature,
-    FeatureAccumulator,
-    Gathered,
-    PartitionFeature,
-    ScoredUsers,
-    ScoringFeature,
-    StateContext,
-    sends_messages,
-    with_features,
-)
-from spark_rankeval.worker.reading import (
-    ABSENT,
-    CLUSTER_HASH,
-    GRADED,
-    PROBABILITY,
-    STRATUM,
-    USER_HASH,
-    USER_WEIGHT,
-    Side,
-    columns_of,
-    flags,
-    limbs_of_users,
-    numbers,
-    whole_numbers,
-)
+from spark_rankeval.worker import group_states, process
+from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.scoring import Rows, count_names, count_of_model, messages_with_rows, score
 
 #: The kind of messages with what both judges say.
@@ -132,17 +92,19 @@ class JudgedAccumulator:
 
     def graded(
         self, batch: pa.RecordBatch, names: Sequence[str], grading_weight: Array, *, is_weighted: bool,
-        user: str = USER_HASH, cluster: str = CLUSTER_HASH,
+        user: str = grouped_row.USER_HASH, cluster: str = grouped_row.CLUSTER_HASH,
     ) -> GradedUsers:  # fmt: skip
         """The users of a batch, in groups by columns of these names and the stratum; `cluster` may be a column of it."""
-        columns = columns_of(batch)
+        columns = grouped_row.columns_of(batch)
         places = np.full(batch.num_rows, self._place("", []), np.int64)
-        strata = columns.get(STRATUM, pa.repeat(pa.scalar(""), batch.num_rows))
-        for (name, *key), rows in rows_by_key([strata, *(columns[name] for name in names)], batch.num_rows):
+        strata = columns.get(grouped_row.STRATUM, pa.repeat(pa.scalar(""), batch.num_rows))
+        for (name, *key), rows in group_states.rows_by_key(
+            [strata, *(columns[name] for name in names)], batch.num_rows
+        ):
             places[rows] = self._place(name, key)
         clusters = None
         if cluster in columns:
-            clusters = hashes_of_clusters(columns[cluster], whole_numbers(columns[user]))
+            clusters = group_states.hashes_of_clusters(columns[cluster], grouped_row.whole_numbers(columns[user]))
         return GradedUsers(grading_weight, is_weighted, places, clusters)
 
     def _place(self, stratum: str | None, key: list[str | None]) -> int:
@@ -253,12 +215,12 @@ def judged_pairs(views: Sequence[View]) -> list[JudgedPair]:
 
 
 @dataclass(frozen=True)
-class GradedByPeople(ScoringFeature):
+class GradedByPeople(process.ScoringFeature):
     """Queries that people graded, beside all that a model did."""
 
     name = JUDGED
 
-    def begin(self, task: ScoringTask) -> PartitionFeature:
+    def begin(self, task: ScoringTask) -> process.PartitionFeature:
         """The judges for a partition."""
         return _GradedOfPartition(judged_pairs(task.views))
 
@@ -266,29 +228,33 @@ class GradedByPeople(ScoringFeature):
         """What joins partitions."""
         return {JUDGED: JudgedMerger}
 
-    def figures(self, figures: Mapping[Key, Figures], gathered: Gathered) -> Mapping[Key, Figures]:
+    def figures(self, figures: Mapping[Key, Figures], gathered: process.Gathered) -> Mapping[Key, Figures]:
         """The figures, in which the human value of a metric has what both judges say."""
         pairs = judged_pairs(gathered.task.views)
         return with_judged_queries(figures, gathered.messages, pairs, is_clustered=gathered.options.clustered)
 
 
-class _GradedOfPartition(PartitionFeature):
+class _GradedOfPartition(process.PartitionFeature):
     def __init__(self, pairs: Sequence[JudgedPair]) -> None:
         self._pairs = pairs
 
-    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> BatchFeature:
-        declared = numbers(columns[GRADED]) > 0 if GRADED in columns else None
-        probability = numbers(columns[PROBABILITY]) if PROBABILITY in columns else None
+    def read(
+        self, columns: Mapping[str, pa.Array], labels: grouped_row.Side, excluded: grouped_row.Side | None
+    ) -> process.BatchFeature:
+        declared = grouped_row.numbers(columns[grouped_row.GRADED]) > 0 if grouped_row.GRADED in columns else None
+        probability = (
+            grouped_row.numbers(columns[grouped_row.PROBABILITY]) if grouped_row.PROBABILITY in columns else None
+        )
         return GradedOfBatch(labels, declared, probability)
 
-    def new_accumulator(self, context: StateContext) -> FeatureAccumulator:
+    def new_accumulator(self, context: process.StateContext) -> process.FeatureAccumulator:
         return _Accumulator(self._pairs, context)
 
 
-class GradedOfBatch(BatchFeature):
+class GradedOfBatch(process.BatchFeature):
     """Who of a batch was graded by people, and with which weight."""
 
-    def __init__(self, labels: Side, declared: BoolArray | None, probability: FloatArray | None) -> None:
+    def __init__(self, labels: grouped_row.Side, declared: BoolArray | None, probability: FloatArray | None) -> None:
         self._labels, self._probability = labels, probability
         self.is_graded = np.zeros(labels.lists.n_users, np.bool_) if declared is None else declared
         by_model = labels.lists.user[~np.isnan(labels.values[JUDGE])]
@@ -347,17 +313,17 @@ def _weights(probability: FloatArray) -> FloatArray:
 class _Accumulator:
     """What both judges say of the users of a partition."""
 
-    def __init__(self, pairs: Sequence[JudgedPair], context: StateContext) -> None:
+    def __init__(self, pairs: Sequence[JudgedPair], context: process.StateContext) -> None:
         self._pairs, self._context = pairs, context
         self._judged = JudgedAccumulator()
 
-    def add(self, users: ScoredUsers, scores: BatchFeature) -> Iterator[Message]:
+    def add(self, users: process.ScoredUsers, scores: process.BatchFeature) -> Iterator[Message]:
         """Take in the users of a batch."""
         assert isinstance(scores, GradedOfBatch), "the feature of the same task"
         batch = users.batch
-        there = ~flags(batch.column(self._context.no_user))
-        if ABSENT in batch.schema.names:
-            there &= ~flags(batch.column(ABSENT))
+        there = ~grouped_row.flags(batch.column(self._context.no_user))
+        if grouped_row.ABSENT in batch.schema.names:
+            there &= ~grouped_row.flags(batch.column(grouped_row.ABSENT))
         weight = np.where(there, scores.grading_weight, math.nan)
         is_weighted = scores.weights is not None
         graded = self._judged.graded(batch, self._context.keys, weight, is_weighted=is_weighted)
@@ -371,26 +337,28 @@ class _Accumulator:
 
 
 @dataclass(frozen=True)
-class Unjudged(ScoringFeature):
+class Unjudged(process.ScoringFeature):
     """Labels without a grade are unlabelled for the judge who did not give it."""
 
     name = "unjudged"
 
-    def begin(self, task: ScoringTask) -> PartitionFeature:
+    def begin(self, task: ScoringTask) -> process.PartitionFeature:
         """The grades of all judges of a task."""
         return _UnjudgedOfPartition(1 + max(view.relevance for view in task.views))
 
 
-class _UnjudgedOfPartition(PartitionFeature):
+class _UnjudgedOfPartition(process.PartitionFeature):
     def __init__(self, n_judges: int) -> None:
         self._n_judges = n_judges
 
-    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> BatchFeature:
+    def read(
+        self, columns: Mapping[str, pa.Array], labels: grouped_row.Side, excluded: grouped_row.Side | None
+    ) -> process.BatchFeature:
         return _UnjudgedOfBatch(labels, self._n_judges)
 
 
-class _UnjudgedOfBatch(BatchFeature):
-    def __init__(self, labels: Side, n_judges: int) -> None:
+class _UnjudgedOfBatch(process.BatchFeature):
+    def __init__(self, labels: grouped_row.Side, n_judges: int) -> None:
         is_missing = [np.isnan(grades) for grades in labels.values[:n_judges]]
         n_missing = [np.bincount(labels.lists.user[each], minlength=labels.lists.n_users) for each in is_missing]
         self._n_missing = np.sum(n_missing, axis=0)
@@ -405,7 +373,7 @@ class _UnjudgedOfBatch(BatchFeature):
 
 
 #: The states of groups from all users of theirs, such as `group_states.states_of` with the number of values.
-StatesOfUsers = Callable[[Sequence[FewUsers]], GroupStates]
+StatesOfUsers = Callable[[Sequence[group_states.FewUsers]], group_states.GroupStates]
 Batches = Iterator[pa.RecordBatch]
 
 #: How much memory the states of a bucket's groups take at the most.
@@ -423,8 +391,8 @@ class StatesMerger(Merger):
         self._begin()
 
     def _begin(self) -> None:
-        self._users: list[FewUsers] = []
-        self._states: list[GroupStates] = []
+        self._users: list[group_states.FewUsers] = []
+        self._states: list[group_states.GroupStates] = []
         self._n_bytes = 0
         self._keys: set[Key] = set()
         self._fits = True
@@ -435,9 +403,9 @@ class StatesMerger(Merger):
         for payload in payloads:
             self._add(unpack(payload))
         merged = self._merged()
-        yield Message.of(STATES, merged if self._fits else len(self._keys), bucket)
+        yield Message.of(group_states.STATES, merged if self._fits else len(self._keys), bucket)
 
-    def _add(self, part: FewUsers | GroupStates) -> None:
+    def _add(self, part: group_states.FewUsers | group_states.GroupStates) -> None:
         self._keys.update(part.keys)
         # Users take far less memory than the states that are made of them.
         if len(self._keys) > 1 and len(self._keys) * self._least_bytes > MERGED_BYTES:
@@ -445,7 +413,7 @@ class StatesMerger(Merger):
         if not self._fits:
             self._users, self._states = [], []
             return
-        if isinstance(part, FewUsers):
+        if isinstance(part, group_states.FewUsers):
             self._users.append(part)
             self._n_bytes += part.users.n_bytes
         else:
@@ -454,11 +422,11 @@ class StatesMerger(Merger):
         if self._n_bytes > MERGED_BYTES:
             self._merged()
 
-    def _merged(self) -> GroupStates:
+    def _merged(self) -> group_states.GroupStates:
         if self._users:
             self._states.append(self._states_of_users(self._users))
             self._users = []
-        merged = GroupStates.merged(self._states)
+        merged = group_states.GroupStates.merged(self._states)
         self._n_bytes = merged.n_bytes
         self._fits = self._fits and (self._n_bytes <= MERGED_BYTES or len(self._keys) == 1)
         self._states = [merged] if self._fits else []
@@ -466,7 +434,7 @@ class StatesMerger(Merger):
 
 
 def merging_states(
-    states_of_users: StatesOfUsers, layout: ClusterLayout | None = None, *, least_bytes: int = 0
+    states_of_users: StatesOfUsers, layout: group_states.ClusterLayout | None = None, *, least_bytes: int = 0
 ) -> Mergers:
     """What makes few messages of the many of each bucket, by kind.
 
@@ -476,10 +444,10 @@ def merging_states(
         least_bytes: how much memory the state of a group takes at the least.
     """
     mergers: Mergers = {
-        STATES: lambda: StatesMerger(states_of_users, least_bytes),
+        group_states.STATES: lambda: StatesMerger(states_of_users, least_bytes),
     }
     if layout is not None:
-        mergers[CLUSTER_USERS] = lambda: ClusterMerger(layout)
+        mergers[group_states.CLUSTER_USERS] = lambda: group_states.ClusterMerger(layout)
     return mergers
 
 
@@ -505,13 +473,13 @@ def state_of_batches(
     belong to, for features that count by them. Of rows without a user only the invalid rows are counted. `rows` gives rows of
     users, which go on as messages, too.
     """
-    context = StateContext(task.n_values, count_names(task, tables), options, no_user, keys, rollup)
+    context = process.StateContext(task.n_values, count_names(task, tables), options, no_user, keys, rollup)
 
-    @sends_messages
+    @process.sends_messages
     def run(batches: Batches) -> Iterator[Message]:
         states = PartitionStates(context)
-        accumulators: list[FeatureAccumulator | None] | None = None
-        for batch, features in with_features(task, batches):
+        accumulators: list[process.FeatureAccumulator | None] | None = None
+        for batch, features in process.with_features(task, batches):
             if accumulators is None:
                 accumulators = [feature.new_accumulator(context) for feature in features]
             scores = score(task, batch, features)
@@ -523,7 +491,7 @@ def state_of_batches(
                 weights = scores.counts[count_of_model(task.weight_count, 0)].astype(np.float64)
             values = [*scores.metrics, *scores.standard_values]
             yield from states.add(batch, values, scores.counts, scores.normalisers, weights)
-            yield from _added(accumulators, ScoredUsers(batch, weights, scores.metrics), scores.features)
+            yield from _added(accumulators, process.ScoredUsers(batch, weights, scores.metrics), scores.features)
             # What features have of a batch, such as lists of candidates, makes room for that of the next one.
             del scores
         yield from states.messages()
@@ -535,7 +503,9 @@ def state_of_batches(
 
 
 def _added(
-    accumulators: Sequence[FeatureAccumulator | None], users: ScoredUsers, features: Sequence[BatchFeature]
+    accumulators: Sequence[process.FeatureAccumulator | None],
+    users: process.ScoredUsers,
+    features: Sequence[process.BatchFeature],
 ) -> Iterator[Message]:
     """Add the users of a batch to what features add up; gives the messages that had to make room."""
     for accumulator, feature in zip(accumulators, features, strict=True):
@@ -558,21 +528,23 @@ def state_of_columns(
     judges the count `GRADING_WEIGHT` has the weights of the users whom people graded.
     """
 
-    @sends_messages
+    @process.sends_messages
     def run(batches: Batches) -> Iterator[Message]:
-        states = PartitionStates(StateContext(len(values), names, options, no_user, keys))
+        states = PartitionStates(process.StateContext(len(values), names, options, no_user, keys))
         judged = JudgedAccumulator()
         for batch in batches:
-            columns = columns_of(batch)
+            columns = grouped_row.columns_of(batch)
             counts = {}
             for name in (*names.users, *names.rows):
-                read = numbers if pa.types.is_floating(columns[name].type) else whole_numbers
+                read = grouped_row.numbers if pa.types.is_floating(columns[name].type) else grouped_row.whole_numbers
                 counts[name] = read(columns[name])
-            weights = {index: numbers(columns[name]) for index, name in (normalisers or {}).items()}
-            user_values = [numbers(columns[name]) for name in values]
+            weights = {index: grouped_row.numbers(columns[name]) for index, name in (normalisers or {}).items()}
+            user_values = [grouped_row.numbers(columns[name]) for name in values]
             yield from states.add(batch, user_values, counts, weights)
             if judges is not None:
-                weight = np.where(flags(columns[no_user]), math.nan, numbers(columns[GRADING_WEIGHT]))
+                weight = np.where(
+                    grouped_row.flags(columns[no_user]), math.nan, grouped_row.numbers(columns[GRADING_WEIGHT])
+                )
                 graded = judged.graded(batch, keys, weight, is_weighted=judges.is_weighted)
                 for pair in judges.pairs:
                     judged.add(pair.human, user_values[pair.human], user_values[pair.judge], graded)
@@ -588,24 +560,28 @@ class PartitionStates:
     What is held at once is bounded: if more groups come than fit, the states so far go on as messages, and new ones begin.
     """
 
-    def __init__(self, context: StateContext, *, has_hashes: bool = True) -> None:
+    def __init__(self, context: process.StateContext, *, has_hashes: bool = True) -> None:
         n_values, names, options = context.n_values, context.names, context.options
-        self._new = partial(StateAccumulator, n_values, names, options)
+        self._new = partial(group_states.StateAccumulator, n_values, names, options)
         self._options, self._no_user, self._keys = options, context.no_user, context.keys
         self._hashed = names.tables if has_hashes else ()
         self._clusters = (
-            ClusterRows(ClusterLayout.for_options(n_values, options, len(context.keys))) if options.clustered else None
+            group_states.ClusterRows(group_states.ClusterLayout.for_options(n_values, options, len(context.keys)))
+            if options.clustered
+            else None
         )
         # Without keys all users are added to one state.
         self._whole = None if context.keys else self._new()
-        self._held = GroupStates([], {})
+        self._held = group_states.GroupStates([], {})
         # Users of small groups, and how many of each group have come. The replicates of a group must not be made of many groups at once.
-        self._small = SmallGroups()
+        self._small = group_states.SmallGroups()
         self._n_seen: Counter[Key] = Counter()
-        self._few = 0 if options.resamples else FEW
-        self._most = max(1, HELD_BYTES // bytes_of_a_group(n_values, len(names.users) + len(names.rows), options))
+        self._few = 0 if options.resamples else group_states.FEW
+        self._most = max(
+            1, HELD_BYTES // group_states.bytes_of_a_group(n_values, len(names.users) + len(names.rows), options)
+        )
         # A group costs the same for few users as for many, so users of small batches wait for one another.
-        self._waiting: list[tuple[list[pa.Array], BoolArray, UsersOfGroups]] = []
+        self._waiting: list[tuple[list[pa.Array], BoolArray, group_states.UsersOfGroups]] = []
 
     def add(
         self,
@@ -619,19 +595,23 @@ class PartitionStates:
 
         Without `weights` a column of the batch has them, if users are weighted.
         """
-        columns = columns_of(batch)
-        about = {"is_null": flags(columns[self._no_user])}
+        columns = grouped_row.columns_of(batch)
+        about = {"is_null": grouped_row.flags(columns[self._no_user])}
         if self._options.resamples:
             about["hash"] = drawn(columns, self._options)
         if self._options.weighted:
-            about["weight"] = numbers(columns[USER_WEIGHT]) if weights is None else weights
-        absent = flags(columns[ABSENT]) if ABSENT in columns else np.zeros(batch.num_rows, np.bool_)
+            about["weight"] = grouped_row.numbers(columns[grouped_row.USER_WEIGHT]) if weights is None else weights
+        absent = (
+            grouped_row.flags(columns[grouped_row.ABSENT])
+            if grouped_row.ABSENT in columns
+            else np.zeros(batch.num_rows, np.bool_)
+        )
         keys = [columns[name] for name in self._keys]
-        users = UsersOfGroups(
+        users = group_states.UsersOfGroups(
             {str(index): column for index, column in enumerate(values)},
             dict(counts),
             {str(index): column for index, column in normalisers.items()},
-            limbs_of_users(self._hashed, columns),
+            grouped_row.limbs_of_users(self._hashed, columns),
             about,
         )
         if self._clusters is not None:
@@ -645,18 +625,18 @@ class PartitionStates:
 
     def _sent_to_clusters(
         self,
-        clusters: ClusterRows,
+        clusters: group_states.ClusterRows,
         columns: dict[str, pa.Array],
         keys: list[pa.Array],
-        users: UsersOfGroups,
+        users: group_states.UsersOfGroups,
         absent: BoolArray,
     ) -> Iterator[Message]:
         """Send users to the others of their cluster."""
         there = np.flatnonzero(~(users.users["is_null"] | absent))
         rows, some = pa.array(there), users._replace(counts={}, limbs={}).take(there)
         yield from clusters.add(
-            columns[CLUSTER_HASH].take(rows),
-            whole_numbers(columns[USER_HASH])[there],
+            columns[grouped_row.CLUSTER_HASH].take(rows),
+            grouped_row.whole_numbers(columns[grouped_row.USER_HASH])[there],
             [key.take(rows) for key in keys],
             list(some.values.values()),
             some.users.get("weight"),
@@ -669,11 +649,11 @@ class PartitionStates:
             return
         keys, absent, parts = zip(*self._waiting, strict=True)
         self._waiting = []
-        users, is_absent = UsersOfGroups.concatenated(parts), np.concatenate(absent)
+        users, is_absent = group_states.UsersOfGroups.concatenated(parts), np.concatenate(absent)
         everybody = np.arange(len(is_absent))
         small: dict[Key, IntArray] = {}
         large: dict[Key, IntArray] = {}
-        for key, group_rows in rows_by_key(
+        for key, group_rows in group_states.rows_by_key(
             [pa.concat_arrays(columns) for columns in zip(*keys, strict=True)], len(everybody)
         ):
             rows = everybody[group_rows]
@@ -711,8 +691,8 @@ class PartitionStates:
         if len({*self._held.keys, *keys}) > self._most:
             yield from self._held_messages()
 
-    def _hold(self, states: GroupStates) -> None:
-        self._held = GroupStates.merged([self._held, states])
+    def _hold(self, states: group_states.GroupStates) -> None:
+        self._held = group_states.GroupStates.merged([self._held, states])
 
     def messages(self) -> Iterator[Message]:
         """The states: groups of one bucket together, and without keys all in one message without a bucket."""
@@ -727,17 +707,17 @@ class PartitionStates:
     def _small_messages(self) -> Iterator[Message]:
         self._n_seen.clear()
         for bucket, users in self._small.by_bucket():
-            yield Message.of(STATES, users, bucket)
+            yield Message.of(group_states.STATES, users, bucket)
 
     def _held_messages(self) -> Iterator[Message]:
-        held, self._held = self._held, GroupStates([], {})
+        held, self._held = self._held, group_states.GroupStates([], {})
         for bucket, states in held.by_bucket():
-            yield Message.of(STATES, states, bucket)
+            yield Message.of(group_states.STATES, states, bucket)
 
 
 def _users_of_groups(
-    users: UsersOfGroups, absent: BoolArray, groups: Sequence[IntArray]
-) -> tuple[IntArray, UsersOfGroups]:
+    users: group_states.UsersOfGroups, absent: BoolArray, groups: Sequence[IntArray]
+) -> tuple[IntArray, group_states.UsersOfGroups]:
     """The users in the rows of some groups, with the number of each one's group; those who are absent are left out."""
     group, rows = np.repeat(np.arange(len(groups)), list(map(len, groups))), np.concatenate(groups)
     is_there = ~absent[rows]
@@ -746,5 +726,5 @@ def _users_of_groups(
 
 def drawn(columns: Mapping[str, pa.Array], options: DescriptionOptions) -> Array:
     """The hashes by which users are resampled: those of their clusters if they have any; int64 (n_users,)."""
-    hashes = whole_numbers(columns[USER_HASH])
-    return hashes_of_clusters(columns[CLUSTER_HASH], hashes) if options.clustered else hashes
+    hashes = grouped_row.whole_numbers(columns[grouped_row.USER_HASH])
+    return group_states.hashes_of_clusters(columns[grouped_row.CLUSTER_HASH], hashes) if options.clustered else hashes

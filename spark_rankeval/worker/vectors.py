@@ -30,34 +30,9 @@ from spark_rankeval.ranking.user_lists import (
 )
 from spark_rankeval.request.call import CATALOGUE_TOO_LARGE, Similarity
 from spark_rankeval.request.task import ScoringTask, View
-from spark_rankeval.worker.process import (
-    PACKED,
-    BatchFeature,
-    PartitionFeature,
-    ScoringFeature,
-    received,
-    runs_in_worker,
-    stream_of,
-)
-from spark_rankeval.worker.reading import (
-    BIAS,
-    CANDIDATES,
-    CATALOGUE,
-    NO_USER,
-    PREDICTION_ROWS,
-    VECTOR,
-    Side,
-    column_of_model,
-    columns_of,
-    flags,
-    flat,
-    indices_among,
-    is_text,
-    numbers,
-    read_excluded,
-    side_of,
-    whole_numbers,
-)
+from spark_rankeval.worker import process
+from spark_rankeval.worker import reading as grouped_row
+from spark_rankeval.worker.reading import numbers
 
 # Half the distance from 1 to the next float32, and the smallest float32 and float64 that lose no digits, or any.
 _EPSILON, _SMALL_32, _SMALLEST_64 = 2.0**-24, 2.0**-126, 5e-324
@@ -336,7 +311,7 @@ class PackedCatalogue(NamedTuple):
         vectors = pa.ListArray.from_arrays(offsets, pa.array(self.vectors.ravel()))
         table = pa.table({CATALOGUE_ITEM: self.ids, CATALOGUE_VECTOR: vectors, ITEM_BIAS: pa.array(self.bias)})
         counts = {name: str(count) for name, count in (self.faults._asdict() | {_LENGTH: length}).items()}
-        return bytes(stream_of(table.replace_schema_metadata(counts)))
+        return bytes(process.stream_of(table.replace_schema_metadata(counts)))
 
     @classmethod
     def unpack(cls, packed: pa.Buffer) -> PackedCatalogue:
@@ -349,7 +324,7 @@ class PackedCatalogue(NamedTuple):
         return cls(batch.column(CATALOGUE_ITEM), vectors.reshape(batch.num_rows, length), bias, Faults(**counts))
 
 
-@runs_in_worker
+@process.runs_in_worker
 def pack_catalogue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """A function for ``mapInArrow``: the rows of a catalogue as a row of bytes; a row that is not of the catalogue is passed over."""
     received_batches: list[pa.RecordBatch] = []
@@ -365,10 +340,10 @@ def pack_catalogue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         return
     rows = pa.Table.from_batches(received_batches)
     catalogue = PackedCatalogue.from_rows(rows.filter(rows[IS_CATALOGUE_ROW]))
-    yield pa.RecordBatch.from_pydict({PACKED: pa.array([catalogue.pack()], pa.binary())})
+    yield pa.RecordBatch.from_pydict({process.PACKED: pa.array([catalogue.pack()], pa.binary())})
 
 
-@runs_in_worker
+@process.runs_in_worker
 def count_lengths(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """A function for ``mapInArrow``: how many rows of a catalogue that can be used have vectors of each length; a length may come again."""
     for batch in batches:
@@ -396,7 +371,7 @@ def _has_item(ids: pa.Array) -> BoolArray:
 
 def all_usable(vectors: pa.Array) -> BoolArray:
     """Whether every number of each vector can be used; of a null vector, true."""
-    entries, offsets = flat(vectors)
+    entries, offsets = grouped_row.flat(vectors)
     is_wrong = ~is_usable(numbers(entries))
     n_wrong_before = np.concatenate([[0], np.cumsum(is_wrong)])[offsets]
     all_right: BoolArray = np.diff(n_wrong_before) == 0
@@ -411,7 +386,11 @@ def _matrix(vectors: pa.Array, length: int) -> Array:
 def _rows_to_keep(ids: pa.Array, vectors: Array, bias: Array) -> Array:
     """The indices of the rows to keep, by item; of an item's several rows that of the greatest vector, then of the greatest bias."""
     # As bytes: no collation may come between.
-    order = pc.array_sort_indices(ids.cast(pa.large_binary()) if is_text(ids.type) else ids).to_numpy().astype(np.int64)
+    order = (
+        pc.array_sort_indices(ids.cast(pa.large_binary()) if grouped_row.is_text(ids.type) else ids)
+        .to_numpy()
+        .astype(np.int64)
+    )
     ordered = ids.take(pa.array(order))
     is_new = np.ones(len(order), np.bool_)
     is_new[1:] = pc.not_equal(ordered[1:], ordered[:-1]).to_numpy(zero_copy_only=False)
@@ -772,14 +751,14 @@ class TaskCatalogue(NamedTuple):
         """A packed catalogue, ready to score."""
         return cls(packed.ids, Catalogue.prepare(packed.vectors, packed.bias, similarity), packed.faults)
 
-    def indices(self, side: Side) -> Ragged:
+    def indices(self, side: grouped_row.Side) -> Ragged:
         """Each user's items by their index in the catalogue, each once; those that it lacks are left out."""
         indices = side.lists.like(self.index_of(side.ids))
         return distinct(indices.where(indices.values >= 0))
 
     def index_of(self, ids: pa.Array) -> IntArray:
         """The index of each item in the catalogue, −1 if it has none."""
-        return indices_among(ids.cast(self.ids.type), self.ids, unknown=-1)
+        return grouped_row.indices_among(ids.cast(self.ids.type), self.ids, unknown=-1)
 
 
 class FirstItems(NamedTuple):
@@ -801,7 +780,7 @@ class Catalogues:
         if self._models:
             return
         for model, similarity in enumerate(self._similarities):
-            if similarity is not None and (name := column_of_model(CATALOGUE, model)) in tables:
+            if similarity is not None and (name := grouped_row.column_of_model(grouped_row.CATALOGUE, model)) in tables:
                 packed = PackedCatalogue.unpack(tables[name].as_buffer())
                 self._models[model] = TaskCatalogue.prepare(packed, similarity)
 
@@ -828,10 +807,13 @@ class UserVectors(NamedTuple):
 
         If no length is known, none is wrong.
         """
-        column, added = columns[column_of_model(VECTOR, model)], numbers(columns[column_of_model(BIAS, model)])
-        rows = whole_numbers(columns[column_of_model(PREDICTION_ROWS, model)])
-        is_null_user = flags(columns[NO_USER])
-        entries, _ = flat(column)
+        column, added = (
+            columns[grouped_row.column_of_model(grouped_row.VECTOR, model)],
+            numbers(columns[grouped_row.column_of_model(grouped_row.BIAS, model)]),
+        )
+        rows = grouped_row.whole_numbers(columns[grouped_row.column_of_model(grouped_row.PREDICTION_ROWS, model)])
+        is_null_user = grouped_row.flags(columns[grouped_row.NO_USER])
+        entries, _ = grouped_row.flat(column)
         lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
         has_length = lengths == catalogue.length if catalogue.length else lengths > 0
         has_vector = has_length & all_usable(column) & is_usable(added) & (rows > 0) & ~is_null_user
@@ -865,17 +847,17 @@ class VectorLists:
         columns: Mapping[str, pa.Array],
         model: int,
         catalogue: TaskCatalogue,
-        excluded: Side | None,
-        labels: Side | None = None,
+        excluded: grouped_row.Side | None,
+        labels: grouped_row.Side | None = None,
         first: FirstItems | None = None,
     ) -> VectorLists:
         """From the columns of a batch."""
         vectors = UserVectors.read(columns, model, catalogue.scored)
-        candidates = columns.get(column_of_model(CANDIDATES, model))
+        candidates = columns.get(grouped_row.column_of_model(grouped_row.CANDIDATES, model))
         limits = Limits(
             has_list=vectors.has_vector,
             excluded=None if excluded is None else catalogue.indices(excluded),
-            candidates=None if candidates is None else catalogue.indices(side_of(candidates)),
+            candidates=None if candidates is None else catalogue.indices(grouped_row.side_of(candidates)),
         )
         indices = _nothing(len(vectors.invalid))
         if labels is not None:
@@ -892,7 +874,7 @@ class VectorLists:
         """How many items the lists have; int64 (n_users,)."""
         return self.limits.lengths(self.catalogue.scored.n_items)
 
-    def predictions(self) -> Side:
+    def predictions(self) -> grouped_row.Side:
         """The first items of every list, best first, with their scores; the labels are ranked by the way."""
         if self.first is None:
             return self._predictions(_nothing(len(self.vectors.invalid)), np.empty(0))
@@ -903,10 +885,10 @@ class VectorLists:
         assert ranks.first_scores is not None, "the same"
         return self._predictions(ranks.first, ranks.first_scores)
 
-    def _predictions(self, items: Ragged, scores: Array) -> Side:
+    def _predictions(self, items: Ragged, scores: Array) -> grouped_row.Side:
         ids = self.catalogue.ids.take(pa.array(items.values))
         none = np.zeros(items.n_users, np.int64)
-        return Side(items, ids, [scores], self.vectors.invalid, none, none)
+        return grouped_row.Side(items, ids, [scores], self.vectors.invalid, none, none)
 
     def rank(self, view: View, lists: RawLists) -> tuple[RankingBatch, RankingCounts]:
         """The rankings of a view. `lists` has the labels and the first items; the labels' ranks are those in the whole catalogue."""
@@ -977,13 +959,13 @@ def first_items_of_batches(
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: the first k items of every user as structs of `item` and score, beside the columns passed on."""
 
-    @runs_in_worker
+    @process.runs_in_worker
     def run(batches: Batches) -> Batches:
         catalogues, top = Catalogues([similarity]), FirstItems(k, "item_asc")
-        for batch, tables in received(few_users(batches, k), (CATALOGUE,)):
+        for batch, tables in process.received(few_users(batches, k), (grouped_row.CATALOGUE,)):
             catalogues.read(tables)
-            columns = columns_of(batch)
-            lists = VectorLists.read(columns, 0, catalogues[0], read_excluded(columns), first=top)
+            columns = grouped_row.columns_of(batch)
+            lists = VectorLists.read(columns, 0, catalogues[0], grouped_row.read_excluded(columns), first=top)
             first = lists.predictions()
             entries: Array = pa.StructArray.from_arrays([first.ids, pa.array(first.values[0])], names=[item, "score"])
             recommended = pa.ListArray.from_arrays(
@@ -1004,7 +986,7 @@ def first_items_of_batches(
 
 
 @dataclass(frozen=True)
-class ListsFromVectors(ScoringFeature):
+class ListsFromVectors(process.ScoringFeature):
     """Models that rank by vectors; `similarities` has how each makes scores of them, None for a model that has lists."""
 
     similarities: tuple[Similarity | None, ...]
@@ -1014,9 +996,9 @@ class ListsFromVectors(ScoringFeature):
 
     def tables(self) -> tuple[str, ...]:
         """The catalogues of the models."""
-        return tuple(column_of_model(CATALOGUE, model) for model in self._models)
+        return tuple(grouped_row.column_of_model(grouped_row.CATALOGUE, model) for model in self._models)
 
-    def begin(self, task: ScoringTask) -> PartitionFeature:
+    def begin(self, task: ScoringTask) -> process.PartitionFeature:
         """The catalogues, and how much of the lists a task looks at."""
         return _VectorsOfPartition(self.similarities, {model: first_items(task, model) for model in self._models})
 
@@ -1036,7 +1018,7 @@ def first_items(task: ScoringTask, model: int) -> FirstItems | None:
     return FirstItems(1 + depth, views[0].ranking.ties)
 
 
-class _VectorsOfPartition(PartitionFeature):
+class _VectorsOfPartition(process.PartitionFeature):
     def __init__(self, similarities: Sequence[Similarity | None], firsts: Mapping[int, FirstItems | None]) -> None:
         self._catalogues, self._firsts = Catalogues(similarities), firsts
 
@@ -1047,7 +1029,9 @@ class _VectorsOfPartition(PartitionFeature):
         k = max((first.k for first in self._firsts.values() if first is not None), default=0)
         return few_users(iter([batch]), k) if k and batch.num_rows else iter([batch])
 
-    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> BatchFeature:
+    def read(
+        self, columns: Mapping[str, pa.Array], labels: grouped_row.Side, excluded: grouped_row.Side | None
+    ) -> process.BatchFeature:
         return _VectorsOfBatch(
             {
                 model: VectorLists.read(columns, model, self._catalogues[model], excluded, labels, first)
@@ -1056,7 +1040,7 @@ class _VectorsOfPartition(PartitionFeature):
         )
 
 
-class _VectorsOfBatch(BatchFeature):
+class _VectorsOfBatch(process.BatchFeature):
     def __init__(self, models: Mapping[int, VectorLists]) -> None:
         self.rankers = models
         faults = [lists.catalogue.faults for lists in models.values()]

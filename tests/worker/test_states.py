@@ -93,7 +93,7 @@ def test_the_same_users_make_the_same_bytes_whatever_the_order_of_their_rows(key
 @pytest.mark.parametrize("few", [0, 40, 1 << 20], ids=["states", "states and users", "users"])
 def test_groups_added_up_together_have_the_states_that_each_has_alone(monkeypatch, held, quantiles, few):
     monkeypatch.setattr(states, "HELD_BYTES", held)
-    monkeypatch.setattr(states, "FEW", few)
+    monkeypatch.setattr(group_states, "FEW", few)
     monkeypatch.setattr(states, "_TOGETHER", 100)
     table, options = users(), DescriptionOptions("t", quantiles=quantiles, n_plain=1)
     # Nobody of a group is evaluated, and of another nobody is anybody.
@@ -143,7 +143,7 @@ def test_the_states_of_a_comparison_do_not_depend_on_the_order(run):
 def test_states_that_had_to_make_room_merge_into_those_that_had_not(monkeypatch):
     table = users(40)
     expected = whole(run()(batches_of(table, EVERYBODY, 100)))
-    monkeypatch.setattr(states, "HELD_BYTES", 5 * states.bytes_of_a_group(2, 1, OPTIONS))
+    monkeypatch.setattr(states, "HELD_BYTES", 5 * group_states.bytes_of_a_group(2, 1, OPTIONS))
     rows = by_bucket(run()(batches_of(table, EVERYBODY, 100)))
     keys = {bucket: [unpack(state).keys for state in some] for bucket, some in rows.items()}
     assert sum(map(len, rows.values())) > 40
@@ -194,9 +194,9 @@ def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_to
     assert (len(parts), sum(map(len, keys))) == (len(keys), 41)
     assert {type(part) for part in [*merged(1), *parts]} == {GroupStates}
     # Each place by itself holds what is allowed, although the partition as a whole has more.
-    monkeypatch.setattr(states, "MERGED_BYTES", most * states.bytes_of_a_group(2, 1, OPTIONS))
+    monkeypatch.setattr(states, "MERGED_BYTES", most * group_states.bytes_of_a_group(2, 1, OPTIONS))
     assert {type(part) for part in merged(3)} == {GroupStates}
-    monkeypatch.setattr(states, "MERGED_BYTES", states.bytes_of_a_group(2, 1, OPTIONS))
+    monkeypatch.setattr(states, "MERGED_BYTES", group_states.bytes_of_a_group(2, 1, OPTIONS))
     assert max(part for part in merged(3) if isinstance(part, int)) == most
 
 
@@ -249,4 +249,4 @@ def test_groups_are_the_rows_of_each_combination(n_columns):
 
 def test_the_estimate_of_a_state_is_near_what_it_takes():
     state = whole(run(())(batches_of(users(), EVERYBODY, 100)))
-    assert 0.3 < state.n_bytes / states.bytes_of_a_group(2, 1, OPTIONS) < 3
+    assert 0.3 < state.n_bytes / group_states.bytes_of_a_group(2, 1, OPTIONS) < 3
