@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 Batches = Iterator[pa.RecordBatch]
@@ -20,8 +21,16 @@ Batches = Iterator[pa.RecordBatch]
 # Zstandard takes a third of zlib's time to pack, and Arrow includes it. Arrow writes no checksum.
 _CODEC = "zstd"
 _SIZE = 8
-# What numpy makes an array of when it is read.
-_OF_NUMPY = {"_frombuffer", "_reconstruct", "dtype", "ndarray", "scalar"}
+# What numpy makes an array of when it is read. Its modules have other names in version 1 than in version 2, and workers may have
+# another version than the driver.
+_MAKERS: tuple[Any, ...] = (
+    np.zeros(1).__reduce_ex__(5)[0],
+    np.zeros(1).__reduce__()[0],
+    np.float64(0).__reduce__()[0],
+    np.dtype,
+    np.ndarray,
+)
+_OF_NUMPY = {each.__name__: each for each in _MAKERS}
 
 
 def pack(state: Any) -> bytes:
@@ -43,7 +52,9 @@ class _Reader(pickle.Unpickler):
         """A class of this package, or what numpy needs to make an array."""
         package = module.partition(".")[0]
         # A name with dots would go through a module of ours to any other.
-        if (package == "numpy" and name in _OF_NUMPY) or (module, name) == ("fractions", "Fraction"):
+        if package == "numpy" and name in _OF_NUMPY:
+            return _OF_NUMPY[name]
+        if (module, name) == ("fractions", "Fraction"):
             return super().find_class(module, name)
         if package == __name__.partition(".")[0] and "." not in name:
             found = super().find_class(module, name)

@@ -2,9 +2,11 @@
 
 import io
 import os
+import pickle
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from spark_rankeval import wire
@@ -39,6 +41,19 @@ def test_states_come_back_as_they_were(key):
             again = found.parts[part][name]
             assert (again.dtype, again.shape) == (values.dtype, values.shape)
             assert again.tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize("protocol", [4, 5])
+def test_arrays_of_another_version_of_numpy_are_read(protocol):
+    """Its modules have other names there."""
+    written = pickle.dumps([np.arange(6.0).reshape(2, 3), np.float64(0.5)], protocol=protocol)
+    core = np.zeros(1).__reduce__()[0].__module__.partition(".multiarray")[0]
+    other = {"numpy._core": "numpy.core_", "numpy.core": "numpy.cor_"}[core]
+    assert core.encode() in written
+    whole = written.replace(core.encode(), other.encode())
+    packed = len(whole).to_bytes(8, "little") + pa.compress(whole, codec="zstd", asbytes=True)
+    array, number = unpack(packed)
+    assert (array.tolist(), float(number)) == ([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], 0.5)
 
 
 class Executes:
