@@ -320,10 +320,13 @@ def test_every_function_of_the_package_is_tried():
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             match node:
-                case ast.Call(func=ast.Name(id="call"), args=[ast.Constant(value=name), *_]):
-                    used.add(name)
-                case ast.Call(func=ast.Name(id="call"), args=[name, *_]):
-                    words.add(ast.unparse(name))
+                case ast.Call(
+                    func=ast.Name(id="call") | ast.Attribute(value=ast.Name(id="sql"), attr="call"), args=[name, *_]
+                ):
+                    if isinstance(name, ast.Constant):
+                        used.add(name.value)
+                    else:
+                        words.add(ast.unparse(name))
                 case ast.Attribute(value=ast.Name(id="F"), attr=name):
                     used.add({"count_distinct": "count"}.get(name, name))
     assert used - NO_VALUES <= tried
