@@ -357,7 +357,7 @@ CASES = FRONT | {
         ("null user",), invalid(1, 1), {"n_users": 1, "rr": 1.0},
     ),
     "null user of the table of users": Case(
-        {"predictions": predicted(), "labels": graded(), "score": "score", "users": Rows("user string", [("a",), ("zz",), (None,)])},
+        {"predictions": predicted(), "labels": graded(), **COLUMNS, "users": Rows("user string", [("a",), ("zz",), (None,)])},
         (r"null user \(user\) in the table of users: 1",), invalid(0, 1), {"n_users": 3},
     ),
     "repeated predictions alone": Case(

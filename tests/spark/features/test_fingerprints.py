@@ -195,7 +195,7 @@ def test_inputs_that_change_between_actions_are_reported(spark, tmp_path):
     predictions, labels = tables(spark)
     with warnings.catch_warnings():
         warnings.simplefilter("error", SparkRankEvalWarning)
-        result = evaluate(predictions.withColumn("score", drawn()), labels, "rr", score="score")
+        result = evaluate(predictions.withColumn("score", drawn()), labels.select("user", "item"), "rr", score="score")
     words = "the table that was written was computed from other rows of predictions than"
     with pytest.warns(SparkRankEvalWarning, match=words):
         written = result.write(str(tmp_path / "users"))

@@ -18,6 +18,8 @@ from spark_rankeval.errors import DataError, InputError
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.splits import by_time
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* every label as relevant", "ignore:.* are the last of their list")
+
 NAN, DAY = float("nan"), datetime.date(2026, 11, 2)
 NOON = datetime.datetime(2026, 11, 2, 12)
 
