@@ -77,7 +77,7 @@ def test_models_that_are_not_utf_8_are_told_apart(spark):
     table = users(spark, "model", b"\xff", b"\xfe", rb"\xFF", b"")
     mine = table.withColumn("model", F.col("model").cast("string"))
     names = sorted([r"\xFF", r"\xFE", r"\x5C\x78\x46\x46", ""])
-    result = evaluate(mine, table, "rr", score="score", model="model")
+    result = evaluate(mine, table.drop("score"), "rr", score="score", model="model")
     assert {model: quality.n_predictions for model, quality in result.qualities.items()} == dict.fromkeys(names, 1)
     stored = table.where("user < 3").select(F.lit(1).alias("user"), "model", F.col("score").alias("rr"))
     with warnings.catch_warnings(action="ignore"):
@@ -91,7 +91,7 @@ def test_ids_that_are_not_utf_8_are_ranked_and_shown(spark):
     raw = [(b"\xff", b"\xfe", 2.0), (b"\xff", b"\xff", 1.0), (b"\xfe", b"\xff", 1.0), (b"\xfe", b"\xff", None)]
     table = spark.createDataFrame(raw, "user binary, item binary, score double")
     mine = table.select(*(F.col(name).cast("string") for name in ("user", "item")), "score")
-    liked = mine.where("score = 1")
+    liked = mine.where("score = 1").drop("score")
     assert evaluate(mine.dropna(), liked, "rr", score="score", ci=BCa(replicates=9))["rr"] == 0.75
     with pytest.raises(DataError, match=r"null score: 1, for example user='\\\\xFE', item='\\\\xFF', score=None"):
         evaluate(mine, liked, "rr", score="score")
