@@ -263,9 +263,12 @@ def _file_name() -> Column:
 
 def _reads(form: Form) -> Column:
     line = F.col("value")
-    # Spark decodes a line to replace in it: bytes that are not UTF-8 become this character.
-    is_utf8 = F.regexp_replace(line, "\ufffd", "\ufffd") == line
-    return line.rlike(whole(form.pattern)) & is_utf8
+    return line.rlike(whole(form.pattern)) & (_decoded(line) == line)
+
+
+def _decoded(line: Column) -> Column:
+    """A line in UTF-8. Spark decodes it to replace in it, and bytes that are none become this character."""
+    return F.regexp_replace(line, "\ufffd", "\ufffd")
 
 
 def _column(form: Form, name: str) -> Column:
@@ -285,7 +288,8 @@ def _refuse_wrong_lines(text: DataFrame, form: Form, on_invalid: str) -> None:
         (row,) = wrong.agg(
             F.count(F.lit(1)).alias("n"),
             F.count_distinct("path").alias("n_files"),
-            F.min(F.struct("path", "value")).alias("example"),
+            # Clients of Connect read UTF-8 alone.
+            F.min(F.struct("path", _decoded(F.col("value")).alias("value"))).alias("example"),
         ).collect()
     except PySparkException as error:
         if _NO_UTF8 not in str(error):
