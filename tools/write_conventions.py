@@ -298,7 +298,7 @@ A figure has one name: in Python, in `to_pandas()`, in `to_spark()` and in the t
 ```python
 from spark_rankeval import evaluate
 
-result = evaluate(predictions, labels, "mrr", score="score")
+result = evaluate(predictions, labels, "mrr", score="score", relevance="grade")
 result.to_spark().selectExpr("metric", "asked", "round(mean, 4) mean", "n_users").show()
 ```
 ```
