@@ -239,7 +239,7 @@ class Batch:
             number = None if given is None else float(given)
             bad = (
                 item is None
-                or item == ""
+                or item in ("", b"")
                 or (isinstance(item, float) and (math.isnan(item) or 2.0**53 <= abs(item) < INF))
             )
             bad |= valued and (number is None or math.isnan(number))
