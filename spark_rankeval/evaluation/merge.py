@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from spark_rankeval.checks import check_table, kind_of
 from spark_rankeval.errors import InputError, MergeError, MetricError, listed
@@ -28,7 +28,7 @@ from spark_rankeval.records.summary import MOST_LISTED, SummaryRow, bounds_of, s
 from spark_rankeval.records.table_columns import METRICS, RUN_ID, TIME
 from spark_rankeval.request.call import Table
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.statistics.cluster_sums import Clusters, GroupedClusters, clusters_of_days, warn_of_few_clusters
+from spark_rankeval.statistics.cluster_sums import Clusters
 from spark_rankeval.statistics.description import Description, t_interval_of, with_reliable_figures
 from spark_rankeval.statistics.intervals import Interval, requested_method
 from spark_rankeval.statistics.moments import Moments, moments_of_sums
@@ -37,7 +37,6 @@ from spark_rankeval.statistics.table_fingerprints import added as added_fingerpr
 
 #: A result, or the output of its `Result.to_dict` or `Result.to_json`.
 Mergeable = Result | Mapping[str, Any] | str
-Read = TypeVar("Read")
 RunFacts = tuple[dict[str, DataQuality], tuple[ItemGroup, ...]]
 
 # What rows of a table of metrics do not say: the counts by model, and the groups of items.
@@ -57,8 +56,9 @@ def merge(
     of all users would give, because a summary keeps the exact sums behind them. Medians, quantiles and bootstrap intervals cannot be
     merged: they are NaN, and the plan of the result says so. `summarise` of the stored per-user tables has them.
 
-    **A user who is in several results counts once in each**, so n is a number of user-days. If people come back every day, evaluate each
-    day with ``cluster="user"``: the interval then knows who came back. Otherwise it takes user-days as independent.
+    **A user who is in several results counts once in each**, so n is a number of user-days, and the interval takes these as independent.
+    Sums do not tell which clusters are in several results. So means of users in clusters have no interval, and the row says why. Estimates
+    of two judges have one.
 
     Examples:
         >>> monday = evaluate(predictions.where("user < 4"), labels.where("user < 4"), "rr", score="score")
@@ -104,7 +104,6 @@ def merge(
         msg = "there is nothing to merge; pass at least one result"
         raise MergeError(msg)
     summary = merged_rows(summaries)
-    warn_of_few_clusters(summary)
     merged_qualities: dict[str, DataQuality] = {}
     if all(qualities):
         models = dict.fromkeys(model for day in qualities for model in day)
@@ -217,14 +216,12 @@ def _plan_of_merge(names: Sequence[str], rows: Sequence[SummaryRow]) -> tuple[st
 
 _RowKey = tuple[str, str, str]
 
-# What the texts of a row hold, in words.
-_READ = {"moments": "moments", "cluster_sums": "sums of clusters"}
 # What all rows of a figure have alike.
 _SHARED = ("model", "dialect", "relevance", "definition", "cutoff", "over_all", "user_weight", "cluster", "asked")
 NO_BOOTSTRAP = "a bootstrap needs the users, and a merged summary has only their sums"
 NO_CLUSTERS = (
-    "a summary has no sums of groups of clusters, because they are too large, so nobody knows who is in several. Summarise the per-user "
-    "tables of the runs together instead"
+    "users come in clusters, and summaries do not tell which of these are in several. Summarise the per-user tables of the runs together "
+    "instead"
 )
 
 
@@ -272,7 +269,7 @@ def _add_users_outside(
             if (model, slice_, metric) not in by_key and user_row is not None:
                 n_outside = user_row.n_users + user_row.n_undefined
                 group = groups[model, slice_, metric]
-                group.append(replace(group[0], n_users=0, n_undefined=n_outside, n_zero=0, moments="", cluster_sums=""))
+                group.append(replace(group[0], n_users=0, n_undefined=n_outside, n_zero=0, moments=""))
 
 
 def _merged(rows: Sequence[SummaryRow], fingerprints: Mapping[str, str]) -> SummaryRow:
@@ -285,15 +282,21 @@ def _merged(rows: Sequence[SummaryRow], fingerprints: Mapping[str, str]) -> Summ
             raise MergeError(msg) from error
     sums = _sums(row for row in rows if row.n_users)
     try:
-        clusters = _clusters(rows) if first.cluster else None
-        moments, weighted, interval = _figures(rows, sums, clusters)
+        moments, weighted, interval = _figures(rows, sums)
     except (ArithmeticError, ValueError) as error:
         msg = f"{_figure_in_words(first)} has moments that no users can have: {error}. Read the summaries again from their source"
         raise MergeError(msg) from error
     shares = sorted({share for row in rows for share in row.quantiles})
     return summary_row(
         first.metric,
-        Description(moments, interval, math.nan, dict.fromkeys(shares, math.nan), weighted, clusters),
+        Description(
+            moments,
+            interval,
+            math.nan,
+            dict.fromkeys(shares, math.nan),
+            weighted,
+            Clusters(0) if first.cluster else None,
+        ),
         bounds=bounds_of(first.definition),
         slice_=first.slice,
         standard=max(row.standard for row in rows),
@@ -310,17 +313,7 @@ def _fingerprints(model: str, summaries: Mapping[str, Sequence[SummaryRow]]) -> 
     return {table: added_fingerprints([first[table], *(other[table] for other in others)]) for table in shared}
 
 
-def _clusters(rows: Sequence[SummaryRow]) -> Clusters:
-    """What groups of clusters say of the mean over all summaries; nothing if one of these has no sums of them."""
-    with_users = [row for row in rows if row.n_users]
-    if not with_users or not all(row.cluster_sums for row in with_users):
-        return Clusters(0)
-    return clusters_of_days([_read_text(row, "cluster_sums", GroupedClusters.from_text) for row in with_users])
-
-
-def _figures(
-    rows: Sequence[SummaryRow], sums: Sums, clusters: Clusters | None
-) -> tuple[Moments, Mean | None, Interval | None]:
+def _figures(rows: Sequence[SummaryRow], sums: Sums) -> tuple[Moments, Mean | None, Interval | None]:
     """The moments, the mean if users have weights, and the interval if one was asked for."""
     first, with_users = rows[0], [row for row in rows if row.n_users]
     counts = {"n": sum(row.n_users for row in rows), "n_undefined": sum(row.n_undefined for row in rows)}
@@ -337,25 +330,24 @@ def _figures(
         weighted = with_reliable_figures(weighted_mean, moments)
     interval = None
     method = requested_method(first.interval_method)
-    if method == "t" and clusters is not None and not clusters.n and moments.n:
+    if method == "t" and first.cluster and moments.n:
         interval = Interval.missing(first.interval_level, method, NO_CLUSTERS)
     elif method == "t":
-        interval = t_interval_of(moments, weighted, first.interval_level, clusters)
+        interval = t_interval_of(moments, weighted, first.interval_level)
     elif method:
         interval = Interval.missing(first.interval_level, method, NO_BOOTSTRAP)
     return moments, weighted, interval
 
 
 def _sums(rows: Iterable[SummaryRow]) -> Sums:
-    return added([_read_text(row, "moments", from_text) for row in rows])
+    return added(list(map(_sums_of_row, rows)))
 
 
-def _read_text(row: SummaryRow, name: str, read: Callable[[str], Read]) -> Read:
-    """The sums that an attribute of a row has as text."""
+def _sums_of_row(row: SummaryRow) -> Sums:
     try:
-        return read(getattr(row, name))
+        return from_text(row.moments)
     except ValueError as error:
-        msg = f"{_figure_in_words(row)} has {_READ[name]} that cannot be read: {error}"
+        msg = f"{_figure_in_words(row)} has moments that cannot be read: {error}"
         raise MergeError(msg) from error
 
 

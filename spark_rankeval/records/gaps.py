@@ -34,7 +34,7 @@ from spark_rankeval.records.summary import (
     is_over_lists,
     metric_or_none,
 )
-from spark_rankeval.statistics.cluster_sums import GroupedClusters, clusters_of_days
+from spark_rankeval.statistics.cluster_sums import GroupedClusters, clusters_of_groups
 from spark_rankeval.statistics.description import with_reliable_figures
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of, largest_gap
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval
@@ -54,7 +54,7 @@ _CORRECTION = "holm"
 # Slices of fewer users are small.
 _SMALL = 30
 _NO_SUMS = "the row has no sums: it has one value for all lists together, or its values are too large for exact sums"
-_CLUSTERED = "users come in clusters, and only results with ci='t' keep the sums of these that a gap needs"
+_CLUSTERED = "users come in clusters, and a gap needs sums of these, which a result has with ci='t' unless it was merged or stored"
 _ESTIMATED = "two judges estimate the mean, which is of no user's values"
 _DRAWN = "people graded users who were not drawn alike, and sums of their values do not tell the mean"
 _SPOILT = "the mean is over all users, and some have no value"
@@ -283,7 +283,7 @@ class _Users(NamedTuple):
             weighted = with_reliable_figures(mean_of_sums(n_users, sums, is_weighted=True), moments)
         if problem:
             moments, weighted = moments._replace(mean=math.nan), None
-        clusters = clusters_of_days(self.grouped) if row.cluster and self.grouped else None
+        clusters = clusters_of_groups(self.grouped[0]) if row.cluster and self.grouped else None
         return Group(name, moments, weighted, bounds_of(row.definition), problem, clusters)
 
 
@@ -308,7 +308,7 @@ def _users_of(row: SummaryRow) -> _Users:
     sums = {} if problem else from_text(row.moments)
     grouped: tuple[GroupedClusters, ...] | None = ()
     if row.cluster:
-        grouped = (GroupedClusters.from_text(row.cluster_sums),) if row.cluster_sums else None
+        grouped = (row.cluster_groups,) if row.cluster_groups is not None else None
     return _Users(row.n_users, row.n_undefined, row.n_zero, row.minimum, row.maximum, sums, problem, grouped)
 
 

@@ -29,6 +29,7 @@ from spark_rankeval.printed_tables import (
 from spark_rankeval.records.quality import DataQuality, quality_notes
 from spark_rankeval.records.slices import about_items, group_of
 from spark_rankeval.records.table_columns import SUMMARY
+from spark_rankeval.statistics.cluster_sums import GroupedClusters
 from spark_rankeval.statistics.description import MEDIAN, Description
 from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, adjusted_interval, requested_method
 from spark_rankeval.statistics.sums import as_text
@@ -39,7 +40,7 @@ NOT_REQUESTED = "not asked for"
 #: What `SummaryRow.user_weight` says of means that are quotients of sums over all users.
 SELF_NORMALISED = "self-normalised"
 # What only programs read of a row.
-_STORED = ("over_all", "moments", "cluster_sums", "standard", "standard_mean")
+_STORED = ("over_all", "moments", "standard", "standard_mean")
 _INFINITIES = (math.inf, -math.inf)
 # The column of a quantile.
 _SHARE = re.compile(r"q[\d.]")
@@ -101,8 +102,7 @@ class SummaryRow(MetricRow):
         effective_n_users: how many users of equal weights would do as well, (Σw)² / Σw² (Kish 1965); n_users without weights.
         cluster: the columns of the clusters that users come in, such as ``user`` for sessions; empty: users are independent.
             Standard error and interval are those of clusters.
-        n_clusters: how many clusters have a user with a value; 0 if users are independent. Of a merged summary, how many of 1,024
-            groups of clusters.
+        n_clusters: how many clusters have a user with a value; 0 if users are independent, and of merged means of users' values.
         effective_n_clusters: how many clusters of equal weight would do as well, (ΣW)² / ΣW² for their weights W; NaN if users are
             independent.
         df: the degrees of freedom of the standard error; n_users − 1 if users count alike and are independent.
@@ -111,13 +111,13 @@ class SummaryRow(MetricRow):
         moments: the exact sums behind mean and spread, as text, from which `merge` makes the figures of several evaluations; empty
             if values are too large for exact sums. Of two judges it has the values of all users whom people graded, and the hashes of
             their clusters. No column of tables; JSON and a job's table of metrics have it.
-        cluster_sums: the sums of 1,024 groups of clusters, as text of some 7 kB, from which `merge` makes the interval of several days;
-            empty without clusters and t intervals, and of two judges. Likewise.
         standard: what dialect ``standard`` means by the metric, if few systems define it as this row does and the caller did not
             choose this definition; else empty. No column of tables; JSON has it.
         standard_mean: the mean by that definition; NaN if it was not computed. Likewise.
         asked: the caller's name for the metric, such as ``map@10`` for ``ap@10``; empty if it equals `metric`.
         fingerprints: those of the tables that the model was evaluated on, by table; empty if they are not known. No column of tables.
+        cluster_groups: the sums of 1,024 groups of clusters, from which slices are compared; None without clusters and t intervals.
+            It is not stored.
     """
 
     model: str
@@ -151,12 +151,12 @@ class SummaryRow(MetricRow):
     design_effect: float = math.nan
     over_all: bool = False
     moments: str = ""
-    cluster_sums: str = ""
     # What stands beside the figure is no part of it: a stored table gives equal rows without knowing that.
     standard: str = field(default="", compare=False)
     standard_mean: float = field(default=math.nan, compare=False)
     asked: str = field(default="", compare=False)
     fingerprints: Mapping[str, str] = field(default_factory=dict, compare=False)
+    cluster_groups: GroupedClusters | None = field(default=None, compare=False, repr=False)
 
     def record(self) -> dict[str, Any]:
         """The figures by column, as tables have them; each quantile is a column."""
@@ -241,7 +241,7 @@ def summary_row(
         df=df if clusters is None else clusters.df,
         design_effect=math.nan if clusters is None else clusters.design_effect(figures.error_of_users),
         over_all=over_all, moments="" if sums is None else as_text(sums),
-        cluster_sums="" if clusters is None or clusters.grouped is None else clusters.grouped.text(),
+        cluster_groups=None if clusters is None else clusters.grouped,
         **about,
     )  # fmt: skip
 

@@ -140,10 +140,9 @@ METRICS = TableColumns(
     (
         *SUMMARY.columns,
         *_columns(
-            "over_all moments cluster_sums fingerprints time",
+            "over_all moments fingerprints time",
             TableColumn("over_all", FLAG, "whether the mean is over every user, so that one undefined value makes it undefined"),
             TableColumn("moments", TEXT, "the exact sums behind mean and spread, which merge reads; empty if there are none"),
-            TableColumn("cluster_sums", TEXT, "the sums of groups of clusters, which merge reads; empty if there are none"),
             TableColumn("fingerprints", TEXTS, "the fingerprints of the tables that the model was evaluated on, by table"),
         ),
     ),

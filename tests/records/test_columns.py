@@ -33,7 +33,7 @@ KINDS = {
     "Mapping[float, float]": "map<double,double>", "Mapping[str, str]": "map<string,string>",
 }  # fmt: skip
 # What columns lack of a row: what is shown beside a figure, and the steps of a map.
-NO_COLUMNS = {"standard", "standard_mean", "choices", "note"}
+NO_COLUMNS = {"standard", "standard_mean", "choices", "note", "cluster_groups"}
 LISTS = {name: value for name, value in vars(table_columns).items() if isinstance(value, table_columns.TableColumns)}
 
 
