@@ -207,9 +207,8 @@ def _read(
     if long_table is not None:
         predictions, labels, options = long_table.predictions, long_table.labels, long_table.options
     names = call.ColumnNames.read(options, one_table=labels is None)
-    sources = read_sources(predictions, labels, options.users, options.exclude, names)
-    if long_table is not None:
-        sources = replace(sources, labels=replace(sources.labels, has_made_ids=long_table.has_made_ids))
+    has_made_ids = long_table is not None and long_table.has_made_ids
+    sources = read_sources(predictions, labels, options.users, options.exclude, names, has_made_ids=has_made_ids)
     return sources, options
 
 

@@ -161,9 +161,8 @@ def prepare(
     sources = read_sources(
         predictions, labels, options.users, options.exclude, names, options.facts.attributes, attributes,
         side_tables, _no_answer(options, predictions, labels, long_table), has_groups=not users_alone,
+        has_made_ids=long_table is not None and long_table.has_made_ids,
     )  # fmt: skip
-    if long_table is not None:
-        sources = replace(sources, labels=replace(sources.labels, has_made_ids=long_table.has_made_ids))
     if attributes.weight_count is not None:
         _check_weight_count(attributes.weight_count, sources, options)
     has_groups = any(isinstance(feature, GroupSources) for feature in sources.features)

@@ -36,11 +36,13 @@ def read_sources(
     no_answer: facts.NoAnswerOption = facts.NoAnswerOption(),  # noqa: B008 # the same
     *,
     has_groups: bool = False,
+    has_made_ids: bool = False,
 ) -> source_tables.Sources:
     """Find and check the columns of all tables, before any job; but a column of models is read for their names.
 
     `labels` are None if they are in the table of predictions. Without `attributes` the attributes that are asked for are columns of the
-    first of users, labels and predictions that has them all. An InputError names all offenders at once.
+    first of users, labels and predictions that has them all. `has_made_ids` says that items are places in lists. An InputError names all
+    offenders at once.
     """
     by_model = predictions if isinstance(predictions, Mapping) else {"": predictions}
     if not by_model:
@@ -114,7 +116,7 @@ def read_sources(
     clusters = [str(sql.find_column(left.frame, name)) for name in attribute_names.user_clusters]
     clusters += [] if about is None else [str(sql.find_column(about.frame, name)) for name in attribute_names.cluster]
     return source_tables.Sources(
-        tuple(models), replace(right, shares_table=shared), everyone, left_out, column, about, slices, weights,
+        tuple(models), replace(right, shares_table=shared, has_made_ids=has_made_ids), everyone, left_out, column, about, slices, weights,
         tuple(clusters), features, attribute_names.weight_count, judged,
     )  # fmt: skip
 
