@@ -164,7 +164,7 @@ def build_result(
     rejected: Callable[[], DataFrame] | None = None,
     per_item_group: Callable[[], DataFrame] | None = None,
 ) -> Result:
-    """The result of what was found; raises `DataError` for bad rows.
+    """The result of what was found: warnings first, then figures, and notes below them. Raises `DataError` for bad rows.
 
     Args:
         findings: the figures and what they are of.
@@ -174,18 +174,6 @@ def build_result(
         rejected: the lazy table of the rows that were not ranked; None: they are not at hand.
         per_item_group: the lazy table of users and groups of items; None: likewise.
     """
-    return _built(findings, options, table, write, rejected, per_item_group)
-
-
-def _built(
-    findings: Findings,
-    options: call.SummaryOptions,
-    table: Callable[[], DataFrame],
-    write: Callable[..., Result],
-    rejected: Callable[[], DataFrame] | None,
-    per_item_group: Callable[[], DataFrame] | None,
-) -> Result:
-    """The result of what was found: warnings first, then figures, and notes below them."""
     schema, settings = findings.schema, findings.schema.settings
     qualities = checked_qualities(findings)
     defined = [metric for metric in findings.metrics if metric.definition]
@@ -193,13 +181,16 @@ def _built(
     if not findings.missing:
         warn_if_apart(qualities, settings)
         warn_of_labels(qualities, metrics.values())
-    unmatched = [] if findings.sources is None else unmatched_ids(findings.sources, qualities, findings.counts)
-    misread = [] if findings.sources is None else misread_in_words(findings.sources, metrics)
+    unmatched: list[str] = []
+    misread: list[str] = []
+    repeats: list[str] = []
     if findings.sources is not None:
+        unmatched = unmatched_ids(findings.sources, qualities, findings.counts)
+        misread = misread_in_words(findings.sources, metrics)
         misread += reversed_in_words(findings.sources, qualities, findings.counts)
+        repeats = repeats_in_words(findings.sources, findings.counts)
     for words in (*unmatched, *misread):
         warn(words)
-    repeats = [] if findings.sources is None else repeats_in_words(findings.sources, findings.counts)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
     _warn_of_values_out_of_range(findings)
     _raise_if_draws_are_unknown(findings)
