@@ -177,11 +177,6 @@ class GainMetric(RelevanceMetric):
         return False
 
     @property
-    def sees_relevance_alone(self) -> bool:
-        """Whether grades above 0 gain alike."""
-        return self._is_binary
-
-    @property
     def needed_grade(self) -> float | None:
         """The threshold, if grades below it gain nothing or if any label gains."""
         any_label_gains = self._is_binary and self.threshold == -math.inf

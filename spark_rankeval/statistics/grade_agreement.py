@@ -221,7 +221,3 @@ def alpha_of(coincidences: Floats, scale: Floats, measurement: Measurement) -> F
         distances = np.sign(distances)
     expected = _total(counts[..., :, None] * counts[..., None, :] * distances)
     return 1 - _ratio((counts.sum(axis=-1) - 1) * _total(coincidences * distances), expected)
-
-
-def _sign(value: float) -> int:
-    return (value > 0) - (value < 0)
