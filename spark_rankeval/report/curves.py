@@ -70,9 +70,9 @@ def curve_chart(
     ]
     x = _curve_axis(x_title, sorted(set(map(_position, drawn))), whole_numbers, times)
     base = marks.chart_of(records).encode(x=x, color=colour)
-    hints = [marks.hint("series:N", title="model")] if any(present) else []
-    hints += [marks.hint("at:N", title=x_title), marks.hint("shown:N", title=y_title)]
-    hints.append(marks.hint("note:N", title="run" if times else ""))
+    hints = [alt.Tooltip("series:N", title="model")] if any(present) else []
+    hints += [alt.Tooltip("at:N", title=x_title), alt.Tooltip("shown:N", title=y_title)]
+    hints.append(alt.Tooltip("note:N", title="run" if times else ""))
     points: dict[str, Any] = {"y": alt.Y("value:Q", **y), "tooltip": hints}
     layers = [
         *_changes(changes or {}, x),
@@ -123,7 +123,7 @@ def _changes(changes: Mapping[float, str], x: alt.X) -> list[alt.Chart]:
         return []
     base = marks.chart_of({"place": place, "words": words} for place, words in changes.items())
     rules: alt.Chart = base.mark_rule(strokeDash=[1, 3], strokeWidth=1.5, color=marks.QUIET)
-    return [rules.encode(x=x, tooltip=[marks.hint("words:N", title="")])]
+    return [rules.encode(x=x, tooltip=[alt.Tooltip("words:N", title="")])]
 
 
 def _limits(limits: Sequence[tuple[str, float]], scale: alt.Scale) -> list[alt.Chart]:

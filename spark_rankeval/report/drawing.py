@@ -94,7 +94,7 @@ def _estimates(
         layers.append(dashed.encode(x=alt.X("at:Q", **x), color=colour))
     bounded = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
     layers.append(bounded.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", **x), x2="high:Q"))
-    hints = ["place:N", marks.hint("series:N", title="model"), marks.hint("shown:N", title=x_title), "note:N"]
+    hints = ["place:N", alt.Tooltip("series:N", title="model"), alt.Tooltip("shown:N", title=x_title), "note:N"]
     dots = base.transform_filter("isValid(datum.value)").mark_point(filled=True, opacity=1, size=55)
     layers.append(dots.encode(x=alt.X("value:Q", **x), shape=shape, tooltip=hints))
     layers += _notes(base, (each.note for each in estimates), width)
@@ -329,7 +329,7 @@ def _bars(histogram: Histogram, series: Sequence[str], signed: int) -> alt.Chart
         for part in histogram.bins
         if part.count
     ]
-    users = marks.hint("count:Q", title="users", format=",")
+    users = alt.Tooltip("count:Q", title="users", format=",")
     bars: alt.Chart = marks.chart_of(records).mark_rect(stroke=marks.PAPER, strokeWidth=0.5)
     return bars.encode(
         x2="high:Q",

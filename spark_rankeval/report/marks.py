@@ -131,11 +131,6 @@ def axis(**options: Any) -> alt.Axis:
     return alt.Axis(**(colours | marks | {"titleLimit": 260, "titleFontWeight": "normal"} | options))
 
 
-def hint(field: str, *, title: str, **options: Any) -> alt.Tooltip:
-    """What a mark says of a field if one points at it."""
-    return alt.Tooltip(field, title=title, **options)
-
-
 def number_axis(title: str | None, *, signed: bool, **options: Any) -> alt.Axis:
     """An axis of figures or, if they are signed, of differences. Vega chooses as many digits as tell its ticks apart."""
     label = "datum.value == 0 ? '0' : datum.label"
