@@ -22,6 +22,9 @@ from spark_rankeval.statistics.intervals import IntervalMethod
 #: What `evaluate` and its kin take: a word for all kinds, or a word for each of some.
 OnInvalidOption = Literal["error", "drop", "quarantine"] | Mapping[str, str]
 
+#: What a missing grade is: a label that cannot be used, or one that this judge did not give.
+MissingGrades = Literal["invalid_labels", "unjudged"]
+
 _FOR_ALL = ("error", "drop", "quarantine")
 
 
@@ -97,7 +100,7 @@ class OnInvalid:
         dropped="users with a relevant label count as having an answer",
     )
     invalid_facts: str = _kind("rows of training, items or a baseline, or items, that cannot be used")
-    missing_grades: Literal["invalid_labels", "unjudged"] = "invalid_labels"
+    missing_grades: MissingGrades = "invalid_labels"
     choice: OnInvalidOption = "error"
 
     @classmethod
@@ -122,14 +125,13 @@ class OnInvalid:
             )
             raise OptionError(msg)
         problems = []
-        all_choices = {**{kind: each.choices for kind, each in KINDS.items()}, "missing_grades": MISSING_GRADES}
         for kind, choice in option.items():
-            if kind not in all_choices:
+            if kind not in _CHOICES:
                 problems.append(
-                    f"there is no kind {kind!r}; {did_you_mean(kind, all_choices)}available: {', '.join(all_choices)}"
+                    f"there is no kind {kind!r}; {did_you_mean(kind, _CHOICES)}available: {', '.join(_CHOICES)}"
                 )
-            elif choice not in all_choices[kind]:
-                problems.append(f"{kind} must be one of {_listed(all_choices[kind])}; got {choice!r}")
+            elif choice not in _CHOICES[kind]:
+                problems.append(f"{kind} must be one of {_listed(_CHOICES[kind])}; got {choice!r}")
         if problems:
             raise OptionError(f"on_invalid: {'; '.join(problems)}")
         chosen = dict(option)
@@ -160,9 +162,11 @@ class OnInvalid:
 
 #: Every kind of row that cannot be ranked as it is, by name.
 KINDS: Mapping[str, Kind] = {item.name: item.metadata["kind"] for item in fields(OnInvalid) if item.metadata}
-
-#: What a missing grade can be.
-MISSING_GRADES = ("invalid_labels", "unjudged")
+# What can be said of each kind of rows, and of missing grades.
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    **{kind: each.choices for kind, each in KINDS.items()},
+    "missing_grades": get_args(MissingGrades),
+}
 
 
 def _listed(words: Sequence[str]) -> str:
