@@ -244,14 +244,21 @@ def _from_pandas(frame: pd.DataFrame, name: str, may_be_missing: frozenset[str])
             if re.match("interval|period", str(getattr(getattr(series, "cat", None), "categories", series).dtype)):
                 # Slices are called as pandas prints these.
                 wide = series.cat.rename_categories(str) if hasattr(series, "cat") else series.astype("string")
-            elif series.dtype == "object" and isinstance(next(iter(series.dropna()), None), uuid.UUID):
-                # Older versions of Arrow have no type for them.
-                wide = series.map(str, na_action="ignore")
-            columns[column] = pa.array(wide.to_numpy()) if is_float else pa.array(wide, from_pandas=True)
+            columns[column] = pa.array(wide.to_numpy()) if is_float else _array_of(wide)
         except (pa.ArrowException, ValueError, TypeError) as error:
             msg = f"{name}: the column {column!r} ({series.dtype}) cannot become a column of Spark: {error}. Convert it, or leave it out"
             raise InputError(msg) from error
     return pa.table(columns)
+
+
+def _array_of(series: pd.Series[Any]) -> pa.Array:
+    """The values as Arrow has them; UUIDs as text if this version of Arrow has no type of them."""
+    try:
+        return pa.array(series, from_pandas=True)
+    except pa.ArrowInvalid:
+        if not all(isinstance(value, uuid.UUID) for value in series.dropna()):
+            raise
+        return pa.array(series.map(str, na_action="ignore"), from_pandas=True)
 
 
 def _check_names(names: Iterable[Any], table: str) -> None:
