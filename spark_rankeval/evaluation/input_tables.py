@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
 from pyspark.sql import functions as F
@@ -14,6 +14,7 @@ from spark_rankeval.evaluation.evaluate import top_items
 from spark_rankeval.request.call import ColumnNames, Judged, ScoringOptions, Table, Vectors, grade_columns
 from spark_rankeval.spark import sql
 from spark_rankeval.spark.local_tables import takes_local_tables
+from spark_rankeval.spark.source_tables import require_column
 from spark_rankeval.worker.vectors import RECOMMENDATIONS
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def roll_up(
         "user": as_names("user", user),
         "relevance": grades or (),
     }
-    found = {option: tuple(_column(table, name, option) for name in each) for option, each in asked.items()}
+    found = _columns(table, asked)
     if score is not None and rank is not None:
         msg = "score and rank are both given, and one of them orders the chunks; leave one out"
         raise InputError(msg)
@@ -118,16 +119,20 @@ def roll_up(
     ).drop(_CHUNK)
 
 
-def _column(table: DataFrame, name: str, option: str) -> str:
-    """A column as the table spells it; an error that names the option if there is none."""
-    column = sql.find_column(table, name)
-    if column is None:
-        msg = f"table has no column {name!r} ({option}=); {did_you_mean(name, table.columns)}it has: {', '.join(table.columns)}"
-        raise InputError(msg)
-    if isinstance(table.schema[column].dataType, T.ArrayType):
-        msg = f"table: the column {name!r} ({option}=) has arrays; roll_up takes rows. inline(column) of Spark SQL makes them"
-        raise InputError(msg)
-    return column
+def _columns(table: DataFrame, asked: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """The columns that options name, as the table spells them; an error says what is wrong with all of them."""
+    problems: list[str] = []
+    found: dict[str, list[str]] = {option: [] for option in asked}
+    for option, name in ((option, name) for option, names in asked.items() for name in names):
+        column = require_column("table", table, name, option, problems)
+        if column is not None and isinstance(table.schema[column].dataType, T.ArrayType):
+            words = f"table: the column {name!r} ({option}=) has arrays; roll_up takes rows. inline(column) of Spark SQL makes them"
+            problems.append(words)
+        elif column is not None:
+            found[option].append(column)
+    if problems:
+        raise InputError("; ".join(problems))
+    return found
 
 
 def _highest(grades: Sequence[str], documents: Sequence[sql.Sql], *, of_all: bool) -> dict[str, sql.Sql]:
