@@ -116,7 +116,7 @@ class JudgedQueries:
     def from_places(
         cls, human: Any, judge: Any, is_graded: Any, weights: Any, names: Sequence[str], places: Array, clusters: Any
     ) -> JudgedQueries:
-        """The same of queries whose strata are places in `names`."""
+        """Queries whose strata are places in `names`; for the other arrays see `from_values`."""
         is_graded = np.asarray(is_graded, np.bool_)
         given = {
             _STRATUM: places, _CLUSTER: np.zeros(len(is_graded), np.int64) if clusters is None else clusters,
@@ -136,7 +136,7 @@ class JudgedQueries:
         return cls(graded, others, tuple(names), weights is not None, clusters is not None)._ordered()
 
     def _ordered(self) -> JudgedQueries:
-        """The same in the one order of all parts, with the names of those strata alone that have queries."""
+        """These queries in the one order of all parts, with the names of those strata alone that have queries."""
         used = np.unique(np.concatenate([self.graded[:, _STRATUM], self.others[:, _STRATUM]]))
         by_name = sorted(used.tolist(), key=self.strata.__getitem__)
         places = np.zeros(len(self.strata), np.int64)
@@ -219,7 +219,7 @@ class JudgedQueries:
 
     @property
     def valid(self) -> JudgedQueries:
-        """The same without the graded queries whose weight is not a positive number."""
+        """These queries without the graded ones whose weight is not a positive number."""
         is_valid = ~np.isnan(self.columns()[2])
         return self if is_valid.all() else replace(self, graded=self.graded[is_valid])
 
@@ -245,7 +245,7 @@ class JudgedQueries:
 
     @property
     def independent(self) -> JudgedQueries:
-        """The same queries without clusters."""
+        """These queries without clusters."""
         return replace(self, is_clustered=False)
 
     @property
@@ -479,7 +479,7 @@ class Sample:
 
     @property
     def equal_share(self) -> float:
-        """The same as a share of those that there are."""
+        """Their number, `effective_n`, as a share of the queries with human values."""
         return self.effective_n / self.n_human
 
     def residuals(self, theta: float) -> tuple[Floats, Floats, Floats]:
@@ -645,7 +645,7 @@ class Sample:
         return min(self._df_of_strata(theta, weight), self.effective_n - 1)
 
     def _df_of_strata(self, theta: float, weight: float) -> float:
-        """The same from those of the strata (Satterthwaite): one with little of the variance may have few."""
+        """The degrees of freedom of the graded part, from those of the strata (Satterthwaite); one with little variance may have few."""
         moved = self._moved_by_graded(theta, weight)
         if self.is_clustered:
             dfs = np.array([degrees_of_freedom(each) for each in self._by_unit(self.s, self.c, self.w * self.d)])

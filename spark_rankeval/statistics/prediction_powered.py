@@ -123,7 +123,7 @@ class _Variance(NamedTuple):
         return max(self.graded + self.others + self.shared, 0.0)
 
     def with_fewer_df(self, n_fitted: int) -> _Variance:
-        """The same if so many parameters were fitted to the graded queries."""
+        """This estimate if so many parameters were fitted to the graded queries."""
         df = self.base_df - n_fitted
         return self._replace(graded=self.graded * self.base_df / df, base_df=df)
 
@@ -450,7 +450,7 @@ def labels_needed(queries: JudgedQueries, width: float, level: float = 0.95) -> 
 
 
 def _clusters_needed(queries: JudgedQueries, n: int, width: float, level: float) -> LabelsNeeded:
-    """The same for the n clusters with graded queries: more of them have variances, and degrees of freedom, in proportion."""
+    """The labels needed if n clusters have graded queries: more of them have variances, and degrees of freedom, in proportion."""
     estimate = judged_estimate(queries, level)
 
     def width_of(n_clusters: int, error: float, df: float) -> float:
