@@ -247,11 +247,12 @@ def ends_of_lists(batch: RankingBatch | None, threshold: float | None, n_users: 
         hits = batch.hits(threshold)
         n_hits = np.bincount(hits.user, minlength=n_users)
         n_others = batch.n_predictions - n_hits
-        lowest, highest = np.zeros((2, n_users), np.int64)
-        np.maximum.at(lowest, hits.user, hits.rank)
-        highest[hits.user[::-1]] = hits.rank[::-1]
+        first_rank, last_rank = np.zeros((2, n_users), np.int64)
+        # Hits are in the order of their ranks, and of several values an entry keeps the last.
+        first_rank[hits.user[::-1]] = hits.rank[::-1]
+        last_rank[hits.user] = hits.rank
         has_both = (n_hits > 0) & (n_others > 0)
-        is_first, is_last = has_both & (lowest == n_hits), has_both & (highest == n_others + 1)
+        is_first, is_last = has_both & (last_rank == n_hits), has_both & (first_rank == n_others + 1)
     return {
         Overlap("labels", "first").column: is_first.astype(np.int64),
         Overlap("labels", "last").column: is_last.astype(np.int64),
