@@ -17,7 +17,6 @@ from spark_rankeval.request.call import ColumnNames, Facts, Overlap, Table, Vect
 from spark_rankeval.request.task import Feature, ScoringTask
 from spark_rankeval.spark import source_tables, sql
 from spark_rankeval.spark.engine import engine_of
-from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusual_reasons
 from spark_rankeval.spark.tasks import broadcast_row, broadcast_tables, packed, packed_together, run_on_workers
 from spark_rankeval.worker import item_facts
 from spark_rankeval.worker.features import INTENT, INTENTS, NO_ANSWER, NoAnswer
@@ -446,8 +445,8 @@ class GroupedIntents(source_tables.GroupedFeature):
         if not task.has_subtopic_rows:
             return columns
         labels = columns.labels
-        unusual = unusual_reasons(labels, labels.values_sql(), task)
-        usable = sql.where(labels.frame, says_something(labels, task) & none_holds(unusual))
+        unusual = source_tables.unusual_reasons(labels, labels.values_sql(), task)
+        usable = sql.where(labels.frame, source_tables.says_something(labels, task) & sql.none_holds(unusual))
         return columns._replace(labels=replace(labels, frame=usable))
 
     def _with_categories(self, rows: DataFrame) -> DataFrame:

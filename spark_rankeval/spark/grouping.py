@@ -16,7 +16,6 @@ from pyspark.sql import types as T
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark import source_tables, sql
 from spark_rankeval.spark.engine import engine_of
-from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusual_reasons
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL, PredictionLists, values_of_model
 from spark_rankeval.spark.tasks import broadcast_row, without_file_metadata
 from spark_rankeval.worker import reading as grouped_row
@@ -109,14 +108,14 @@ class TableRows:
     def _valid(self, source: source_tables.SourceTable) -> sql.Sql:
         """Whether a row has all that a ranking needs."""
         model = self.sources.model_column if source.role == "predictions" else None
-        return says_something(source, self.task, model)
+        return source_tables.says_something(source, self.task, model)
 
     def _columns_of(self, source: source_tables.SourceTable, valid: sql.Sql) -> list[sql.Sql]:
         """The item and the numbers of a row, null if it cannot be used, and what is counted of it."""
         ids, values = names_of(source)
         infinite: list[sql.Sql] = []
         if self.counts_infinite(source):
-            unusual = ~none_holds(unusual_reasons(source, source.values_sql(), self.task))
+            unusual = ~sql.none_holds(source_tables.unusual_reasons(source, source.values_sql(), self.task))
             infinite = [sql.when(valid & unusual, 1, 0).alias(INFINITE)]
             valid = valid & ~unusual
         columns = [sql.when(valid, source.ids_sql().cast(self.item_type())).alias(ids)]

@@ -1,7 +1,8 @@
-"""One table of the caller's: its columns, the hashes of its rows, a long table in two, and what features read of it."""
+"""One table of the caller's: its columns, why a row of it cannot be ranked, and the hashes of its rows."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ import numpy as np
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError, did_you_mean
+from spark_rankeval.metrics.base import as_float32
+from spark_rankeval.ranking.user_lists import EXTRA_COLUMNS
 from spark_rankeval.request.call import DEFAULT_ITEM, ColumnNames, Overlap, Similarity
 from spark_rankeval.request.task import Feature, ScoringTask
 from spark_rankeval.spark import sql
@@ -443,6 +446,74 @@ def _cast(one: T.DataType, two: T.DataType) -> str:
     # How large the unsigned integers of a table are decides their type, so that of the other table may change.
     is_uint64 = sql.UINT64 in (one, two)
     return "Cast both to string" if is_uint64 else "Cast one of them, or read it with a schema"
+
+
+# A largest grade beyond this is a limit of floating point, not of a metric's option.
+_HUGE = 1e290
+
+
+def invalid_reasons(
+    source: SourceTable, ids: sql.Sql, values: Sequence[sql.Sql], task: ScoringTask
+) -> dict[str, sql.Sql]:
+    """Why a row, or an entry of an array, says nothing that could be ranked: conditions by what they mean."""
+    may_be_null = task.keep_null_items and source.role == "predictions" and source.arrays
+    reasons = sql.id_reasons(f"{source.role.rstrip('s')} item", ids, source.item_type, may_be_null=may_be_null)
+    for column_of_values, kind, value in _numbers(source, values):
+        is_grade = source.value_kind == "relevance" and not column_of_values.extra
+        if is_grade and task.grades_may_be_missing:
+            # In SQL NaN is above every number.
+            value = sql.when(~sql.call("isnan", value), value)  # noqa: PLW2901 # the same without missing grades
+        else:
+            reasons[f"null {kind}"] = value.is_null()
+        if is_grade and task.unusual_grades == "keep":
+            continue
+        reasons[f"NaN {kind}"] = sql.call("isnan", value)
+        if column_of_values.extra:
+            wrong = EXTRA_COLUMNS[column_of_values.extra].wrong
+            reasons |= {words: compare(value, bound) for words, compare, bound in wrong}
+        if source.value_kind == "rank" and not column_of_values.extra:
+            reasons["negative rank"] = value < 0
+            reasons["infinite rank"] = value == math.inf
+            reasons["fractional rank"] = value != sql.call("rint", value)
+        if is_grade:
+            largest = task.largest_grade
+            held = as_float32(largest) if isinstance(column_of_values.kind, T.FloatType) else largest
+            above = f"{kind} above {largest:,.6g}, the largest grade of a metric"
+            if largest < _HUGE:
+                reasons[f"{above} (set max_grade or gain='linear')"] = value > held
+            else:
+                reasons |= {f"infinite {kind}": value == math.inf, above: (value > held) & (value < math.inf)}
+    return reasons
+
+
+def unusual_reasons(source: SourceTable, values: Sequence[sql.Sql], task: ScoringTask) -> dict[str, sql.Sql]:
+    """Why a row that could be ranked is not: infinite scores and negative grades, which the caller may allow."""
+    numbers = [
+        (kind, value) for column_of_values, kind, value in _numbers(source, values) if not column_of_values.extra
+    ]
+    if source.value_kind == "score" and not task.rank_infinite:
+        return {f"infinite {kind}": sql.call("abs", value) == math.inf for kind, value in numbers}
+    if source.value_kind == "relevance" and task.unusual_grades == "error" and not task.clip_grades:
+        return {f"negative {kind}": value < 0 for kind, value in numbers}
+    return {}
+
+
+def _numbers(source: SourceTable, values: Sequence[sql.Sql]) -> list[tuple[ValueColumn, str, sql.Sql]]:
+    """Each column of numbers with what messages call it, and its values as doubles; a cast loses no null."""
+    several = len(source.grades) > 1
+    kinds = [
+        value.extra or (f"{source.value_kind} {value.name!r}" if several else str(source.value_kind))
+        for value in source.value_columns
+    ]
+    return list(zip(source.value_columns, kinds, [value.cast("double") for value in values], strict=True))
+
+
+def says_something(source: SourceTable, task: ScoringTask, model_column: str | None = None) -> sql.Sql:
+    """Whether a row of a table of rows has all that a ranking needs."""
+    needed = [*source.users_sql(), *([] if model_column is None else [sql.named(model_column)])]
+    return sql.all_of(values.is_not_null() for values in needed) & sql.none_holds(
+        invalid_reasons(source, source.raw_ids_sql(), source.values_sql(), task)
+    )
 
 
 #: The column of a row's hash on the way to the aggregate of its user.

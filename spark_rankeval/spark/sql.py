@@ -228,6 +228,14 @@ def when(condition: Sql, value: Sql | float, otherwise: Sql | float | None = Non
     return Sql(f"CASE WHEN {condition} THEN {_operand(value)}{rest} END")
 
 
+def none_holds(conditions: Mapping[str, Sql]) -> Sql:
+    """Whether no condition is true; null is not."""
+    if not conditions:
+        return number(True)
+    # A true one makes the whole true, whatever is null beside it.
+    return ~call("coalesce", any_of(conditions.values()), False)
+
+
 def first_true(conditions: Mapping[str, Sql]) -> Sql:
     """The words of the first condition that is true; null if none is."""
     cases = " ".join(f"WHEN {condition} THEN {text(words)}" for words, condition in conditions.items())

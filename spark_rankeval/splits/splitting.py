@@ -19,7 +19,6 @@ from spark_rankeval.errors import DataError, InputError, OptionError, did_you_me
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.request.call import ColumnNames, ScoringOptions, Table
 from spark_rankeval.spark import sql
-from spark_rankeval.spark.invalid_rows import none_holds
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.source_tables import SourceTable, read_source, require_column, user_column
 
@@ -219,7 +218,7 @@ class Log:
 
     def is_valid(self) -> sql.Sql:
         """Whether a row can be used."""
-        return none_holds(self.reasons())
+        return sql.none_holds(self.reasons())
 
 
 def read_log(
