@@ -28,8 +28,7 @@ from spark_rankeval.request.task import Lists, Reading, ScoringTask, Value, View
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import Settings
 from spark_rankeval.spark.scoring import Scoring, totals_in
-from spark_rankeval.spark.source_tables import Sources
-from spark_rankeval.spark.tables import read_long_table, read_sources
+from spark_rankeval.spark.tables import Sources, read_long_table, read_sources
 from spark_rankeval.spark.written_tables import table_of
 from spark_rankeval.statistics.description import MOMENTS_ALONE
 from spark_rankeval.statistics.moments import Moments

@@ -38,7 +38,6 @@ from spark_rankeval.request.task import (
 from spark_rankeval.spark.facts import (
     NoAnswerOption,
     SideTables,
-    read_catalogue,
 )
 from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.invalid_rows import columns_of_rejected
@@ -46,9 +45,9 @@ from spark_rankeval.spark.item_groups import GroupSources
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, estimated_metrics, table_hash
 from spark_rankeval.spark.scoring import Scoring
-from spark_rankeval.spark.source_tables import SourceFeature, Sources
+from spark_rankeval.spark.source_tables import SourceFeature
 from spark_rankeval.spark.sql import find_column
-from spark_rankeval.spark.tables import LongTable, read_long_table, read_sources
+from spark_rankeval.spark.tables import LongTable, Sources, read_catalogue, read_long_table, read_sources
 from spark_rankeval.spark.tasks import run_on_workers
 from spark_rankeval.statistics.intervals import IntervalMethod
 from spark_rankeval.worker import item_groups

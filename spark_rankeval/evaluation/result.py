@@ -43,8 +43,9 @@ from spark_rankeval.spark.facts import IntentSources, users_with_answer
 from spark_rankeval.spark.invalid_rows import Finding, conflicting_attribute, unusable_weight
 from spark_rankeval.spark.per_user import PerUserSchema, Settings, queries_of, totals_of, users_by_value
 from spark_rankeval.spark.scoring import Apart, Scoring, ids_apart
-from spark_rankeval.spark.source_tables import REPEATED_USER, Model, Sources, SourceTable
+from spark_rankeval.spark.source_tables import REPEATED_USER, SourceTable
 from spark_rankeval.spark.sql import column, example_of
+from spark_rankeval.spark.tables import Model, Sources
 from spark_rankeval.spark.written_tables import table_of
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import checked_level

@@ -68,8 +68,8 @@ from spark_rankeval.spark.scoring import (
     shared_count,
     states_of_table,
 )
-from spark_rankeval.spark.source_tables import Sources
 from spark_rankeval.spark.sql import check_types, check_unambiguous, find_column, model_in, name_in
+from spark_rankeval.spark.tables import Sources
 from spark_rankeval.spark.written_tables import check_run_ids, place_of_users, schema_of
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.description import DescriptionOptions, Figures

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.errors import InputError
 from spark_rankeval.ranking.batch import ATTRIBUTES, FACT_TABLES, Attribute, Fact
 from spark_rankeval.request.call import ColumnNames, Facts, Overlap, Table, Vectors
 from spark_rankeval.request.task import Feature, ScoringTask
@@ -660,23 +659,6 @@ def _bias(role: source_tables.Role, frame: DataFrame, name: str | None, option: 
         kind = frame.schema[spelled].dataType.simpleString()
         problems.append(f"{role}: {option}={spelled!r} must be a number; it is {kind}. Cast it")
     return spelled
-
-
-def read_catalogue(vectors: Vectors, exclude: DataFrame | None, names: ColumnNames) -> source_tables.Sources:
-    """The tables of vectors alone, without labels; checked as by `read_sources`."""
-    problems: list[str] = []
-    model = source_tables.Model("", read_vectors(vectors, names, problems))
-    left_out = None if exclude is None else source_tables.read_source("exclude", exclude, names, problems)
-    columns = model.source.vectors
-    if not problems:
-        source_tables.check_comparable(
-            model.source, (left_out, None if columns is None else columns.candidates), problems
-        )
-    if problems:
-        raise InputError("; ".join(dict.fromkeys(problems)))
-    assert columns is not None, "they were found"
-    # There are no labels; the users' side stands for them where types are compared.
-    return source_tables.Sources((model,), model.source, exclude=left_out, features=(VectorSources((columns,)),))
 
 
 def _with_reasons(

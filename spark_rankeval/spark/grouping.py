@@ -17,6 +17,7 @@ from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark import source_tables, sql
 from spark_rankeval.spark.engine import engine_of
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL, PredictionLists, values_of_model
+from spark_rankeval.spark.tables import Sources
 from spark_rankeval.spark.tasks import broadcast_row, without_file_metadata
 from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.reading import cluster_column, column_of_model, hash_column, slice_column
@@ -33,7 +34,7 @@ ARRAYS = "arrays_"
 class TableRows:
     """How rows of tables get our names."""
 
-    sources: source_tables.Sources
+    sources: Sources
     task: ScoringTask
     first: int = 0  # how many items of arrays in order are read; 0: all
 
@@ -231,7 +232,7 @@ def _number_of_user(name: str, column: str) -> sql.Sql:
 class UserAttributes:
     """What users have beside predictions and labels."""
 
-    sources: source_tables.Sources
+    sources: Sources
 
     @property
     def columns(self) -> dict[str, str]:
@@ -289,13 +290,13 @@ class UserAttributes:
         return [sql.when(has_cluster, sql.user_hash(values, types)).alias(grouped_row.CLUSTER_HASH)]
 
 
-def hashed_tables(sources: source_tables.Sources) -> tuple[str, ...]:
+def hashed_tables(sources: Sources) -> tuple[str, ...]:
     """The tables whose rows are hashed, by name; the predictions of a model have the name that `column_of_model` gives."""
     names = [column_of_model("predictions", model) for model in range(len(sources.models))]
     return (*names, "labels", *(name for name in ("users", "exclude") if getattr(sources, name) is not None))
 
 
-def with_hashes_of_vectors(users: DataFrame, sources: source_tables.Sources) -> DataFrame:
+def with_hashes_of_vectors(users: DataFrame, sources: Sources) -> DataFrame:
     """Every row with the hashes of the vectors of models, which take the place of predictions: one row, broadcast."""
     rows = [
         (column_of_model("predictions", index), *each)
@@ -358,7 +359,7 @@ _USER_ROW = "in_users_"
 class Grouping:
     """How tables become one row per user."""
 
-    sources: source_tables.Sources
+    sources: Sources
     task: ScoringTask
     keep: int = 0  # how many predictions a user keeps, the best by score and item; 0: all
     first: int = 0  # how many items of arrays in order are read; 0: all

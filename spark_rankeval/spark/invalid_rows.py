@@ -15,7 +15,8 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.request.call import KINDS
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark import sql
-from spark_rankeval.spark.source_tables import REPEATED_USER, Sources, SourceTable, invalid_reasons, unusual_reasons
+from spark_rankeval.spark.source_tables import REPEATED_USER, SourceTable, invalid_reasons, unusual_reasons
+from spark_rankeval.spark.tables import Sources
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

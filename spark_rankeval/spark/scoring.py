@@ -39,7 +39,8 @@ from spark_rankeval.spark.grouping import Grouping, hashed_tables
 from spark_rankeval.spark.invalid_rows import Quarantine
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
 from spark_rankeval.spark.prediction_lists import Plan, choose_plan, may_be_long, together
-from spark_rankeval.spark.source_tables import Model, Sources, SourceTable
+from spark_rankeval.spark.source_tables import SourceTable
+from spark_rankeval.spark.tables import Model, Sources
 from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, merged_messages, run_on_workers
 from spark_rankeval.statistics.cluster_sums import clusters_of
 from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures, descriptions_of_groups

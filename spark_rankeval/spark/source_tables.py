@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -719,83 +719,3 @@ class SourceFeature:
     def grouped(self, task: ScoringTask, typed: Typed) -> GroupedFeature:
         """The feature while rows are grouped."""
         return GroupedFeature()
-
-
-class Model(NamedTuple):
-    """The predictions of a model."""
-
-    name: str  # what the caller calls it; empty if there is but one, without a name
-    source: SourceTable
-
-
-@dataclass(frozen=True)
-class Sources:
-    """The sides of the input."""
-
-    # The predictions of each model; all of one table if a column says which model a row is of.
-    models: tuple[Model, ...]
-    labels: SourceTable
-    users: SourceTable | None = None  # users to count besides
-    exclude: SourceTable | None = None  # items to leave out of the predictions
-    model_column: str | None = None  # the column that says which model a row of predictions is of
-    attributes: SourceTable | None = None  # the table whose columns part the users into slices
-    slices: tuple[str, ...] = ()
-    weight: str | None = None  # the column of that table that has the users' weights
-    # Columns of the user or of that table; users of the same values there are one cluster.
-    clusters: tuple[str, ...] = ()
-    features: tuple[SourceFeature, ...] = ()  # the tables of features
-    weight_count: str | None = None  # the count of the per-user table that is the users' weight, if `weight` is not
-    # The columns that say which users people graded, by their names on the way.
-    judged: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def predictions(self) -> SourceTable:
-        """The predictions of the first model."""
-        return self.models[0].source
-
-    @property
-    def marked_users(self) -> list[MarkedUsers]:
-        """The users whom tables of features mark."""
-        return [marked for feature in self.features for marked in feature.marked_users()]
-
-    @property
-    def tables_of_users(self) -> list[SourceTable]:
-        """The tables of users alone who are to be evaluated."""
-        return [*([] if self.users is None else [self.users]), *(marked.source for marked in self.marked_users)]
-
-    @property
-    def forms(self) -> list[tuple[int, ...]]:
-        """The models by their index, with those together whose predictions have the same form."""
-        forms: dict[str, tuple[int, ...]] = {}
-        for index, model in enumerate(self.models):
-            forms[model.source.form] = (*forms.get(model.source.form, ()), index)
-        return list(forms.values())
-
-    def side_tables(self) -> dict[str, SourceTable]:
-        """The tables of features that are the same for every model, each once, by role; candidates are those of a model."""
-        tables: dict[str, SourceTable] = {}
-        for source in (
-            source
-            for feature in self.features
-            for source in feature.tables()
-            if source.role in ("training", "items", "baseline")
-        ):
-            tables.setdefault(source.role, source)
-        return tables
-
-    @property
-    def orders(self) -> dict[str, list[str]]:
-        """The values of those attributes of slices that came as ordered categories."""
-        marks = (
-            {} if self.attributes is None else {part.name: sql.mark_of(part) for part in self.attributes.frame.schema}
-        )
-        return {name: marks[name]["order"] for name in self.slices if "order" in marks[name]}
-
-    @property
-    def attributes_of_clusters(self) -> tuple[str, ...]:
-        """The columns of clusters that are neither the user's nor of slices."""
-        return tuple(name for name in self.clusters if name not in (*self.predictions.user, *self.slices))
-
-    def tables(self) -> tuple[Model, ...]:
-        """Every table of predictions, with the model that it is of, or that of one table for all models without a name."""
-        return self.models if self.model_column is None else (Model("", self.predictions),)

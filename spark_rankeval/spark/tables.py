@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import types as T
 
@@ -24,6 +24,86 @@ if TYPE_CHECKING:
 _MOST_MODELS = 100
 
 
+class Model(NamedTuple):
+    """The predictions of a model."""
+
+    name: str  # what the caller calls it; empty if there is but one, without a name
+    source: source_tables.SourceTable
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The sides of the input."""
+
+    # The predictions of each model; all of one table if a column says which model a row is of.
+    models: tuple[Model, ...]
+    labels: source_tables.SourceTable
+    users: source_tables.SourceTable | None = None  # users to count besides
+    exclude: source_tables.SourceTable | None = None  # items to leave out of the predictions
+    model_column: str | None = None  # the column that says which model a row of predictions is of
+    attributes: source_tables.SourceTable | None = None  # the table whose columns part the users into slices
+    slices: tuple[str, ...] = ()
+    weight: str | None = None  # the column of that table that has the users' weights
+    # Columns of the user or of that table; users of the same values there are one cluster.
+    clusters: tuple[str, ...] = ()
+    features: tuple[source_tables.SourceFeature, ...] = ()  # the tables of features
+    weight_count: str | None = None  # the count of the per-user table that is the users' weight, if `weight` is not
+    # The columns that say which users people graded, by their names on the way.
+    judged: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def predictions(self) -> source_tables.SourceTable:
+        """The predictions of the first model."""
+        return self.models[0].source
+
+    @property
+    def marked_users(self) -> list[source_tables.MarkedUsers]:
+        """The users whom tables of features mark."""
+        return [marked for feature in self.features for marked in feature.marked_users()]
+
+    @property
+    def tables_of_users(self) -> list[source_tables.SourceTable]:
+        """The tables of users alone who are to be evaluated."""
+        return [*([] if self.users is None else [self.users]), *(marked.source for marked in self.marked_users)]
+
+    @property
+    def forms(self) -> list[tuple[int, ...]]:
+        """The models by their index, with those together whose predictions have the same form."""
+        forms: dict[str, tuple[int, ...]] = {}
+        for index, model in enumerate(self.models):
+            forms[model.source.form] = (*forms.get(model.source.form, ()), index)
+        return list(forms.values())
+
+    def side_tables(self) -> dict[str, source_tables.SourceTable]:
+        """The tables of features that are the same for every model, each once, by role; candidates are those of a model."""
+        tables: dict[str, source_tables.SourceTable] = {}
+        for source in (
+            source
+            for feature in self.features
+            for source in feature.tables()
+            if source.role in ("training", "items", "baseline")
+        ):
+            tables.setdefault(source.role, source)
+        return tables
+
+    @property
+    def orders(self) -> dict[str, list[str]]:
+        """The values of those attributes of slices that came as ordered categories."""
+        marks = (
+            {} if self.attributes is None else {part.name: sql.mark_of(part) for part in self.attributes.frame.schema}
+        )
+        return {name: marks[name]["order"] for name in self.slices if "order" in marks[name]}
+
+    @property
+    def attributes_of_clusters(self) -> tuple[str, ...]:
+        """The columns of clusters that are neither the user's nor of slices."""
+        return tuple(name for name in self.clusters if name not in (*self.predictions.user, *self.slices))
+
+    def tables(self) -> tuple[Model, ...]:
+        """Every table of predictions, with the model that it is of, or that of one table for all models without a name."""
+        return self.models if self.model_column is None else (Model("", self.predictions),)
+
+
 def read_sources(
     predictions: DataFrame | call.Vectors | Mapping[str, DataFrame | call.Vectors],
     labels: DataFrame | None,
@@ -37,7 +117,7 @@ def read_sources(
     *,
     has_groups: bool = False,
     has_made_ids: bool = False,
-) -> source_tables.Sources:
+) -> Sources:
     """Find and check the columns of all tables, before any job; but a column of models is read for their names.
 
     `labels` are None if they are in the table of predictions. Without `attributes` the attributes that are asked for are columns of the
@@ -99,7 +179,7 @@ def read_sources(
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
     if column is not None:
-        models = [source_tables.Model(name, left) for name in _model_names(first, column)]
+        models = [Model(name, left) for name in _model_names(first, column)]
     shared = labels is None
     models = [model._replace(source=replace(model.source, shares_table=shared)) for model in models]
     slices = () if about is None else tuple(str(sql.find_column(about.frame, name)) for name in attribute_names.by)
@@ -115,7 +195,7 @@ def read_sources(
     )
     clusters = [str(sql.find_column(left.frame, name)) for name in attribute_names.user_clusters]
     clusters += [] if about is None else [str(sql.find_column(about.frame, name)) for name in attribute_names.cluster]
-    return source_tables.Sources(
+    return Sources(
         tuple(models), replace(right, shares_table=shared, has_made_ids=has_made_ids), everyone, left_out, column, about, slices, weights,
         tuple(clusters), features, attribute_names.weight_count, judged,
     )  # fmt: skip
@@ -238,7 +318,7 @@ def _problems_with_vectors(
 
 def _read_models(
     by_model: Mapping[str, DataFrame | call.Vectors], names: call.ColumnNames, problems: list[str]
-) -> list[source_tables.Model]:
+) -> list[Model]:
     """The predictions of all models.
 
     Arrays have no ranks, and need no scores if other models have them: their order is the rank then.
@@ -265,16 +345,14 @@ def _may_have_score(source: source_tables.SourceTable, names: call.ColumnNames) 
     return names.score is not None and (has_structs or sql.find_column(source.frame, names.score) is not None)
 
 
-def _read_model(
-    name: str, table: DataFrame | call.Vectors, names: call.ColumnNames, problems: list[str]
-) -> source_tables.Model:
+def _read_model(name: str, table: DataFrame | call.Vectors, names: call.ColumnNames, problems: list[str]) -> Model:
     """The predictions of a model; of several tables it is said which one lacks something."""
     model_problems: list[str] = []
     if isinstance(table, call.Vectors):
-        model, what = source_tables.Model(name, facts.read_vectors(table, names, model_problems)), "Vectors"
+        model, what = Model(name, facts.read_vectors(table, names, model_problems)), "Vectors"
     else:
         model, what = (
-            source_tables.Model(name, source_tables.read_source("predictions", table, names, model_problems)),
+            Model(name, source_tables.read_source("predictions", table, names, model_problems)),
             "predictions",
         )
     problems += [words.replace(what, _called(what, name), 1) for words in model_problems]
@@ -306,6 +384,23 @@ def _model_names(frame: DataFrame, model: str) -> list[str]:
 
 def _type_of(source: source_tables.SourceTable) -> str:
     return source.frame.schema[source.item].dataType.simpleString()
+
+
+def read_catalogue(vectors: call.Vectors, exclude: DataFrame | None, names: call.ColumnNames) -> Sources:
+    """The tables of vectors alone, without labels; checked as by `read_sources`."""
+    problems: list[str] = []
+    model = Model("", facts.read_vectors(vectors, names, problems))
+    left_out = None if exclude is None else source_tables.read_source("exclude", exclude, names, problems)
+    columns = model.source.vectors
+    if not problems:
+        source_tables.check_comparable(
+            model.source, (left_out, None if columns is None else columns.candidates), problems
+        )
+    if problems:
+        raise InputError("; ".join(dict.fromkeys(problems)))
+    assert columns is not None, "they were found"
+    # There are no labels; the users' side stands for them where types are compared.
+    return Sources((model,), model.source, exclude=left_out, features=(facts.VectorSources((columns,)),))
 
 
 #: The column of made ids, where rows name no item: the place of the row in the user's list.

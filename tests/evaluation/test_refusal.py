@@ -12,7 +12,8 @@ from spark_rankeval.errors import SparkRankEvalWarning
 from spark_rankeval.evaluation.result import all_relevant_in_words, misread_in_words, warn_of_labels
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.quality import quality_notes
-from spark_rankeval.spark.source_tables import Model, Sources, SourceTable, ValueColumn
+from spark_rankeval.spark.source_tables import SourceTable, ValueColumn
+from spark_rankeval.spark.tables import Model, Sources
 
 EXCLUDED, IRRELEVANT, NO_LABELS = {"n_excluded_labels": 910}, {"n_relevant": 0}, {"n_labels": 0, "n_relevant": 0}
 NEED_LABELS, NEED_NONE = ("recall@10", "ndcg@10", ["novelty@10", "cg"]), ["novelty@10", "catalog_coverage@10"]
