@@ -205,10 +205,7 @@ def _read(
     long_table = None if labels is not None else read_long_table(predictions, options)
     if long_table is not None:
         predictions, labels, options = long_table.predictions, long_table.labels, long_table.options
-    names = call.ColumnNames.read(options, one_table=labels is None)
-    has_made_ids = long_table is not None and long_table.has_made_ids
-    sources = read_sources(predictions, labels, options.users, options.exclude, names, has_made_ids=has_made_ids)
-    return sources, options
+    return read_sources(predictions, labels, options, long_table=long_table), options
 
 
 def _labels_are_in(labels: call.Table | None, sources: Sources) -> str:
@@ -273,7 +270,7 @@ def _evaluate(
         label_arrays=sources.labels.arrays,
         options=call.RankingOptions(on_invalid=choices.choice),
     )
-    task = evaluate.with_features_of(task, sources.features)
+    task = evaluate.with_features(task, sources.vectors)
     values = tuple(Value(str(reading.metric), reading.metric) for reading in ordered_readings)
     settings = Settings(on_invalid=choices.choice, labels=labels_are_in)
     scoring = Scoring(sources, Reading(task, values), settings).sampled()

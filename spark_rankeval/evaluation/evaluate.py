@@ -36,28 +36,32 @@ from spark_rankeval.request.task import (
     user_counts,
 )
 from spark_rankeval.spark.facts import (
-    NoAnswerOption,
     SideTables,
 )
 from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.invalid_rows import columns_of_rejected
-from spark_rankeval.spark.item_groups import GroupSources
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, estimated_metrics, table_hash
 from spark_rankeval.spark.scoring import Scoring
-from spark_rankeval.spark.source_tables import SourceFeature
+from spark_rankeval.spark.source_tables import VectorColumns
 from spark_rankeval.spark.sql import find_column
-from spark_rankeval.spark.tables import LongTable, Sources, read_catalogue, read_long_table, read_sources
+from spark_rankeval.spark.tables import Sources, read_catalogue, read_long_table, read_sources
 from spark_rankeval.spark.tasks import run_on_workers
 from spark_rankeval.statistics.intervals import IntervalMethod
 from spark_rankeval.worker import item_groups
 from spark_rankeval.worker.all_lists import AllLists
-from spark_rankeval.worker.features import Intents, Stages
+from spark_rankeval.worker.features import Intents, NoAnswer, Stages
 from spark_rankeval.worker.item_facts import FactsOfItems
 from spark_rankeval.worker.reading import USER_WEIGHT
 from spark_rankeval.worker.scoring import MODEL
 from spark_rankeval.worker.states import GradedByPeople, Unjudged
-from spark_rankeval.worker.vectors import N_INVALID, N_INVALID_CATALOGUE, RECOMMENDATIONS, first_items_of_batches
+from spark_rankeval.worker.vectors import (
+    N_INVALID,
+    N_INVALID_CATALOGUE,
+    RECOMMENDATIONS,
+    ListsFromVectors,
+    first_items_of_batches,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -109,27 +113,35 @@ def per_item_group(scoring: Scoring) -> DataFrame:
     return scored.select(*columns[:n_users], *groups, *columns[n_users:])
 
 
-def with_features_of(
+def with_features(
     task: ScoringTask,
-    sources: Iterable[SourceFeature] = (),
+    vectors: Mapping[int, VectorColumns],
+    groups: call.ItemGroups | None = None,
     *,
-    judged: call.Judged | None = None,
+    has_no_answer: bool = False,
+    judged: bool = False,
 ) -> ScoringTask:
-    """The task with the features that its metrics ask for, and with those of the tables of a call."""
+    """The task with what workers do beyond metrics of predictions and labels; `vectors` are those of models, by index."""
     features: list[Feature] = []
     if task.facts - {"models_before"}:
         features.append(FactsOfItems())
     if "models_before" in task.facts:
         features.append(Stages())
-    if "intents" in task.facts or task.has_subtopic_rows:
+    if task.reads_intents:
         features.append(Intents())
     if any(metric.corpus_level for metric in task.metrics):
         features.append(AllLists())
     if task.grades_may_be_missing:
         features.append(Unjudged())
-    if judged is not None:
+    if judged:
         features.append(GradedByPeople())
-    features += (feature for source in sources for feature in source.for_workers())
+    if vectors:
+        similarities = [vectors[model].similarity if model in vectors else None for model in range(len(task.models))]
+        features.append(ListsFromVectors(tuple(similarities)))
+    if groups is not None:
+        features.append(item_groups.FiguresOfGroups(groups))
+    if has_no_answer:
+        features.append(NoAnswer())
     return replace(task, features=tuple(features))
 
 
@@ -154,17 +166,12 @@ def prepare(
     long_table = None if labels is not None else read_long_table(predictions, options)
     if long_table is not None:
         predictions, labels, options = long_table.predictions, long_table.labels, long_table.options
-    names = call.ColumnNames.read(options, one_table=labels is None)
     side_tables = _side_tables(requested, convention, options.facts)
-    attributes = call.AttributeNames.from_options(options)
-    sources = read_sources(
-        predictions, labels, options.users, options.exclude, names, options.facts.attributes, attributes,
-        side_tables, _no_answer(options, predictions, labels, long_table), has_groups=not users_alone,
-        has_made_ids=long_table is not None and long_table.has_made_ids,
-    )  # fmt: skip
-    if attributes.weight_count is not None:
-        _check_weight_count(attributes.weight_count, sources, options)
-    has_groups = any(isinstance(feature, GroupSources) for feature in sources.features)
+    sources = read_sources(predictions, labels, options, side_tables, long_table, has_groups=not users_alone)
+    if sources.weight_count is not None:
+        _check_weight_count(sources.weight_count, sources, options)
+    groups = None if sources.item_groups is None else sources.item_groups.groups
+    has_groups = groups is not None
     _check_shares(requested, has_groups, users_alone=users_alone)
     if options.on_invalid == "quarantine":
         columns_of_rejected(sources)
@@ -199,17 +206,14 @@ def prepare(
         scored_arrays=scored_arrays,
         users_alone=users_alone,
         has_subtopic_rows=right.subtopic is not None,
-        weight_count=attributes.weight_count or "",
+        weight_count=sources.weight_count or "",
     )
-    ranked = {index for index, source in by_index.items() if source.vectors is not None}
-    if ranked:
-        _check_vectors(reading, convention, ranked)
+    if sources.vectors:
+        _check_vectors(reading, convention, sources.vectors)
     if options.judged is not None:
         _check_judged(options, options.judged, reading, has_groups=has_groups)
-    task = with_features_of(
-        reading.task,
-        sources.features,
-        judged=options.judged,
+    task = with_features(
+        reading.task, sources.vectors, groups, has_no_answer=bool(sources.no_answer), judged=options.judged is not None
     )
     model_column = sources.model_column or ("model" if models != [""] else "")
     columns = columns_of(reading.values, requested, _columns_taken(sources, task, model_column))
@@ -232,17 +236,6 @@ def prepare(
     if options.judged is not None:
         shown = (*estimated_metrics(shown, human), *shown)
     return Scoring(sources, reading, settings, shown, model_column)
-
-
-def _no_answer(
-    options: call.ScoringOptions, predictions: Predictions, labels: DataFrame | None, long_table: LongTable | None
-) -> NoAnswerOption:
-    """What the caller says of users without an answer, and where such a column may be. A long table is one, not two sides."""
-    tables = list(predictions.values()) if isinstance(predictions, Mapping) else [predictions]
-    frames = [table.users if isinstance(table, call.Vectors) else table for table in tables]
-    sides = [[labels], frames] if long_table is None else [long_table.frames]
-    holders = [[options.users], *sides, [options.facts.attributes]]
-    return NoAnswerOption(options.no_answer, [[frame for frame in each if frame is not None] for each in holders])
 
 
 def _check_weight_count(name: str, sources: Sources, options: call.ScoringOptions) -> None:

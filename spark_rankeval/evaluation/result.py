@@ -39,7 +39,7 @@ from spark_rankeval.report.contents import Audited, ReportedComparison, checked_
 from spark_rankeval.report.result_charts import ResultPlots
 from spark_rankeval.request.call import KINDS, OnInvalid, Overlap
 from spark_rankeval.spark.engine import draws_anew, may_change
-from spark_rankeval.spark.facts import IntentSources, users_with_answer
+from spark_rankeval.spark.facts import users_with_answer
 from spark_rankeval.spark.invalid_rows import Finding, conflicting_attribute, unusable_weight
 from spark_rankeval.spark.per_user import PerUserSchema, Settings, queries_of, totals_of, users_by_value
 from spark_rankeval.spark.scoring import Apart, Scoring, ids_apart
@@ -193,8 +193,7 @@ def warn_if_changing(sources: Sources) -> None:
 
 def _labels_of_caller(sources: Sources) -> SourceTable:
     """The labels as the caller has them: those that were merged are a table of our own."""
-    merged = (feature.columns.labels for feature in sources.features if isinstance(feature, IntentSources))
-    return next(merged, sources.labels)
+    return sources.labels if sources.intents is None else sources.intents.labels
 
 
 def _unread_grades_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> list[str]:
@@ -417,7 +416,7 @@ def _user_in_words(kind: str, scoring: Scoring) -> str:
     if kind == "missing_clusters":
         return f"cluster={', '.join(sources.clusters)}"
     if kind == "conflicting_answers" and not labels.arrays:
-        users = users_with_answer(sources.marked_users, labels, scoring.reading.task.views[0].relevance_threshold)
+        users = users_with_answer(sources.no_answer, labels, scoring.reading.task.views[0].relevance_threshold)
         words = example_of(users, labels.user_names)
     elif kind == "invalid_weights" and source is not None and weight is not None:
         words = unusable_weight(source, weight) or "a user without a row in the table of weights"

@@ -190,6 +190,11 @@ class ScoringTask:
         return len(self.metrics) + sum(len(view.standards) for view in self.views)
 
     @property
+    def reads_intents(self) -> bool:
+        """Whether metrics need the intents of labels, or to tell judgements of one subtopic from others."""
+        return "intents" in self.facts or self.has_subtopic_rows
+
+    @property
     def totals(self) -> tuple[str, ...]:
         """The counts of features that are the same for every user."""
         return tuple(dict.fromkeys(name for feature in self.features for name in feature.totals))

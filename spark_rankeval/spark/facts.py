@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,16 +12,16 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.ranking.batch import ATTRIBUTES, FACT_TABLES, Attribute, Fact
-from spark_rankeval.request.call import ColumnNames, Facts, Overlap, Table, Vectors
-from spark_rankeval.request.task import Feature, ScoringTask
+from spark_rankeval.request.call import ColumnNames, Facts, Overlap, Vectors
+from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark import source_tables, sql
 from spark_rankeval.spark.engine import engine_of
 from spark_rankeval.spark.tasks import broadcast_row, broadcast_tables, packed, packed_together, run_on_workers
 from spark_rankeval.worker import item_facts
-from spark_rankeval.worker.features import INTENT, INTENTS, NO_ANSWER, NoAnswer
+from spark_rankeval.worker.features import INTENT, INTENTS, NO_ANSWER
 from spark_rankeval.worker.item_facts import ITEM, add_counts, count_items
 from spark_rankeval.worker.process import tables_in
-from spark_rankeval.worker.reading import BIAS, CANDIDATES, CATALOGUE, column_of_model, grades_column
+from spark_rankeval.worker.reading import BIAS, CANDIDATES, column_of_model, grades_column
 from spark_rankeval.worker.vectors import (
     CATALOGUE_ITEM,
     CATALOGUE_VECTOR,
@@ -30,7 +30,6 @@ from spark_rankeval.worker.vectors import (
     LARGEST,
     N_ROWS,
     USUAL_LENGTH,
-    ListsFromVectors,
     count_lengths,
     pack_catalogue,
 )
@@ -56,7 +55,7 @@ class SideTables(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SideSources(source_tables.SourceFeature):
+class SideSources:
     """The tables that hold facts; None if no metric asks for one."""
 
     training: source_tables.SourceTable | None = None  # interactions of users with items
@@ -68,19 +67,15 @@ class SideSources(source_tables.SourceFeature):
         """Those that there are."""
         return [source for source in (self.training, self.items, self.baseline) if source is not None]
 
-    def overlaps(self, task: ScoringTask) -> Iterator[Overlap]:
+    def overlaps(self, facts: Collection[Fact]) -> Iterator[Overlap]:
         """Recommended items should be in the tables, and the users of the training data and of the baseline among those with lists."""
         # The intents of labels are of items that need not be predicted.
-        tables = {table for fact in task.facts - {"intents"} for table in FACT_TABLES[fact]}
+        tables = {table for fact in facts if fact != "intents" for table in FACT_TABLES[fact]}
         yield from (Overlap(table, "items") for table in ("training", "items", "baseline") if table in tables)
-        if any(fact.startswith("history") for fact in task.facts):
+        if any(fact.startswith("history") for fact in facts):
             yield Overlap("training", "users")
         if "baseline" in tables:
             yield Overlap("baseline", "users")
-
-    def grouped(self, task: ScoringTask, typed: source_tables.Typed) -> source_tables.GroupedFeature:
-        """The tables as rows of predictions and users get them."""
-        return GroupedTables(self, task.facts, typed)
 
 
 def read_side_tables(tables: SideTables, names: ColumnNames, problems: list[str]) -> SideSources:
@@ -101,26 +96,25 @@ def read_side_tables(tables: SideTables, names: ColumnNames, problems: list[str]
 
 
 @dataclass(frozen=True)
-class GroupedTables(source_tables.GroupedFeature):
+class GroupedTables:
     """The tables of an evaluation, and the columns of grouped users that are made of them."""
 
     sources: SideSources
     facts: frozenset[Fact]  # those that metrics ask for
     typed: source_tables.Typed
 
-    def prediction_tables(self) -> list[DataFrame]:
+    def lists(self) -> list[DataFrame]:
         """What each user has in the training data, and what the baseline recommends: one row per user each."""
         lists = [self.history()] if any(fact.startswith("history") for fact in self.facts) else []
         return [*lists, self._baseline()] if "baseline" in self.facts else lists
 
-    def with_broadcasts(self, users: DataFrame) -> DataFrame:
+    def broadcast(self, users: DataFrame) -> DataFrame:
         """Attach sizes and fault counts of tables to every row, and packed tables, which have their own, to the first of each task."""
         if rows := self.totals():
             totals = reduce(lambda left, right: left.crossJoin(right), rows)
             totals = sql.select(totals, *(sql.named(name).cast("bigint").alias(name) for name in totals.columns))
             users = broadcast_row(users, totals)
-        tables = self.packed_tables()
-        return broadcast_tables(users, tables) if tables else users
+        return broadcast_tables(users, self.packed_tables())
 
     @property
     def _fields(self) -> set[str]:
@@ -337,13 +331,13 @@ def _one_table(table: DataFrame, *always_true: sql.Sql) -> DataFrame:
 _SUBTOPIC, _HASH = "subtopic_", "subtopics_hash_"
 
 
-class IntentColumns(NamedTuple):
+class IntentSources(NamedTuple):
     """Where the intents of labels come from."""
 
     labels: source_tables.SourceTable  # as they were given: an item may have a row for each of its subtopics
-    subtopic: (
-        source_tables.ValueColumn | None
-    )  # their column of subtopics; None: the intents are the categories of items
+    subtopic: source_tables.ValueColumn | None  # their column of subtopics; None: intents are categories of items
+    items: source_tables.SourceTable | None  # the table of items
+    category: str | None  # the column of items that has the categories; None: subtopics are the intents
 
     def subtopics(self) -> sql.Sql | None:
         """The column of subtopics, or the arrays of them; None if the intents are the categories of items."""
@@ -364,10 +358,10 @@ class IntentColumns(NamedTuple):
         return replace(labels, frame=frame, hashed=_SUBTOPIC, subtopic=_SUBTOPIC)
 
 
-def _intents_in_labels(labels: source_tables.SourceTable, name: str | None, problems: list[str]) -> IntentColumns:
-    """The labels with their column of subtopics of this name; what is wrong with it is added to the problems."""
-    if name is None:
-        return IntentColumns(labels, None)
+def _subtopic_column(
+    labels: source_tables.SourceTable, name: str, problems: list[str]
+) -> source_tables.ValueColumn | None:
+    """The labels' column of subtopics of this name; what is wrong with it is added to the problems."""
     if labels.arrays:
         element = labels.frame.schema[labels.item].dataType.elementType  # type: ignore[attr-defined] # an array
         column = source_tables.array_value(
@@ -378,7 +372,7 @@ def _intents_in_labels(labels: source_tables.SourceTable, name: str | None, prob
         column = None if spelled is None else source_tables.ValueColumn(spelled, labels.frame.schema[spelled].dataType)
     if column is not None:
         problems += _problem_of_intents(f"labels: the column {column.name!r} (subtopic=)", column.kind)
-    return IntentColumns(labels, column)
+    return column
 
 
 def _categories_as_intents(items: DataFrame, name: str, problems: list[str]) -> str | None:
@@ -394,70 +388,30 @@ def _problem_of_intents(what: str, kind: T.DataType) -> list[str]:
     return sql.problem_of_type(what, kind.elementType if isinstance(kind, T.ArrayType) else kind, "intent")
 
 
-@dataclass(frozen=True)
-class IntentSources(source_tables.SourceFeature):
-    """Where the intents of labels come from, and the table of items if they are its categories."""
-
-    columns: IntentColumns
-    items: source_tables.SourceTable | None = None
-    category: str | None = None  # the column of items that has them
-
-    def overlaps(self, task: ScoringTask) -> Iterator[Overlap]:
-        """Labelled items should be in the table of items."""
-        if self.category is not None:
-            yield Overlap("intents", "items")
-
-    def grouped(self, task: ScoringTask, typed: source_tables.Typed) -> source_tables.GroupedFeature:
-        """The intents of each user's labels."""
-        return GroupedIntents(self, task, typed)
-
-
-@dataclass(frozen=True)
-class GroupedIntents(source_tables.GroupedFeature):
-    """The intents of labels, grouped by user."""
-
-    sources: IntentSources
-    task: ScoringTask
-    typed: source_tables.Typed
-
-    @property
-    def joins(self) -> bool:
-        """If a metric asks for intents, or to tell judgements of one subtopic from others."""
-        return "intents" in self.task.facts or self.task.has_subtopic_rows
-
-    def label_tables(self) -> list[DataFrame]:
-        """What the labels of each user are about: structs of item, intent and grades."""
-        if not self.joins:
-            return []
-        columns, typed = self._usable_columns, self.typed
-        rows, grades = _judged_items(columns.labels, columns.subtopics(), typed)
-        subtopic = columns.subtopic
-        rows = self._with_categories(rows) if subtopic is None else _with_intents(rows, subtopic.kind)
-        rows = sql.where(rows, typed.is_valid(*grades) & sql.named(INTENT).is_not_null())
-        pair = sql.call("struct", *map(sql.named, (ITEM, INTENT, *grades)))
-        return [sql.aggregate_lists(rows, typed.user_columns, sql.call("collect_list", pair).alias(INTENTS))]
-
-    @property
-    def _usable_columns(self) -> IntentColumns:
-        """Where intents come from: of labels with a row for each, those that can be used."""
-        task, columns = self.task, self.sources.columns
-        if not task.has_subtopic_rows:
-            return columns
-        labels = columns.labels
+def intents_of_labels(sources: IntentSources, task: ScoringTask, typed: source_tables.Typed) -> DataFrame:
+    """What the labels of each user are about: structs of item, intent and grades."""
+    labels, subtopic = sources.labels, sources.subtopic
+    if task.has_subtopic_rows:
         unusual = source_tables.unusual_reasons(labels, labels.values_sql(), task)
-        usable = sql.where(labels.frame, source_tables.says_something(labels, task) & sql.none_holds(unusual))
-        return columns._replace(labels=replace(labels, frame=usable))
+        is_usable = source_tables.says_something(labels, task) & sql.none_holds(unusual)
+        labels = replace(labels, frame=sql.where(labels.frame, is_usable))
+    rows, grades = _judged_items(labels, sources.subtopics(), typed)
+    rows = _with_categories(rows, sources, typed) if subtopic is None else _with_intents(rows, subtopic.kind)
+    rows = sql.where(rows, typed.is_valid(*grades) & sql.named(INTENT).is_not_null())
+    pair = sql.call("struct", *map(sql.named, (ITEM, INTENT, *grades)))
+    return sql.aggregate_lists(rows, typed.user_columns, sql.call("collect_list", pair).alias(INTENTS))
 
-    def _with_categories(self, rows: DataFrame) -> DataFrame:
-        """A row for each category of each row's item."""
-        items, category = self.sources.items, self.sources.category
-        assert items is not None, "without a subtopic, the table of items was asked for"
-        assert category is not None, "the same"
-        item = self.typed.item(items.ids_sql())
-        categories = _with_intents(
-            sql.select(items.frame, item, sql.named(category).alias(INTENT)), items.frame.schema[category].dataType
-        )
-        return rows.join(categories.dropna().distinct(), ITEM)
+
+def _with_categories(rows: DataFrame, sources: IntentSources, typed: source_tables.Typed) -> DataFrame:
+    """A row for each category of each row's item."""
+    items, category = sources.items, sources.category
+    assert items is not None, "without a subtopic, the table of items was asked for"
+    assert category is not None, "the same"
+    item = typed.item(items.ids_sql())
+    categories = _with_intents(
+        sql.select(items.frame, item, sql.named(category).alias(INTENT)), items.frame.schema[category].dataType
+    )
+    return rows.join(categories.dropna().distinct(), ITEM)
 
 
 def read_intents(
@@ -470,10 +424,10 @@ def read_intents(
     """Where the intents of labels come from; None if no metric asks for any, or if there are problems already."""
     if problems or not ("intents" in metric_facts or facts.subtopic is not None):
         return None
-    category = None
-    if facts.subtopic is None and items is not None:
-        category = _categories_as_intents(items.frame, facts.category, problems)
-    return IntentSources(_intents_in_labels(labels, facts.subtopic, problems), items, category)
+    if facts.subtopic is not None:
+        return IntentSources(labels, _subtopic_column(labels, facts.subtopic, problems), items, None)
+    category = None if items is None else _categories_as_intents(items.frame, facts.category, problems)
+    return IntentSources(labels, None, items, category)
 
 
 def _judged_items(
@@ -506,53 +460,16 @@ def _with_intents(rows: DataFrame, kind: T.DataType) -> DataFrame:
     return sql.select(rows, *others, sql.readable(sql.as_text(intent, kind)).alias(INTENT))
 
 
-@dataclass(frozen=True)
-class VectorSources(source_tables.SourceFeature):
-    """The vectors of the models, in their order; None: the model has lists."""
-
-    models: tuple[source_tables.VectorColumns | None, ...]
-
-    takes_one_table = True
-
-    def tables(self) -> list[source_tables.SourceTable]:
-        """The candidates of models."""
-        vectors = (columns for columns in self.models if columns is not None)
-        return [columns.candidates for columns in vectors if columns.candidates is not None]
-
-    def for_workers(self) -> tuple[Feature]:
-        """The lists of the models."""
-        return (ListsFromVectors(tuple(columns and columns.similarity for columns in self.models)),)
-
-    def grouped(self, task: ScoringTask, typed: source_tables.Typed) -> source_tables.GroupedFeature:
-        """The candidates of users, and the packed catalogues."""
-        vectors = {model: columns for model, columns in enumerate(self.models) if columns is not None}
-        return GroupedVectors(vectors, typed)
-
-
-@dataclass(frozen=True)
-class GroupedVectors(source_tables.GroupedFeature):
-    """What users and tasks get to rank the whole catalogue."""
-
-    models: Mapping[int, source_tables.VectorColumns]
-    typed: source_tables.Typed
-
-    def prediction_tables(self) -> list[DataFrame]:
-        """The candidates of users, if they have any of their own."""
-        candidates = {model: columns.candidates for model, columns in self.models.items()}
-        return [
-            self.typed.lists(source, column_of_model(CANDIDATES, model))
-            for model, source in candidates.items()
-            if source is not None and source.role == "candidates"
-        ]
-
-    def with_broadcasts(self, users: DataFrame) -> DataFrame:
-        """The first row of each partition gets the catalogues."""
-        item_type = self.typed.item_type
-        catalogues = {
-            column_of_model(CATALOGUE, model): packed_catalogue(columns, item_type)
-            for model, columns in self.models.items()
-        }
-        return broadcast_tables(users, catalogues)
+def lists_of_candidates(
+    models: Mapping[int, source_tables.VectorColumns], typed: source_tables.Typed
+) -> list[DataFrame]:
+    """The candidates of users, one row per user, for each model that has some of the user's own."""
+    candidates = {model: columns.candidates for model, columns in models.items()}
+    return [
+        typed.lists(source, column_of_model(CANDIDATES, model))
+        for model, source in candidates.items()
+        if source is not None and source.role == "candidates"
+    ]
 
 
 def packed_catalogue(columns: source_tables.VectorColumns, item_type: T.DataType) -> DataFrame:
@@ -599,21 +516,21 @@ def catalogue_rows(columns: source_tables.VectorColumns) -> DataFrame:
 _REPEATED_ITEM = "item in several rows"
 
 
-class CatalogueColumns(source_tables.VectorColumns):
-    """Columns of vectors with the reasons why their rows cannot be used."""
+def users_with_reasons(
+    source: source_tables.SourceTable, columns: source_tables.VectorColumns, item: str, reason: str
+) -> DataFrame:
+    """The rows of users' vectors under our names, without an item, each with why it cannot be used, or null."""
+    rows = sql.select(source.frame, *source.raw_users(), *columns.user_columns())
+    users = [sql.named(name) for name in source.user_names]
+    rows = _with_reasons(rows, columns, users, source.user_reasons(), source_tables.REPEATED_USER, reason)
+    return sql.with_columns(rows, {item: sql.null_of(source.item_type)})
 
-    def users_with_reasons(self, source: source_tables.SourceTable, item: str, reason: str) -> DataFrame:
-        """The rows of users' vectors under our names, without an item, each with why it cannot be used, or null."""
-        rows = sql.select(source.frame, *source.raw_users(), *self.user_columns())
-        users = [sql.named(name) for name in source.user_names]
-        rows = _with_reasons(rows, self, users, source.user_reasons(), source_tables.REPEATED_USER, reason)
-        return sql.with_columns(rows, {item: sql.null_of(source.item_type)})
 
-    def items_with_reasons(self, item: str, reason: str) -> DataFrame:
-        """The rows of the catalogue under our names, each with why it cannot be used, or null."""
-        reasons = sql.id_reasons("item", sql.named(CATALOGUE_ITEM), self.items.item_type)
-        rows = _with_reasons(catalogue_rows(self), self, [sql.named(CATALOGUE_ITEM)], reasons, _REPEATED_ITEM, reason)
-        return rows.withColumnRenamed(CATALOGUE_ITEM, item)
+def catalogue_with_reasons(columns: source_tables.VectorColumns, item: str, reason: str) -> DataFrame:
+    """The rows of the catalogue under our names, each with why it cannot be used, or null."""
+    reasons = sql.id_reasons("item", sql.named(CATALOGUE_ITEM), columns.items.item_type)
+    rows = _with_reasons(catalogue_rows(columns), columns, [sql.named(CATALOGUE_ITEM)], reasons, _REPEATED_ITEM, reason)
+    return rows.withColumnRenamed(CATALOGUE_ITEM, item)
 
 
 def read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> source_tables.SourceTable:
@@ -647,7 +564,9 @@ def _read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> 
         wrong: list[str] = []
         candidates = source_tables.read_source(role, vectors.candidates, names, wrong)
         problems += [f"candidates{problem.removeprefix(role)}" for problem in wrong]
-    columns = CatalogueColumns(items, vector, item_vector, user_bias, item_bias, vectors.similarity, candidates)
+    columns = source_tables.VectorColumns(
+        items, vector, item_vector, user_bias, item_bias, vectors.similarity, candidates
+    )
     return source_tables.SourceTable(
         "predictions", vectors.users, tuple(users), items.item, items.item_type, arrays=True, vectors=columns
     )
@@ -706,56 +625,32 @@ def _is_too_large(value: sql.Sql) -> sql.Sql:
     return sql.call("abs", value) > LARGEST
 
 
-@dataclass(frozen=True)
-class NoAnswerSources(source_tables.SourceFeature):
-    """The tables that declare who has no answer."""
+def read_no_answer(
+    option: str | DataFrame | None,
+    holders: Iterable[Iterable[DataFrame | None]],
+    names: ColumnNames,
+    problems: list[str],
+) -> tuple[source_tables.MarkedUsers, ...]:
+    """The users whom a table, or a column of the first of the holders that has it, declares to have no answer.
 
-    marked: tuple[source_tables.MarkedUsers, ...]
-    takes_one_table: bool  # whether a column declares it, which one table of arrays can have
-
-    def tables(self) -> list[source_tables.SourceTable]:
-        """Those whose users are to compare with those of predictions."""
-        return [marked.source for marked in self.marked]
-
-    def marked_users(self) -> tuple[source_tables.MarkedUsers, ...]:
-        """The users."""
-        return self.marked
-
-    def for_workers(self) -> tuple[Feature]:
-        """What makes metrics know of them."""
-        return (NoAnswer(),)
-
-
-@dataclass(frozen=True)
-class NoAnswerOption:
-    """What a caller says of users without an answer, with the tables where a column is looked for, in this order."""
-
-    option: str | Table | None = None
-    holders: Sequence[Sequence[DataFrame]] = ()  # a holder may be several tables, one for each model
-
-    def frames(self) -> dict[str, DataFrame | None]:
-        """The table, if the caller passes one."""
-        return {} if isinstance(self.option, str) else {"no_answer": self.option}
-
-    def read(self, names: ColumnNames, problems: list[str]) -> NoAnswerSources | None:
-        """The tables with their columns; what is wrong is added to the problems. None: nothing is said."""
-        if self.option is None:
-            return None
-        if not isinstance(self.option, str):
-            source = source_tables.read_source("no_answer", self.option, names, problems)
-            return NoAnswerSources(
-                (source_tables.MarkedUsers(NO_ANSWER, source, self.option, sql.number(True)),), takes_one_table=False
-            )
-        holders = [[frame for frame in frames if sql.find_column(frame, self.option)] for frames in self.holders]
-        frames = next(filter(None, holders), [])
-        if not frames:
-            there = "; ".join(", ".join(frame.columns) for frames in self.holders for frame in frames)
-            problems.append(
-                f"no table has the column {self.option!r} (no_answer=); available: {there}. Pass a column of booleans, or a table of the "
-                "users who have no answer"
-            )
-        marked = [each for frame in frames if (each := _marked_by(self.option, frame, names, problems)) is not None]
-        return NoAnswerSources(tuple(marked), takes_one_table=True)
+    A holder may be several tables, one for each model. What is wrong is added to the problems.
+    """
+    if option is None:
+        return ()
+    if not isinstance(option, str):
+        source = source_tables.read_source("no_answer", option, names, problems)
+        return (source_tables.MarkedUsers(NO_ANSWER, source, option, sql.number(True)),)
+    tables = [[frame for frame in frames if frame is not None] for frames in holders]
+    having = ([frame for frame in frames if sql.find_column(frame, option)] for frames in tables)
+    frames = next(filter(None, having), [])
+    if not frames:
+        there = "; ".join(", ".join(frame.columns) for frames in tables for frame in frames)
+        problems.append(
+            f"no table has the column {option!r} (no_answer=); available: {there}. Pass a column of booleans, or a table of the "
+            "users who have no answer"
+        )
+    marked = (_marked_by(option, frame, names, problems) for frame in frames)
+    return tuple(each for each in marked if each is not None)
 
 
 def users_with_answer(

@@ -14,11 +14,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.spark import source_tables, sql
+from spark_rankeval.spark import facts, source_tables, sql
 from spark_rankeval.spark.engine import engine_of
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL, PredictionLists, values_of_model
 from spark_rankeval.spark.tables import Sources
-from spark_rankeval.spark.tasks import broadcast_row, without_file_metadata
+from spark_rankeval.spark.tasks import broadcast_row, broadcast_tables, without_file_metadata
 from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.reading import cluster_column, column_of_model, hash_column, slice_column
 
@@ -46,7 +46,7 @@ class TableRows:
     def user_types(self) -> list[T.DataType]:
         """The types that the user's columns get: wide enough for all tables."""
         types = self.sources.predictions.user_types()
-        for other in self._others():
+        for other in self.sources.others:
             if other.role not in source_tables.WITHOUT_USERS:
                 # The inputs were checked: these types compare.
                 pairs = zip(types, other.user_types(), strict=True)
@@ -56,21 +56,10 @@ class TableRows:
     def item_type(self) -> T.DataType:
         """The type that items of all sides get."""
         kind = self.sources.predictions.item_type
-        for other in self._others():
+        for other in self.sources.others:
             if other.role not in source_tables.WITHOUT_ITEMS:
                 kind = sql.common_id_type(kind, other.item_type) or kind
         return kind
-
-    def _others(self) -> list[source_tables.SourceTable]:
-        sources = self.sources
-        others = (
-            sources.labels,
-            sources.users,
-            sources.exclude,
-            sources.attributes,
-            *(source for feature in sources.features for source in feature.tables()),
-        )
-        return [*(model.source for model in sources.models[1:]), *(other for other in others if other is not None)]
 
     def typed_users(self, source: source_tables.SourceTable) -> list[sql.Sql]:
         """The user's columns of a table, of the types that all tables share."""
@@ -406,7 +395,7 @@ class Grouping:
                     )
                 ),
                 *self.attributes.named_values(first, sql.name_in_sql),
-                *(sql.when(marked.is_marked, 1).alias(marked.column) for marked in self.sources.marked_users),
+                *(sql.when(marked.is_marked, 1).alias(marked.column) for marked in self.sources.no_answer),
                 *(
                     source_tables.row_hash(source).alias(grouped_row.hash_column(source.role))
                     for source in (first, labels)
@@ -443,8 +432,15 @@ class Grouping:
         return self._with_broadcasts(sql.select(lists, *map(sql.named, lists.columns), no_user))
 
     def _with_broadcasts(self, users: DataFrame) -> DataFrame:
-        """Grouped users with what features bring to the workers."""
-        return reduce(lambda rows, feature: feature.with_broadcasts(rows), self._features, users)
+        """Grouped users with what every row, or the first row of each partition, brings to the workers."""
+        item_type, groups = self.item_type(), self.sources.item_groups
+        catalogues = {
+            grouped_row.column_of_model(grouped_row.CATALOGUE, model): facts.packed_catalogue(columns, item_type)
+            for model, columns in self.sources.vectors.items()
+        }
+        users = broadcast_tables(self._facts.broadcast(users), catalogues)
+        has_groups = any(feature.name == "groups" for feature in self.task.features)
+        return users if groups is None or not has_groups else groups.broadcast(users, item_type)
 
     def _lists(self) -> DataFrame:
         """One row per user with the predictions of every model, and the user's other lists."""
@@ -456,7 +452,7 @@ class Grouping:
             predictions = predictions.join(excluded, self.user_columns, "left")
             # 0 says that nothing of the user is excluded; null, that no table was read.
             predictions = sql.with_columns(predictions, {hashed: sql.call("coalesce", sql.named(hashed), 0)})
-        for lists in (lists for feature in self._features for lists in feature.prediction_tables()):
+        for lists in (*self._facts.lists(), *facts.lists_of_candidates(self.sources.vectors, self._typed)):
             predictions = predictions.join(lists, self.user_columns, "left")
         return predictions
 
@@ -465,8 +461,8 @@ class Grouping:
         return source_tables.Typed(self.user_columns, self.rows.named_users, self.item_type())
 
     @cached_property
-    def _features(self) -> list[source_tables.GroupedFeature]:
-        return [feature.grouped(self.task, self._typed) for feature in self.sources.features]
+    def _facts(self) -> facts.GroupedTables:
+        return facts.GroupedTables(self.sources.fact_tables, self.task.facts, self._typed)
 
     @cached_property
     def attributes(self) -> UserAttributes:
@@ -528,11 +524,11 @@ class Grouping:
         return (grouped_row.ITEMS, *numbers)
 
     def _labels(self) -> DataFrame:
-        """One row per user with the labels, and with what features know of them."""
-        labels = self._grouped_labels()
-        for table in (table for feature in self._features for table in feature.label_tables()):
-            labels = labels.join(table, self.user_columns, "left")
-        return labels
+        """One row per user with the labels, and with their intents."""
+        labels, intents = self._grouped_labels(), self.sources.intents
+        if intents is None or not self.task.reads_intents:
+            return labels
+        return labels.join(facts.intents_of_labels(intents, self.task, self._typed), self.user_columns, "left")
 
     def _grouped_labels(self) -> DataFrame:
         source, others = self.sources.labels, self._users_without_labels()
@@ -578,13 +574,13 @@ class Grouping:
     @property
     def _marks(self) -> list[sql.Sql]:
         """How many rows mark a user; null: none."""
-        columns = dict.fromkeys(marked.column for marked in self.sources.marked_users)
+        columns = dict.fromkeys(marked.column for marked in self.sources.no_answer)
         return [sql.call("sum", sql.named(name)).alias(name) for name in columns]
 
     @property
     def _marked_by_labels(self) -> list[source_tables.MarkedUsers]:
         """The users whom rows of labels mark: these rows are grouped anyway."""
-        return list(filter(self._has_rows_of_labels, self.sources.marked_users))
+        return list(filter(self._has_rows_of_labels, self.sources.no_answer))
 
     def _has_rows_of_labels(self, marked: source_tables.MarkedUsers) -> bool:
         return marked.whole is self.sources.labels.frame and not self.sources.labels.arrays
@@ -593,7 +589,7 @@ class Grouping:
         """Users to count besides, and users whose attributes are known, as rows; rows without a user are of the former only."""
         users, attributes = self.sources.users, self.sources.attributes
         named_tables = [] if users is None else [(users, _USER_ROW)]
-        others = filterfalse(self._has_rows_of_labels, self.sources.marked_users)
+        others = filterfalse(self._has_rows_of_labels, self.sources.no_answer)
         named_tables += [(marked.source, marked.column) for marked in others]
         rows = None
         for source, mark in named_tables:

@@ -14,7 +14,7 @@ from pyspark.sql.window import Window
 from spark_rankeval.errors import InputError
 from spark_rankeval.request.call import KINDS
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.spark import sql
+from spark_rankeval.spark import facts, sql
 from spark_rankeval.spark.source_tables import REPEATED_USER, SourceTable, invalid_reasons, unusual_reasons
 from spark_rankeval.spark.tables import Sources
 
@@ -42,7 +42,7 @@ def _with_reasons(source: SourceTable, task: ScoringTask, model_column: str | No
     Labels keep their subtopics. A row whose arrays say nothing as a whole is one entry without an item.
     """
     if source.vectors is not None:
-        return source.vectors.users_with_reasons(source, _ITEM, _REASON)
+        return facts.users_with_reasons(source, source.vectors, _ITEM, _REASON)
     if source.role in _TABLES_OF_USERS:
         words_of_table = _TABLES_OF_USERS[source.role]
         users = {f"{words} in {words_of_table}": holds for words, holds in source.user_reasons().items()}
@@ -157,7 +157,7 @@ class Quarantine:
             rows = _with_reasons(source, self.task, sources.model_column)
             yield _Rejected("invalid_predictions", source, rows, model)
             if source.vectors is not None:
-                items = source.vectors.items_with_reasons(_ITEM, _REASON)
+                items = facts.catalogue_with_reasons(source.vectors, _ITEM, _REASON)
                 yield _Rejected("invalid_facts", source.vectors.items, items, model)
             elif self.repeated_predictions:
                 yield _Rejected("duplicate_predictions", source, self._repeated(source, rows), model)

@@ -11,59 +11,39 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError
 from spark_rankeval.request.call import DEFAULT_ITEM, POPULARITY, ColumnNames, Facts, ItemGroups
-from spark_rankeval.request.task import Feature, ScoringTask
 from spark_rankeval.spark import source_tables
 from spark_rankeval.spark.facts import GroupedTables, SideSources, packed_groups
 from spark_rankeval.spark.sql import common_id_type, find_column, problem_of_type
 from spark_rankeval.spark.tasks import broadcast_tables
 from spark_rankeval.worker.item_facts import POPULARITY_TABLE
-from spark_rankeval.worker.item_groups import FiguresOfGroups, table_of
+from spark_rankeval.worker.item_groups import table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
-class GroupSources(source_tables.SourceFeature):
+class GroupSources:
     """The tables that put items into groups, their columns found and their types checked."""
 
     groups: ItemGroups  # the columns are named as the table names them
     items: source_tables.SourceTable | None  # the table of items; None if no column of it is asked for
     training: source_tables.SourceTable | None  # the training data; None without groups by popularity
 
-    takes_one_table = True
-
     def tables(self) -> list[source_tables.SourceTable]:
         """Those that there are."""
         return [source for source in (self.items, self.training) if source is not None]
 
-    def for_workers(self) -> tuple[Feature]:
-        """The figures of the groups."""
-        return (FiguresOfGroups(self.groups),)
-
-    def grouped(self, task: ScoringTask, typed: source_tables.Typed) -> source_tables.GroupedFeature:
-        """The tables for the workers, if the task has figures of groups."""
-        has_groups = any(feature.name == "groups" for feature in task.features)
-        return GroupedGroups(self, typed.item_type) if has_groups else source_tables.GroupedFeature()
-
-
-@dataclass(frozen=True)
-class GroupedGroups(source_tables.GroupedFeature):
-    """The packed tables that put items into groups."""
-
-    sources: GroupSources
-    item_type: T.DataType
-
-    def with_broadcasts(self, users: DataFrame) -> DataFrame:
-        """The users, the first of each task with the packed tables."""
-        tables, columns, training = {}, self.sources.groups.columns, self.sources.training
-        if self.sources.items is not None:
+    def broadcast(self, users: DataFrame, item_type: T.DataType) -> DataFrame:
+        """The users, the first of each task with the packed tables that put items into groups."""
+        tables, columns, training = {}, self.groups.columns, self.training
+        if self.items is not None:
             for number, name in enumerate(columns):
-                tables[table_of(number)] = packed_groups(self.sources.items, name, self.item_type)
+                tables[table_of(number)] = packed_groups(self.items, name, item_type)
         # Metrics may have brought the table of popularity already.
         if training is not None and POPULARITY_TABLE not in users.columns:
             names = [source_tables.user_column(index) for index in range(len(training.user))]
-            typed = source_tables.Typed(names, source_tables.SourceTable.named_users_sql, self.item_type)
+            typed = source_tables.Typed(names, source_tables.SourceTable.named_users_sql, item_type)
             counted = GroupedTables(SideSources(training=training), frozenset(), typed)
             tables[table_of(len(columns))] = counted.packed_popularity()
         return broadcast_tables(users, tables)

@@ -95,8 +95,10 @@ def _overlaps_of(sources: Sources, task: ScoringTask) -> Iterator[Overlap]:
             yield from (Overlap("labels", "first"), Overlap("labels", "last"))
     if sources.exclude is not None:
         yield from (Overlap("exclude", "users"), Overlap("exclude", "items"))
-    for feature in sources.features:
-        yield from feature.overlaps(task)
+    yield from sources.fact_tables.overlaps(task.facts)
+    if sources.intents is not None and sources.intents.category is not None:
+        # Labelled items should be in the table of items.
+        yield Overlap("intents", "items")
 
 
 def ids_apart(sources: Sources, model: Model, overlap: Overlap) -> Apart | None:

@@ -15,8 +15,8 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import InputError, did_you_mean
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking.user_lists import EXTRA_COLUMNS
-from spark_rankeval.request.call import DEFAULT_ITEM, ColumnNames, Overlap, Similarity
-from spark_rankeval.request.task import Feature, ScoringTask
+from spark_rankeval.request.call import DEFAULT_ITEM, ColumnNames, Similarity
+from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark import sql
 from spark_rankeval.statistics.table_fingerprints import digits_of, limbs_of
 from spark_rankeval.worker.reading import BIAS, SHORT, VECTOR
@@ -68,14 +68,6 @@ class VectorColumns(NamedTuple):
         """A user's vector, and the number that is added to the scores, under our names."""
         bias = sql.number(0.0) if self.user_bias is None else sql.named(self.user_bias).cast("double")
         return [sql.named(self.vector).cast(T.ArrayType(T.DoubleType())).alias(VECTOR), bias.alias(BIAS)]
-
-    def users_with_reasons(self, source: SourceTable, item: str, reason: str) -> DataFrame:
-        """The rows of users' vectors, without an item, each with why it cannot be used, or null."""
-        raise NotImplementedError
-
-    def items_with_reasons(self, item: str, reason: str) -> DataFrame:
-        """The rows of the catalogue, likewise."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -664,27 +656,6 @@ class Typed:
         )
 
 
-class GroupedFeature:
-    """A feature on the way to one row per user. Hooks that it does not need do nothing."""
-
-    @property
-    def joins(self) -> bool:
-        """Whether it joins something to predictions or labels, so that one grouping cannot make the lists of both."""
-        return False
-
-    def prediction_tables(self) -> list[DataFrame]:
-        """Tables of one row per user, for the users with predictions."""
-        return []
-
-    def label_tables(self) -> list[DataFrame]:
-        """Tables of one row per user, for the users with labels."""
-        return []
-
-    def with_broadcasts(self, users: DataFrame) -> DataFrame:
-        """Grouped users with what every row, or the first row of each partition, brings to the workers."""
-        return users
-
-
 class MarkedUsers(NamedTuple):
     """Users whom a table marks. They are evaluated even if no other table has them."""
 
@@ -692,30 +663,3 @@ class MarkedUsers(NamedTuple):
     source: SourceTable  # the rows that mark their users
     whole: DataFrame  # the table that these are rows of
     is_marked: sql.Sql  # whether a row of it marks its user
-
-
-class SourceFeature:
-    """The tables of a feature, their columns found."""
-
-    #: Whether it has a meaning if predictions and labels are arrays in the rows of one table.
-    takes_one_table = False
-
-    def tables(self) -> list[SourceTable]:
-        """Tables whose users and items are to compare with those of predictions."""
-        return []
-
-    def for_workers(self) -> Iterable[Feature]:
-        """What the task gets for these tables, whatever the metrics are."""
-        return ()
-
-    def marked_users(self) -> tuple[MarkedUsers, ...]:
-        """Users whom its tables mark; several tables may mark users in the same column."""
-        return ()
-
-    def overlaps(self, task: ScoringTask) -> Iterable[Overlap]:
-        """Ids that should occur in predictions, or among labels."""
-        return ()
-
-    def grouped(self, task: ScoringTask, typed: Typed) -> GroupedFeature:
-        """The feature while rows are grouped."""
-        return GroupedFeature()

@@ -12,7 +12,7 @@ from spark_rankeval.checks import as_names, check_table, is_name
 from spark_rankeval.errors import InputError
 from spark_rankeval.request import call
 from spark_rankeval.spark import facts, source_tables, sql
-from spark_rankeval.spark.item_groups import read_groups
+from spark_rankeval.spark.item_groups import GroupSources, read_groups
 from spark_rankeval.worker.reading import GRADED, STRATUM
 
 if TYPE_CHECKING:
@@ -46,7 +46,12 @@ class Sources:
     weight: str | None = None  # the column of that table that has the users' weights
     # Columns of the user or of that table; users of the same values there are one cluster.
     clusters: tuple[str, ...] = ()
-    features: tuple[source_tables.SourceFeature, ...] = ()  # the tables of features
+    fact_tables: facts.SideSources = (
+        facts.SideSources()
+    )  # the tables of training, items and a baseline that metrics ask for
+    intents: facts.IntentSources | None = None  # where the intents of labels come from
+    item_groups: GroupSources | None = None  # the tables that put items into groups
+    no_answer: tuple[source_tables.MarkedUsers, ...] = ()  # the users who are declared to have no answer
     weight_count: str | None = None  # the count of the per-user table that is the users' weight, if `weight` is not
     # The columns that say which users people graded, by their names on the way.
     judged: Mapping[str, str] = field(default_factory=dict)
@@ -57,14 +62,26 @@ class Sources:
         return self.models[0].source
 
     @property
-    def marked_users(self) -> list[source_tables.MarkedUsers]:
-        """The users whom tables of features mark."""
-        return [marked for feature in self.features for marked in feature.marked_users()]
+    def vectors(self) -> dict[int, source_tables.VectorColumns]:
+        """The vectors of those models, by index, that rank the whole catalogue."""
+        sources = (model.source.vectors for model in self.models)
+        return {index: vectors for index, vectors in enumerate(sources) if vectors is not None}
+
+    @property
+    def others(self) -> list[source_tables.SourceTable]:
+        """The tables whose users and items are to compare with those of the first model."""
+        candidates = (vectors.candidates for vectors in self.vectors.values())
+        tables = (
+            *(model.source for model in self.models[1:]), self.labels, self.users, self.exclude, self.attributes,
+            *self.fact_tables.tables(), *candidates, *([] if self.item_groups is None else self.item_groups.tables()),
+            *(marked.source for marked in self.no_answer),
+        )  # fmt: skip
+        return [table for table in tables if table is not None]
 
     @property
     def tables_of_users(self) -> list[source_tables.SourceTable]:
         """The tables of users alone who are to be evaluated."""
-        return [*([] if self.users is None else [self.users]), *(marked.source for marked in self.marked_users)]
+        return [*([] if self.users is None else [self.users]), *(marked.source for marked in self.no_answer)]
 
     @property
     def forms(self) -> list[tuple[int, ...]]:
@@ -75,16 +92,10 @@ class Sources:
         return list(forms.values())
 
     def side_tables(self) -> dict[str, source_tables.SourceTable]:
-        """The tables of features that are the same for every model, each once, by role; candidates are those of a model."""
-        tables: dict[str, source_tables.SourceTable] = {}
-        for source in (
-            source
-            for feature in self.features
-            for source in feature.tables()
-            if source.role in ("training", "items", "baseline")
-        ):
-            tables.setdefault(source.role, source)
-        return tables
+        """The tables of facts and of groups of items by role, each once."""
+        groups = [] if self.item_groups is None else self.item_groups.tables()
+        # Of a table that is both, what metrics read of it comes last.
+        return {source.role: source for source in (*groups, *self.fact_tables.tables())}
 
     @property
     def orders(self) -> dict[str, list[str]]:
@@ -107,41 +118,25 @@ class Sources:
 def read_sources(
     predictions: DataFrame | call.Vectors | Mapping[str, DataFrame | call.Vectors],
     labels: DataFrame | None,
-    users: DataFrame | None,
-    exclude: DataFrame | None,
-    names: call.ColumnNames,
-    attributes: DataFrame | None = None,
-    attribute_names: call.AttributeNames | None = None,
-    side: facts.SideTables = facts.SideTables(),  # noqa: B008 # it is immutable
-    no_answer: facts.NoAnswerOption = facts.NoAnswerOption(),  # noqa: B008 # the same
+    options: call.ScoringOptions,
+    asked: facts.SideTables = facts.SideTables(),  # noqa: B008 # it is immutable
+    long_table: LongTable | None = None,
     *,
     has_groups: bool = False,
-    has_made_ids: bool = False,
 ) -> Sources:
     """Find and check the columns of all tables, before any job; but a column of models is read for their names.
 
-    `labels` are None if they are in the table of predictions. Without `attributes` the attributes that are asked for are columns of the
-    first of users, labels and predictions that has them all. `has_made_ids` says that items are places in lists. An InputError names all
-    offenders at once.
+    `labels` are None if they are in the table of predictions, which is no long table. Without a table of attributes those that are asked
+    for are columns of the first of users, labels and predictions that has them all. An InputError names all offenders at once.
     """
-    by_model = predictions if isinstance(predictions, Mapping) else {"": predictions}
-    if not by_model:
-        raise InputError("predictions is an empty dict; pass a dict of one table per model name")
-    if isinstance(predictions, Mapping) and (wrong := [name for name in by_model if not is_name(name)]):
-        raise InputError(f"a model's name must be a non-empty string; got {wrong!r}")
-    for name, table in by_model.items():
-        check_table(_called("predictions", name), _table_of_users(table), instead="Vectors")
-    others = {"labels": labels, "users": users, "exclude": exclude, "attributes": attributes}
-    for role, other in {**others, **side.frames(), **no_answer.frames()}.items():
-        if other is not None:
-            check_table(role, other)
+    names = call.ColumnNames.read(options, one_table=labels is None)
+    by_model = _checked_tables(predictions, labels, options, asked)
     user_frames = [_table_of_users(table) for table in by_model.values()]
-    first = user_frames[0]
-    problems: list[str] = []
+    first, problems = user_frames[0], list[str]()
     if isinstance(predictions, Mapping) and names.model is not None:
         problems.append("predictions is a dict by model, so the model column is not needed; leave model= out")
     problems += _problems_with_vectors(
-        by_model.values(), labels, names, has_baseline=side.frames().get("baseline") is not None
+        by_model.values(), labels, names, has_baseline=asked.frames()["baseline"] is not None
     )
     if labels is None and names.user == ("user",) and sql.find_column(first, "user") is None:
         # Spark's evaluators take one table of two arrays, which names no user.
@@ -149,85 +144,102 @@ def read_sources(
     models = _read_models(by_model, names, problems)
     left = models[0].source
     right = source_tables.read_source("labels", first if labels is None else labels, names, problems)
-    everyone = None if users is None else source_tables.read_source("users", users, names, problems)
-    left_out = None if exclude is None else source_tables.read_source("exclude", exclude, names, problems)
-    attribute_names = (attribute_names or call.AttributeNames()).with_user_clusters(names.user)
-    about = _attributes(attributes, attribute_names, [users, labels, *user_frames], names, problems)
-    features, right = _read_features(
-        side, no_answer, [model.source for model in models], right, names, problems, has_groups=has_groups
+    everyone = None if options.users is None else source_tables.read_source("users", options.users, names, problems)
+    left_out = (
+        None if options.exclude is None else source_tables.read_source("exclude", options.exclude, names, problems)
     )
-    if labels is None:
-        if not problems and not (left.arrays and right.arrays):
-            problems.append(
-                f"labels=None needs one table with an array of predictions and an array of labels; got {left.item!r} of "
-                f"{_type_of(left)} and {right.item!r} of {_type_of(right)}. Pass labels as a separate table"
-            )
-        several = len(models) > 1 or names.model is not None
-        met = (
-            users,
-            exclude,
-            attributes,
-            several or None,
-            any(not feature.takes_one_table for feature in features) or None,
-        )
-        problems += [words for words, problem in zip(_ONE_TABLE, met, strict=True) if problem is not None]
+    attributes = call.AttributeNames.from_options(options).with_user_clusters(names.user)
+    table = options.facts.attributes
+    about = _attributes(table, attributes, [options.users, labels, *user_frames], names, problems)
+    fact_tables = facts.read_side_tables(asked, names, problems)
+    intents = facts.read_intents(options.facts, asked.facts, fact_tables.items, right, problems)
+    if intents is not None and not problems:
+        right = intents.read()
+    groups = read_groups(options.facts, left, names, problems) if has_groups else None
+    # A long table is one, not two sides.
+    sides = [[labels], user_frames] if long_table is None else [long_table.frames]
+    declared = facts.read_no_answer(options.no_answer, [[options.users], *sides, [table]], names, problems)
+    shared, has_made_ids = labels is None, long_table is not None and long_table.has_made_ids
+    sources = Sources(
+        tuple(models), replace(right, shares_table=shared, has_made_ids=has_made_ids), everyone, left_out, attributes=about,
+        weight_count=attributes.weight_count, fact_tables=fact_tables, intents=intents, item_groups=groups, no_answer=declared,
+    )  # fmt: skip
+    if shared:
+        problems += _problems_with_one_table(sources, options, names, has_problems=bool(problems))
     if not problems:
-        compared = [*(model.source for model in models[1:]), right, everyone, left_out, about]
-        compared += (source for feature in features for source in feature.tables())
-        source_tables.check_comparable(left, compared, problems)
+        source_tables.check_comparable(left, sources.others, problems)
     column = _model_column(first, names.model, problems)
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
     if column is not None:
         models = [Model(name, left) for name in _model_names(first, column)]
-    shared = labels is None
     models = [model._replace(source=replace(model.source, shares_table=shared)) for model in models]
-    slices = () if about is None else tuple(str(sql.find_column(about.frame, name)) for name in attribute_names.by)
-    weights = (
-        None
-        if about is None or attribute_names.weight is None
-        else sql.find_column(about.frame, attribute_names.weight)
-    )
-    judged = (
-        {}
-        if about is None
-        else {name: str(sql.find_column(about.frame, column)) for name, column in attribute_names.judge_columns.items()}
-    )
-    clusters = [str(sql.find_column(left.frame, name)) for name in attribute_names.user_clusters]
-    clusters += [] if about is None else [str(sql.find_column(about.frame, name)) for name in attribute_names.cluster]
-    return Sources(
-        tuple(models), replace(right, shares_table=shared, has_made_ids=has_made_ids), everyone, left_out, column, about, slices, weights,
-        tuple(clusters), features, attribute_names.weight_count, judged,
-    )  # fmt: skip
+    sources = replace(sources, models=tuple(models), model_column=column)
+    return _with_attributes_of_users(sources, attributes)
 
 
-def _read_features(
-    tables: facts.SideTables,
-    no_answer: facts.NoAnswerOption,
-    predictions: Sequence[source_tables.SourceTable],
-    labels: source_tables.SourceTable,
-    names: call.ColumnNames,
-    problems: list[str],
-    *,
-    has_groups: bool,
-) -> tuple[tuple[source_tables.SourceFeature, ...], source_tables.SourceTable]:
-    """The tables of all features with their columns, and the labels as they are read; what is wrong is added to the problems."""
-    features: list[source_tables.SourceFeature] = []
-    side = facts.read_side_tables(tables, names, problems)
-    if side.tables():
-        features.append(side)
-    intents = facts.read_intents(tables.options, tables.facts, side.items, labels, problems)
-    if intents is not None:
-        features.append(intents)
-        labels = labels if problems else intents.columns.read()
-    if any(source.vectors is not None for source in predictions):
-        features.append(facts.VectorSources(tuple(source.vectors for source in predictions)))
-    groups = read_groups(tables.options, predictions[0], names, problems) if has_groups else None
-    if groups is not None:
-        features.append(groups)
-    if (declared := no_answer.read(names, problems)) is not None:
-        features.append(declared)
-    return tuple(features), labels
+def _checked_tables(
+    predictions: DataFrame | call.Vectors | Mapping[str, DataFrame | call.Vectors],
+    labels: DataFrame | None,
+    options: call.ScoringOptions,
+    asked: facts.SideTables,
+) -> Mapping[str, DataFrame | call.Vectors]:
+    """The predictions by model; an InputError says what is no table."""
+    by_model = predictions if isinstance(predictions, Mapping) else {"": predictions}
+    if not by_model:
+        raise InputError("predictions is an empty dict; pass a dict of one table per model name")
+    if isinstance(predictions, Mapping) and (wrong := [name for name in by_model if not is_name(name)]):
+        raise InputError(f"a model's name must be a non-empty string; got {wrong!r}")
+    for name, table in by_model.items():
+        check_table(_called("predictions", name), _table_of_users(table), instead="Vectors")
+    others = {
+        "labels": labels, "users": options.users, "exclude": options.exclude, "attributes": options.facts.attributes,
+        **asked.frames(), "no_answer": None if isinstance(options.no_answer, str) else options.no_answer,
+    }  # fmt: skip
+    for role, other in others.items():
+        if other is not None:
+            check_table(role, other)
+    return by_model
+
+
+def _problems_with_one_table(
+    sources: Sources, options: call.ScoringOptions, names: call.ColumnNames, *, has_problems: bool
+) -> list[str]:
+    """What a call says that has no meaning where one table has both arrays."""
+    left, right, problems = sources.predictions, sources.labels, []
+    if not has_problems and not (left.arrays and right.arrays):
+        problems.append(
+            f"labels=None needs one table with an array of predictions and an array of labels; got {left.item!r} of "
+            f"{_type_of(left)} and {right.item!r} of {_type_of(right)}. Pass labels as a separate table"
+        )
+    has_tables = bool(sources.fact_tables.tables()) or sources.intents is not None
+    met = (
+        options.users is not None,
+        options.exclude is not None,
+        options.facts.attributes is not None,
+        len(sources.models) > 1 or names.model is not None,
+        has_tables or not isinstance(options.no_answer, str | None),
+    )
+    return problems + [words for words, is_met in zip(_ONE_TABLE, met, strict=True) if is_met]
+
+
+def _with_attributes_of_users(sources: Sources, names: call.AttributeNames) -> Sources:
+    """The tables with the columns of their attributes as they spell them."""
+    user_frame, about = sources.predictions.frame, sources.attributes
+    clusters = tuple(str(sql.find_column(user_frame, name)) for name in names.user_clusters)
+    if about is None:
+        return replace(sources, clusters=clusters)
+
+    def spelled(name: str) -> str:
+        return str(sql.find_column(about.frame, name))
+
+    return replace(
+        sources,
+        slices=tuple(map(spelled, names.by)),
+        weight=None if names.weight is None else spelled(names.weight),
+        judged={name: spelled(column) for name, column in names.judge_columns.items()},
+        clusters=(*clusters, *map(spelled, names.cluster)),
+    )
 
 
 _ONE_TABLE = (
@@ -400,7 +412,7 @@ def read_catalogue(vectors: call.Vectors, exclude: DataFrame | None, names: call
         raise InputError("; ".join(dict.fromkeys(problems)))
     assert columns is not None, "they were found"
     # There are no labels; the users' side stands for them where types are compared.
-    return Sources((model,), model.source, exclude=left_out, features=(facts.VectorSources((columns,)),))
+    return Sources((model,), model.source, exclude=left_out)
 
 
 #: The column of made ids, where rows name no item: the place of the row in the user's list.

@@ -102,6 +102,8 @@ def broadcast_tables(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFr
     It is broadcast, so that nothing is shuffled and no row moves. What runs next on each partition finds it in its first row. An engine
     that may move rows gets the tables with the function, after an action.
     """
+    if not tables:
+        return rows
     if not engine_of(rows.sparkSession).is_spark:
         return _attached(rows, tables)
     numbered = with_columns(rows, {_FIRST: row_of_partition() == 0})

@@ -4,10 +4,9 @@ import math
 
 import pyarrow as pa
 
-from spark_rankeval.evaluation.evaluate import GroupSources, with_features_of
+from spark_rankeval.evaluation import evaluate
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.task import Lists, ScoringTask, resolve, views_of
-from spark_rankeval.spark.facts import NoAnswerSources, VectorSources
 from spark_rankeval.spark.source_tables import VectorColumns
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.worker.all_lists import AllLists, ExposureOfBatch
@@ -25,10 +24,12 @@ def task_of_views(*views, similarities=(), groups=None, **options):
 
 def with_features(task, similarities=(), groups=None, *, has_no_answer=False):
     """The task with the features of its metrics, of models that make scores of vectors so, and of groups of items."""
-    models = tuple(VectorColumns(None, "", "", None, None, each, None) for each in similarities)
-    sources = [VectorSources(models)] if models else []
-    sources += [] if groups is None else [GroupSources(groups, None, None)]
-    return with_features_of(task, [*sources, *([NoAnswerSources((), takes_one_table=True)] if has_no_answer else [])])
+    vectors = {
+        model: VectorColumns(None, "", "", None, None, each, None)
+        for model, each in enumerate(similarities)
+        if each is not None
+    }
+    return evaluate.with_features(task, vectors, groups, has_no_answer=has_no_answer)
 
 
 def feature_of(scores, kind):
