@@ -175,9 +175,13 @@ def samples(rng: np.random.Generator, population: Population, n: int, n_others: 
     names = np.repeat([f"{run:06}" for run in range(runs)], n)
     graded = JudgedQueries.from_values(y[kinds], f[kinds], np.ones(len(kinds), np.bool_), strata=names)
     of_each, made = sums_of(np.arange(len(f)), np.zeros(len(f), np.int64), f), []
+    # Most words are 0. Floats hold the sums of the others, whole numbers below 2^53, and multiply much faster.
+    used = of_each.any(axis=0)
+    words = of_each[:, used].astype(np.float64)
     for part in graded.parted(lambda name: (name, "")).values():
         counts = rng.multinomial(n_others, np.full(len(f), 1 / len(f)))
-        others = (counts @ of_each)[np.newaxis]
+        others = np.zeros((1, of_each.shape[1]), np.int64)
+        others[:, used] = counts @ words
         # They are all of one stratum.
         others[:, 0] = 0
         made.append(part + JudgedQueries(graded.graded[:0], others, ("",)))
