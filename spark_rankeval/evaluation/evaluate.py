@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -175,37 +175,17 @@ def prepare(
     _check_shares(requested, has_groups, users_alone=users_alone)
     if options.on_invalid == "quarantine":
         columns_of_rejected(sources)
-    right, by_index = sources.labels, dict(enumerate(model.source for model in sources.models))
-    scored_arrays = [source.arrays and source.has_value for source in by_index.values()]
-    if options.ties == "position" and not all(scored_arrays):
-        msg = (
-            "ties='position' needs predictions in arrays with scores, because rows of a table have no position. Use 'item_asc' "
-            "or 'item_desc'"
-        )
-        raise OptionError(msg)
-    # Lists from vectors have scores, and say themselves what they cannot do.
-    has_scores = all(
-        source.vectors or (source.value_kind == "score" and source.has_value) for source in by_index.values()
-    )
-    lists = Lists(
-        all(scored_arrays),
-        right.arrays,
-        right.grades,
-        right.extra_columns,
-        has_scores,
-        sources.predictions.extra_columns,
-        options.no_answer is not None,
-    )
+    lists = _lists_of(sources, options)
     models = [model.name for model in sources.models]
     reading = read_request(
         requested,
         options,
         lists,
         models,
-        array_models=[index for index, source in by_index.items() if source.arrays],
-        scored_arrays=scored_arrays,
+        array_models=[index for index, model in enumerate(sources.models) if model.source.arrays],
+        scored_arrays=[model.source.arrays and model.source.has_value for model in sources.models],
         users_alone=users_alone,
-        has_subtopic_rows=right.subtopic is not None,
+        has_subtopic_rows=sources.labels.subtopic is not None,
         weight_count=sources.weight_count or "",
     )
     if sources.vectors:
@@ -218,24 +198,49 @@ def prepare(
     model_column = sources.model_column or ("model" if models != [""] else "")
     columns = columns_of(reading.values, requested, _columns_taken(sources, task, model_column))
     reading = replace(reading, task=task, columns=columns)
-    first = task.views[0]
+    settings = _settings(sources, options, task, labels="table" if long_table is None else "predictions")
+    shown = _metric_columns(reading, list(requested))
+    if options.judged is not None:
+        shown = (*estimated_metrics(shown, settings.human), *shown)
+    return Scoring(sources, reading, settings, shown, model_column)
+
+
+def _lists_of(sources: Sources, options: call.ScoringOptions) -> Lists:
+    """The form of the lists; refuses positions of lists that have none."""
+    predictions, labels = [model.source for model in sources.models], sources.labels
+    are_scored_arrays = all(source.arrays and source.has_value for source in predictions)
+    if options.ties == "position" and not are_scored_arrays:
+        msg = (
+            "ties='position' needs predictions in arrays with scores, because rows of a table have no position. Use 'item_asc' "
+            "or 'item_desc'"
+        )
+        raise OptionError(msg)
+    # Lists from vectors have scores, and say themselves what they cannot do.
+    has_scores = all(source.vectors or (source.value_kind == "score" and source.has_value) for source in predictions)
+    return Lists(
+        are_scored_arrays, labels.arrays, labels.grades, labels.extra_columns, has_scores, predictions[0].extra_columns,
+        options.no_answer is not None,
+    )  # fmt: skip
+
+
+def _settings(
+    sources: Sources, options: call.ScoringOptions, task: ScoringTask, labels: Literal["table", "predictions"]
+) -> Settings:
+    """What the per-user table says of its evaluation; `labels` says where these were."""
+    convention, first, judged = options.convention, task.views[0], options.judged
     # As the table spells them.
-    judge, human = ("", "") if options.judged is None else right.grades
-    settings = Settings(
+    judge, human = ("", "") if judged is None else sources.labels.grades
+    return Settings(
         dialect=convention.name,
         on_invalid=options.choices.choice,
         conflicting_labels="last" if first.ranking.conflicting_labels == "last" else "error",
         mean=convention.mean,
         unpredicted=first.population.without_predictions,
-        labels="table" if long_table is None else "predictions",
+        labels=labels,
         human=human,
         judge=judge,
-        draw="weighted" if options.judged is not None and options.judged.probability is not None else "",
+        draw="weighted" if judged is not None and judged.probability is not None else "",
     )
-    shown = _metric_columns(reading, list(requested))
-    if options.judged is not None:
-        shown = (*estimated_metrics(shown, human), *shown)
-    return Scoring(sources, reading, settings, shown, model_column)
 
 
 def _check_weight_count(name: str, sources: Sources, options: call.ScoringOptions) -> None:
