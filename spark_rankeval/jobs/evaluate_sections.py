@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping  # of a field, whose type is looked at
 from dataclasses import dataclass, field, fields
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.checks import check_extra
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError
 from spark_rankeval.jobs.config import Source, empty_names, refusal
 from spark_rankeval.records.audit_rows import check_limits
-from spark_rankeval.request.call import NO_PARTS, ColumnOptions, Similarity, Vectors
+from spark_rankeval.request.call import ColumnOptions, Similarity, Vectors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -151,9 +150,6 @@ class VectorTables:
         similarity: dot, the sum of products; or cosine, the same of vectors that are scaled to length 1 first.
     """
 
-    #: What to do about keys that there were.
-    REMOVED = MappingProxyType({"parts": NO_PARTS})
-
     users: Source
     items: Source
     candidates: Source | None = None
@@ -190,8 +186,6 @@ class ModelTables(Source):
         item_bias: the column of items with a number to add to all scores of the item.
         similarity: dot, the sum of products; or cosine, the same of vectors that are scaled to length 1 first.
     """
-
-    REMOVED = VectorTables.REMOVED
 
     users: Source | None = None
     items: Source | None = None

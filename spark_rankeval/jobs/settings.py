@@ -36,8 +36,6 @@ def read_settings(section: type[Section], settings: object, problems: list[str],
     for key in settings:
         if key not in hints:
             advice = f"{did_you_mean(key, hints)}allowed: {', '.join(hints)}"
-            # What the class says of keys that there were.
-            advice = getattr(section, "REMOVED", {}).get(key, advice)
             problems.append(f"unknown key {f'{prefix}{key}'!r}; {advice}")
     values: dict[str, object] = {}
     for item in fields(section):  # type: ignore[arg-type] # of a dataclass

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, Self, get_args, get_origin, get_type_hints
 
 from spark_rankeval.checks import as_names, check_name, check_table, is_number, local_package, one_of
@@ -541,11 +541,6 @@ SMALLER_CATALOGUE = (
 )
 #: What is wrong if no task can hold it.
 CATALOGUE_TOO_LARGE = f"the items of Vectors take more than 2 GB, and no row of a table holds more. {SMALLER_CATALOGUE}"
-#: What to do about an option that there was.
-NO_PARTS = (
-    "parts was removed, and each task holds the whole catalogue; leave it out, and give workers more memory if that does not fit. "
-    f"{SMALLER_CATALOGUE}"
-)
 
 
 @dataclass(frozen=True)
@@ -571,7 +566,6 @@ class Vectors:
             stays as it is, and its scores are 0. Biases are added afterwards.
         candidates: the items that can be recommended: a table of items; or of users and items, which gives each user their own. None: all
             of `items`.
-        parts: was removed, and must be left out: each task holds the whole catalogue.
 
     Raises:
         InputError, OptionError: an argument is not what it should be.
@@ -584,11 +578,8 @@ class Vectors:
     item_bias: str | None = None
     similarity: Similarity = "dot"
     candidates: Table | None = None
-    parts: InitVar[int | None] = None
 
-    def __post_init__(self, parts: int | None) -> None:
-        if parts is not None:
-            raise OptionError(NO_PARTS)
+    def __post_init__(self) -> None:
         for name in ("users", "items", "candidates"):
             table = getattr(self, name)
             if not (local_package(table) or isinstance(table, str)) and (table is not None or name != "candidates"):
@@ -601,7 +592,7 @@ class Vectors:
         one_of("similarity", self.similarity, get_args(Similarity))
 
     @classmethod
-    def of(cls, model: Any, *, parts: int | None = None) -> Self:
+    def of(cls, model: Any) -> Self:
         """The factors of a fitted ``ALSModel`` of ``pyspark.ml``; users and items are named as its ``userCol`` and ``itemCol``.
 
         ``evaluate(Vectors.of(model), labels, "ndcg@10", exclude=training)``
@@ -618,7 +609,7 @@ class Vectors:
                 "two tables with a column of vectors"
             )
             raise InputError(msg) from error
-        return cls(users.toDF(names[0], "vector"), items.toDF(names[1], "vector"), parts=parts)
+        return cls(users.toDF(names[0], "vector"), items.toDF(names[1], "vector"))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from spark_rankeval.errors import (
     EngineError,
     InputError,
     MetricError,
-    OptionError,
     SparkRankEvalWarning,
 )
 from spark_rankeval.request.call import CATALOGUE_TOO_LARGE
@@ -249,7 +248,6 @@ REFUSED = [
     (lambda w: (of(w), {"metrics": "repetition", **facts(w)}), MetricError, "give a cutoff"),
     (lambda w: evaluate(of(w), None, "rr"), InputError, "labels=None is for one table of arrays"),
     (lambda w: of(w, items=None), InputError, "items of Vectors must be a table"),
-    (lambda w: of(w, parts=8), OptionError, "parts was removed, and each task holds the whole"),
     (lambda w: Vectors.of(w.users), InputError, "must be a fitted ALSModel"),
     (lambda w: top_items(w.users, 3), InputError, "vectors must be Vectors"),
     (lambda w: top_items(of(w, items=w.items.selectExpr("item score", "*")), 3, item="score"), InputError, "column 'score' has the name"),
