@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import InputError, did_you_mean
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking.user_lists import EXTRA_COLUMNS
-from spark_rankeval.request.call import DEFAULT_ITEM, ColumnNames, Similarity
+from spark_rankeval.request.call import ColumnNames, Similarity
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark import sql
 from spark_rankeval.statistics.table_fingerprints import digits_of, limbs_of
@@ -232,74 +232,51 @@ def require_column(role: Role, frame: DataFrame, name: str, meaning: str, proble
 
 
 def _array_with(role: Role, frame: DataFrame, item: str, names: ColumnNames, problems: list[str]) -> str | None:
-    """The array column that holds the items if no column has their name; None, and a problem, if none or several can."""
-    arrays = [] if role in _ITEM_ROLES else _arrays_with(frame, item, names)
+    """The array column whose structs have a field of the items' name, as of ALS recommendForAllUsers, if no column has it.
+
+    None, and a problem, if no array has it or several have.
+    """
+    arrays = [
+        field.name
+        for field in ([] if role in _ITEM_ROLES else frame.schema.fields)
+        if isinstance(field.dataType, T.ArrayType)
+        and isinstance(field.dataType.elementType, T.StructType)
+        and sql.find_field(frame, field.name, field.dataType.elementType.names, item) is not None
+    ]
     if not arrays:
         return require_column(role, frame, item, "item", problems)
     if len(arrays) > 1:
-        choices = [_item_option(role, frame, array, item, names) for array in arrays]
+        choices = [_item_option(role, array, item, names) for array in arrays]
         problems.append(f"{role}: item={item!r} is a field of several arrays. Write {' or '.join(choices)}")
         return None
     return arrays[0]
 
 
-def _arrays_with(frame: DataFrame, item: str, names: ColumnNames) -> list[str]:
-    """The array columns that can hold the items if no column has their name, as in ALS recommendForAllUsers."""
-    elements = {
-        field.name: field.dataType.elementType
-        for field in frame.schema.fields
-        if isinstance(field.dataType, T.ArrayType) and field.name not in names.user
-    }
-    inside = [
-        name
-        for name, kind in elements.items()
-        if isinstance(kind, T.StructType) and sql.find_field(frame, name, kind.names, item) is not None
-    ]
-    return inside or (list(elements) if item == DEFAULT_ITEM and len(elements) == 1 else [])
-
-
 def _item_field(
-    role: Role,
-    frame: DataFrame,
-    array: str,
-    element: T.StructType,
-    wanted: str,
-    names: ColumnNames,
-    problems: list[str],
+    role: Role, frame: DataFrame, array: str, wanted: str, names: ColumnNames, problems: list[str]
 ) -> str | None:
-    """The field of an array's structs that holds the items; None, and a problem, if that would be a guess among several."""
-    for name in (wanted, *names.item, DEFAULT_ITEM):
-        if field := sql.find_field(frame, array, element.names, name):
-            return field
-    values = (*(names.relevance if role == "labels" else (names.score, names.rank)), *names.extra(role).values())
-    taken = [sql.find_field(frame, array, element.names, name) for name in values if name is not None]
-    left = [name for name in element.names if name not in taken]
-    if len(left) == 1:
-        return left[0]
+    """The field of an array's structs that has a name of the items; None, and a problem, if none has."""
+    element = frame.schema[array].dataType.elementType  # type: ignore[attr-defined] # an array
+    found = (sql.find_field(frame, array, element.names, name) for name in (wanted, *names.item))
+    if field := next(filter(None, found), None):
+        return field
     fields = ", ".join(f"{array}.{field.name} {field.dataType.simpleString()}" for field in element.fields)
-    ids = [name for name in left if isinstance(element[name].dataType, (T.IntegralType, T.StringType))]
-    ids = ids or left or element.names
     if role == "baseline":
         advice = f"Rename the field of the items to {names.single_items[2]!r}"
     else:
-        advice = f"Write {' or '.join(_item_option(role, frame, array, name, names) for name in ids[:3])}"
+        ids = [field.name for field in element.fields if isinstance(field.dataType, T.IntegralType | T.StringType)]
+        choices = [_item_option(role, array, name, names) for name in ids[:3] or element.names]
+        advice = f"Write {' or '.join(choices)}"
     problems.append(
         f"{role}: item={wanted!r} does not say which field of the array {array!r} holds the items: {fields}. {advice}"
     )
     return None
 
 
-def _item_option(role: Role, frame: DataFrame, array: str, field: str, names: ColumnNames) -> str:
-    """The option ``item=`` that names this field of an array of the table, and what the other table has as the caller named it."""
-    is_labels = role == "labels"
-    other = names.item[0 if is_labels else 1]
-    column_of_other = None if other == array else sql.find_column(frame, other)
-    # In one table of two arrays of structs, the other array needs a field too.
-    has_fields = column_of_other is not None and isinstance(
-        getattr(frame.schema[column_of_other].dataType, "elementType", None), T.StructType
-    )
-    halves = [repr(f"{array}.{field}"), "…" if has_fields else repr(other)]
-    return f"item=({', '.join(reversed(halves) if is_labels else halves)})"
+def _item_option(role: Role, array: str, field: str, names: ColumnNames) -> str:
+    """The option ``item=`` that names this field of an array of the table, and for the other table what the caller named."""
+    half, other = repr(f"{array}.{field}"), repr(names.item[0 if role == "labels" else 1])
+    return f"item=({other}, {half})" if role == "labels" else f"item=({half}, {other})"
 
 
 def _read_rows(
@@ -348,7 +325,7 @@ def _read_arrays(
         problems.append(f"{role} are arrays ({item!r}), and their order is the rank; leave rank={names.rank!r} out")
     field, item_type = None, element
     if isinstance(element, T.StructType):
-        field = _item_field(role, frame, item, element, wanted, names, problems)
+        field = _item_field(role, frame, item, wanted, names, problems)
         if field is None:
             return SourceTable(role, frame, users, item, T.NullType())
         item_type = element[field].dataType

@@ -171,9 +171,9 @@ def films(spark):
         ("ranked", "labels", {"item": ("recs", "movieId"), "facts": "training"}),
         ("ranked", "other", {"item": ("recs.movieId", "film"), "exclude": True}),
         ("renamed", "labels", {"item": "movieId"}),
-        ("scored", "other", {"item": ("recs", "film"), "score": "rating"}),
+        ("scored", "other", {"item": ("recs.movieId", "film"), "score": "rating"}),
         ("ranked", "liked", {"item": ("recs", "movieId"), "exclude": True}),
-        ("ranked", "liked", {"item": ("recs.movieId", "liked"), "relevance": "grade"}),
+        ("ranked", "liked", {"item": ("recs.movieId", "liked.movieId"), "relevance": "grade"}),
         ("both", None, {"item": ("recs.movieId", "liked.movieId")}),
     ],
 )

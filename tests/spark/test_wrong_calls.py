@@ -185,11 +185,11 @@ FIELDS_OF_ARRAYS = [
     (on("ranked films", "labels films", item="recs", score=None),
      "recs.rank int, recs.movieId int. Write item=('recs.rank', 'recs') or item=('recs.movieId', 'recs')"),
     (on("scored films", "labels films", score=None),
-     "recs.rating double, recs.movieId int. Write item=('recs.movieId', 'item')"),
+     "predictions has no column 'item' (item=); it has: user int, recs array<struct<rating:double,movieId:int>>"),
     (on("scored films", "other films", item=("recs", "film"), score=None), "Write item=('recs.movieId', 'film')"),
     (on("rows films", "liked films", item=("rank", "liked"), rank="rank", score=None), "Write item=('rank', 'liked.movieId')"),
-    (on("both films", None, item=("recs", "liked"), score=None), "or item=('recs.movieId', …)"),
-    (on("both films", None, item=("recs", "liked"), score=None), "Write item=(…, 'liked.movieId')"),
+    (on("both films", None, item=("recs", "liked"), score=None), "or item=('recs.movieId', 'liked')"),
+    (on("both films", None, item=("recs", "liked"), score=None), "Write item=('recs', 'liked.movieId')"),
     (on("both films", "labels films", item="movieId", score=None), "item=('recs.movieId', 'movieId') or item=('liked.movieId', 'movieId')"),
     (on("ranked films", "labels films", item=("recs", "movieId"), score=None, exclude=lambda w: w["ranked films"]),
      "pass a row for each item"),
@@ -217,7 +217,7 @@ def test_a_wrong_call_raises_before_any_job(world, jobs_of, call, error, words):
 def test_the_advice_on_the_field_of_items_works_whatever_the_labels_call_theirs(world, name):
     labels = world["labels films"].withColumnRenamed("movieId", name)
     with pytest.raises(InputError) as caught:
-        evaluate(world["ranked films"], labels, "rr", item=name)
+        evaluate(world["ranked films"], labels, "rr", item=("recs", name))
     advice = re.search(r"or item=(\(.*\))", str(caught.value))[1]
     found = evaluate(world["ranked films"], labels, "rr", item=ast.literal_eval(advice))
     assert 0 < found["rr"] < 1
