@@ -8,7 +8,7 @@ import pytest
 
 from spark_rankeval.errors import EngineError, MetricError, OptionError, WorkerError
 from spark_rankeval.request.call import CATALOGUE_TOO_LARGE
-from spark_rankeval.spark.python_workers import (
+from spark_rankeval.spark.engine import (
     PANDAS_NOTICE,
     check_local_workers,
     pandas_notice_held,

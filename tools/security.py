@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "spark_rankeval"
 EXECUTING = {"eval", "exec", "compile", "__import__"}
 MODULES_THAT_EXECUTE = {"pickle", "cloudpickle", "marshal", "shelve", "dill", "joblib", "subprocess", "code", "codeop"}
 # It asks the Python that Spark is about to run for its version and packages, by a program that is a constant.
-MAY_RUN_PYTHON = {"python_workers.py"}
+MAY_RUN_PYTHON = {"engine.py"}
 # Its reader makes nothing but arrays and classes of the package: tests/test_security.py.
 MAY_PICKLE = {"wire.py"}
 # What opens connections; a part of urllib alone reads addresses.

@@ -43,6 +43,7 @@ from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, bounds_o
 from spark_rankeval.records.table_columns import COUNT, FIGURE, FIGURES, RUN_ID, SUMMARY, TEXT
 from spark_rankeval.request import call
 from spark_rankeval.request.task import NORMALISER, has_groups
+from spark_rankeval.spark.engine import workers_explained
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import (
     TABLES,
@@ -54,7 +55,6 @@ from spark_rankeval.spark.per_user import (
     is_marked,
     table_hash,
 )
-from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.scoring import (
     RUN,
     EvaluationFigures,

@@ -17,9 +17,8 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import ConfigurationError, UnavailableError, listed
 from spark_rankeval.jobs.config import Source
 from spark_rankeval.jobs.logs import errors_with_keys
-from spark_rankeval.spark.engine import engine_of, input_files, said_by_java
+from spark_rankeval.spark.engine import engine_of, input_files, no_json_in_words, said_by_java
 from spark_rankeval.spark.local_tables import NANOSECONDS, ON_NANOSECONDS, with_spark_types
-from spark_rankeval.spark.python_workers import no_json_in_words
 from spark_rankeval.spark.sql import column
 from spark_rankeval.trec import read_qrels, read_run
 

@@ -22,7 +22,7 @@ from spark_rankeval.jobs.config import Session
 from spark_rankeval.jobs.driver_log import quiet_settings, quiet_spark
 from spark_rankeval.jobs.logs import EventLog, follow_session, redacted
 from spark_rankeval.package import package_zip
-from spark_rankeval.spark.python_workers import PANDAS_NOTICE
+from spark_rankeval.spark.engine import PANDAS_NOTICE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

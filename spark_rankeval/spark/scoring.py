@@ -35,10 +35,9 @@ from spark_rankeval.request.task import (
 )
 from spark_rankeval.spark import sql
 from spark_rankeval.spark.engine import engine_of
-from spark_rankeval.spark.grouping import Grouping, hashed_tables
+from spark_rankeval.spark.grouping import Grouping, Plan, choose_plan, hashed_tables, may_be_long, together
 from spark_rankeval.spark.invalid_rows import Quarantine
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
-from spark_rankeval.spark.prediction_lists import Plan, choose_plan, may_be_long, together
 from spark_rankeval.spark.source_tables import SourceTable
 from spark_rankeval.spark.tables import Model, Sources
 from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, merged_messages, run_on_workers

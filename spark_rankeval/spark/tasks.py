@@ -17,8 +17,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import is_connect, needs_extra, tested_engine
 from spark_rankeval.errors import EngineError, InputError
-from spark_rankeval.spark.engine import engine_of, setting
-from spark_rankeval.spark.python_workers import check_local_workers, pandas_notice_held, workers_explained
+from spark_rankeval.spark.engine import check_local_workers, engine_of, pandas_notice_held, setting, workers_explained
 from spark_rankeval.spark.sql import call, named, row_of_partition, select, true_for_every_row, with_columns
 from spark_rankeval.wire import BUCKET, KIND, PAYLOAD, Mergers, Message, merged_by_bucket
 from spark_rankeval.worker import process

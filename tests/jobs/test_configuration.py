@@ -24,7 +24,7 @@ from spark_rankeval.jobs.settings import overridden
 from spark_rankeval.metrics.base import REGISTRY
 from spark_rankeval.report.contents import write_page
 from spark_rankeval.request.call import Judged, ScoringOptions, SummaryOptions
-from spark_rankeval.spark.python_workers import workers_explained
+from spark_rankeval.spark.engine import workers_explained
 from spark_rankeval.statistics.intervals import Student
 
 SMALLEST = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["rr"]}, "output": {"path": "o"}}

@@ -8,7 +8,8 @@ from pyspark.sql import functions as F
 from worlds.random_logs import assert_tricky, random_logs
 
 from spark_rankeval import BCa, Facts, evaluate
-from spark_rankeval.spark import prediction_lists, scoring
+from spark_rankeval.spark import grouping as prediction_lists
+from spark_rankeval.spark import scoring
 from spark_rankeval.spark.engine import engine_of
 
 pytestmark = pytest.mark.ci

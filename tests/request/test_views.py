@@ -16,7 +16,7 @@ from spark_rankeval.metrics.rank_based import ReciprocalRank
 from spark_rankeval.request.call import AttributeNames, ColumnNames, RankingOptions, ScoringOptions, grade_columns
 from spark_rankeval.request.task import Lists, ScoringTask, policy_of, resolve, views_of
 from spark_rankeval.spark.engine import Engine
-from spark_rankeval.spark.prediction_lists import choose_plan, together
+from spark_rankeval.spark.grouping import choose_plan, together
 
 ENGINE, OLDER, SAIL = (
     Engine("Spark", "4.2.0-amzn-1", True),
