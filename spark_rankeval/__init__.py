@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from spark_rankeval.comparison.comparison_results import ModelComparison as ModelComparison
     from spark_rankeval.comparison.comparison_results import PairwiseComparison as PairwiseComparison
     from spark_rankeval.comparison.comparison_results import detectable_difference as detectable_difference
-    from spark_rankeval.evaluation.agreement import agreement as agreement
     from spark_rankeval.evaluation.dialect_map import DialectMap as DialectMap
     from spark_rankeval.evaluation.dialect_map import dialect_map as dialect_map
     from spark_rankeval.evaluation.evaluate import evaluate as evaluate
     from spark_rankeval.evaluation.evaluate import quarantine as quarantine
     from spark_rankeval.evaluation.evaluate import score_users as score_users
     from spark_rankeval.evaluation.evaluate import top_items as top_items
+    from spark_rankeval.evaluation.input_tables import agreement as agreement
     from spark_rankeval.evaluation.input_tables import labels_of_spans as labels_of_spans
     from spark_rankeval.evaluation.input_tables import popularity as popularity
     from spark_rankeval.evaluation.input_tables import roll_up as roll_up
@@ -81,10 +81,9 @@ _NAMES = {
     "auditing.audit": ("Audit", "audit"),
     "comparison.compare_models": ("all_pairs", "compare", "differences"),
     "comparison.comparison_results": ("ModelComparison", "PairwiseComparison", "detectable_difference"),
-    "evaluation.agreement": ("agreement",),
     "evaluation.dialect_map": ("DialectMap", "dialect_map"),
     "evaluation.evaluate": ("evaluate", "quarantine", "score_users", "top_items"),
-    "evaluation.input_tables": ("labels_of_spans", "popularity", "roll_up"),
+    "evaluation.input_tables": ("agreement", "labels_of_spans", "popularity", "roll_up"),
     "evaluation.merge": ("merge",),
     "evaluation.result": ("Gaps", "Result"),
     "evaluation.summarise": ("summarise", "summary_table", "write_per_user"),
