@@ -11,32 +11,21 @@ from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
 from spark_rankeval.checks import as_names, check_name, check_table, is_number, one_of
-from spark_rankeval.errors import DataError, InputError, OptionError, did_you_mean
+from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.evaluation.evaluate import evaluate, top_items
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.request.call import (
-    ColumnNames,
-    Judged,
-    OnInvalidOption,
-    ScoringOptions,
-    Table,
-    Vectors,
-    grade_columns,
-)
+from spark_rankeval.request import call
 from spark_rankeval.spark import sql
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.source_tables import SourceTable, check_comparable, read_source, require_column
-from spark_rankeval.spark.sql import any_null, column
+from spark_rankeval.spark.source_tables import Role, SourceTable, check_comparable, read_source, require_column
 from spark_rankeval.worker.vectors import RECOMMENDATIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-_ITEM, _PLACES = "rankeval_item", ("rankeval_document", "rankeval_start", "rankeval_end")
-
-
+_ITEM, _DOCUMENT, _START, _END = "rankeval_item", "rankeval_document", "rankeval_start", "rankeval_end"
 #: What a cutoff counts in lists of documents: documents, or their chunks.
 KCounts = Literal["documents", "chunks"]
 
@@ -45,14 +34,14 @@ _CHUNK = "rankeval_place_of_chunk"
 
 @takes_local_tables
 def roll_up(
-    table: Table,
+    table: call.Table,
     document: str,
     *,
     user: str | Sequence[str] = "user",
     score: str | None = None,
     rank: str | None = None,
     model: str | None = None,
-    relevance: str | Sequence[str] | Judged | None = None,
+    relevance: str | Sequence[str] | call.Judged | None = None,
     cost: str | None = None,
     k_counts: KCounts = "documents",
 ) -> DataFrame:
@@ -98,21 +87,27 @@ def roll_up(
     """
     one_of("k_counts", k_counts, get_args(KCounts))
     check_table("table", table)
-    grades = relevance if relevance is None else as_names("relevance", grade_columns(relevance))
-    names = {"document": document, "score": score, "rank": rank, "model": model, "cost": cost}
-    for option, name in names.items():
+    grades = relevance if relevance is None else as_names("relevance", call.grade_columns(relevance))
+    options = {"document": document, "score": score, "rank": rank, "model": model, "cost": cost}
+    for option, name in options.items():
         check_name(option, name)
-    asked = {
-        **{option: (name,) for option, name in names.items() if name is not None},
-        "user": as_names("user", user),
-        "relevance": grades or (),
-    }
-    found = _columns(table, asked)
+    asked: dict[str, Sequence[str]] = {option: [] if name is None else [name] for option, name in options.items()}
+    asked |= {"user": as_names("user", user), "relevance": grades or ()}
+    problems: list[str] = []
+    found = _columns("table", table, asked, problems)
+    problems += [
+        f"table: the column {name!r} ({option}=) has arrays; roll_up takes rows. inline(column) of Spark SQL makes them"
+        for option, names in found.items()
+        for name in names
+        if isinstance(table.schema[name].dataType, T.ArrayType)
+    ]
+    if problems:
+        raise InputError("; ".join(problems))
     if score is not None and rank is not None:
         msg = "score and rank are both given, and one of them orders the chunks; leave one out"
         raise InputError(msg)
-    (item,), keys = found["document"], [*map(sql.named, (*found["user"], *found.get("model", ())))]
-    best = [*map(sql.named, found.get("score") or found.get("rank") or ())]
+    (item,), keys = found["document"], [*map(sql.named, (*found["user"], *found["model"]))]
+    best = [*map(sql.named, found["score"] or found["rank"])]
     documents = [*keys, sql.named(item)]
     if grades:
         table = sql.with_columns(table, _highest(found["relevance"], documents, of_all=bool(best)))
@@ -121,7 +116,7 @@ def roll_up(
     # Zero added to it, −0 is 0.
     value = best[0].cast("double") + 0.0
     is_usable = sql.named(item).is_not_null() & value.is_not_null() & ~sql.call("isnan", value)
-    order = [sql.descending(value) if score is not None else value, *map(sql.named, found.get("cost", ()))]
+    order = [sql.descending(value) if score is not None else value, *map(sql.named, found["cost"])]
     place = sql.when(is_usable, sql.over(sql.call("row_number"), [*documents, is_usable], order), 1)
     table = sql.with_columns(table, {_CHUNK: place})
     if k_counts == "documents":
@@ -132,20 +127,20 @@ def roll_up(
     ).drop(_CHUNK)
 
 
-def _columns(table: DataFrame, asked: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """The columns that options name, as the table spells them; an error says what is wrong with all of them."""
-    problems: list[str] = []
-    found: dict[str, list[str]] = {option: [] for option in asked}
-    for option, name in ((option, name) for option, names in asked.items() for name in names):
-        column = require_column("table", table, name, option, problems)
-        if column is not None and isinstance(table.schema[column].dataType, T.ArrayType):
-            words = f"table: the column {name!r} ({option}=) has arrays; roll_up takes rows. inline(column) of Spark SQL makes them"
-            problems.append(words)
-        elif column is not None:
-            found[option].append(column)
-    if problems:
-        raise InputError("; ".join(problems))
-    return found
+def _columns(
+    role: Role, table: DataFrame, asked: Mapping[str, Sequence[str]], problems: list[str]
+) -> dict[str, list[str]]:
+    """The columns that each option names, as the table spells them; what is missing is added to the problems."""
+    found = {
+        option: [require_column(role, table, name, option, problems) for name in names]
+        for option, names in asked.items()
+    }
+    return {option: [name for name in names if name is not None] for option, names in found.items()}
+
+
+def _renamed(table: DataFrame, names: Mapping[str, str]) -> DataFrame:
+    """Columns of a table under our names, as these stand for the caller's."""
+    return sql.select(table, *(sql.named(name).alias(ours) for ours, name in names.items()))
 
 
 def _highest(grades: Sequence[str], documents: Sequence[sql.Sql], *, of_all: bool) -> dict[str, sql.Sql]:
@@ -158,8 +153,8 @@ def _highest(grades: Sequence[str], documents: Sequence[sql.Sql], *, of_all: boo
 
 @takes_local_tables
 def labels_of_spans(
-    spans: Table,
-    chunks: Table,
+    spans: call.Table,
+    chunks: call.Table,
     *,
     user: str | Sequence[str] = "user",
     item: str = "item",
@@ -213,19 +208,18 @@ def labels_of_spans(
         raise OptionError(msg)
     for role, table in (("spans", spans), ("chunks", chunks)):
         check_table(role, table)
-    _check_columns(spans, chunks, (*users, *grades), item, (document, start, end))
-    own_names = [f"rankeval_user_{index}" for index in range(len(users))]
-    own_grades = [f"rankeval_grade_{index}" for index in range(len(grades))]
-    ours = [*own_names, *own_grades, *(f"{name}_of_span" for name in _PLACES)]
-    columns = [*users, *grades, document, start, end]
-    rows = sql.select(spans, *(sql.named(name).alias(own) for name, own in zip(columns, ours, strict=True)))
-    listed = sql.select(
+    user_columns = {f"rankeval_user_{index}": name for index, name in enumerate(users)}
+    grade_columns = {f"rankeval_grade_{index}": name for index, name in enumerate(grades)}
+    places = {_DOCUMENT: document, _START: start, _END: end}
+    _check_columns(
+        spans,
         chunks,
-        *(
-            sql.named(name).alias(own)
-            for name, own in zip((item, document, start, end), (_ITEM, *_PLACES), strict=True)
-        ),
+        {"user": users, "relevance": grades},
+        {"item": (item,)},
+        {"document": document, "start": start, "end": end},
     )
+    rows = _renamed(spans, user_columns | grade_columns | {f"{ours}_of_span": name for ours, name in places.items()})
+    listed = _renamed(chunks, {_ITEM: item} | places)
     # A span without a chunk stays, so that it is counted.
     joined = rows.join(listed, _overlaps(overlap), "left")
     # A grade that is missing must not hide behind that of another span.
@@ -233,53 +227,51 @@ def labels_of_spans(
         sql.when(sql.call("count", sql.named(name)) == sql.call("count", 1), sql.call("max", sql.named(name))).alias(
             name
         )
-        for name in own_grades
+        for name in grade_columns
     ]
-    labels = (
-        sql.aggregate(joined, [*own_names, _ITEM], *highest)
-        if highest
-        else sql.select(joined, *map(sql.named, [*own_names, _ITEM])).distinct()
-    )
-    names = dict(zip((*users, item, *grades), (*own_names, _ITEM, *own_grades), strict=True))
-    return labels.select(*(F.col(own).alias(name) for name, own in names.items()))
+    keys = [*user_columns, _ITEM]
+    labels = sql.aggregate(joined, keys, *highest) if highest else joined.select(*keys).distinct()
+    columns = user_columns | {_ITEM: item} | grade_columns
+    return labels.select(*(F.col(ours).alias(name) for ours, name in columns.items()))
 
 
 def _overlaps(share: float) -> Column:
     """Whether a span and a chunk overlap by at least this share of the shorter one."""
-    document, start, end = ((F.col(name), F.col(f"{name}_of_span")) for name in _PLACES)
+    document, start, end = ((F.col(name), F.col(f"{name}_of_span")) for name in (_DOCUMENT, _START, _END))
     common = F.least(*end) - F.greatest(*start)
     shorter = F.least(*(last - first for last, first in zip(end, start, strict=True)))
     return (document[0] == document[1]) & (common > 0) & (common >= share * shorter)
 
 
 def _check_columns(
-    spans: DataFrame, chunks: DataFrame, span_columns: Sequence[str], item: str, places: tuple[str, str, str]
+    spans: DataFrame,
+    chunks: DataFrame,
+    of_spans: Mapping[str, Sequence[str]],
+    of_chunks: Mapping[str, Sequence[str]],
+    places: Mapping[str, str],
 ) -> None:
     """Refuse tables that lack columns, places that are no whole numbers, and documents that do not compare."""
-    needed = {"spans": (spans, (*span_columns, *places)), "chunks": (chunks, (item, *places))}
-    problems = [
-        f"{role} has no column {name!r}; {did_you_mean(name, table.columns)}it has: {', '.join(table.columns)}"
-        for role, (table, names) in needed.items()
-        for name in names
-        if sql.find_column(table, name) is None
-    ]
+    problems: list[str] = []
+    asked = {option: (name,) for option, name in places.items()}
+    found_in_spans = _columns("spans", spans, {**of_spans, **asked}, problems)
+    found_in_chunks = _columns("chunks", chunks, {**of_chunks, **asked}, problems)
     if problems:
-        raise InputError("; ".join(dict.fromkeys(problems)))
+        raise InputError("; ".join(problems))
     kinds = {
-        role: [table.schema[str(sql.find_column(table, name))].dataType for name in places]
-        for role, (table, _) in needed.items()
+        role: {option: table.schema[found[option][0]].dataType for option in places}
+        for role, table, found in (("spans", spans, found_in_spans), ("chunks", chunks, found_in_chunks))
     }
     problems = [
-        f"{role}: the column {name!r} must have whole numbers; it is {kind.simpleString()}. Cast it"
-        for role in needed
-        for name, kind in zip(places[1:], kinds[role][1:], strict=True)
-        if not isinstance(kind, T.IntegralType)
+        f"{role}: the column {places[option]!r} must have whole numbers; it is {of_role[option].simpleString()}. Cast it"
+        for role, of_role in kinds.items()
+        for option in ("start", "end")
+        if not isinstance(of_role[option], T.IntegralType)
     ]
-    one, other = kinds["spans"][0], kinds["chunks"][0]
+    one, other = kinds["spans"]["document"], kinds["chunks"]["document"]
     if sql.common_id_type(one, other) is None:
         problems.append(
-            f"documents have different types: {places[0]!r} is {one.simpleString()} in spans and {other.simpleString()} in chunks. Cast "
-            "one of them"
+            f"documents have different types: {places['document']!r} is {one.simpleString()} in spans and {other.simpleString()} in "
+            "chunks. Cast one of them"
         )
     if problems:
         raise InputError("; ".join(problems))
@@ -292,13 +284,13 @@ _RESULT = ("score", "rank")
 
 @takes_local_tables
 def popularity(
-    training: Table,
+    training: call.Table,
     k: int = 100,
     *,
     user: str | Sequence[str] = "user",
     item: str = "item",
     segment: str | None = None,
-    users: Table | None = None,
+    users: call.Table | None = None,
     seen: bool = False,
 ) -> DataFrame:
     """Recommend to each user the items that most users have, as a lazy table: the baseline of a comparison.
@@ -344,13 +336,15 @@ def popularity(
             check_table(role, table)
     check_name("item", item)
     check_name("segment", segment)
-    user_names = ColumnNames.read(ScoringOptions(user=user, item=item), one_table=False).user
+    user_names = call.ColumnNames.read(call.ScoringOptions(user=user, item=item), one_table=False).user
     _check_result([*user_names, item])
-    people, holder = (training, "training") if users is None else (users, "users")
-    _need_columns(
-        [("training", training, name) for name in (*user_names, item)]
-        + [(holder, people, name) for name in (*user_names, *([] if segment is None else [segment]))]
-    )
+    problems: list[str] = []
+    _columns("training", training, {"user": user_names, "item": (item,)}, problems)
+    people = training if users is None else users
+    asked = {"user": user_names, "segment": () if segment is None else (segment,)}
+    _columns("training" if users is None else "users", people, asked, problems)
+    if problems:
+        raise InputError("; ".join(dict.fromkeys(problems)))
     columns = [f"rankeval_user_{index}" for index in range(len(user_names))]
     named_users = [sql.named(name).alias(column) for name, column in zip(user_names, columns, strict=True)]
     text_of_segment = sql.null_of(T.StringType()) if segment is None else sql.named(segment).cast(T.StringType())
@@ -367,24 +361,20 @@ def popularity(
         names, counted = _segments(served), pairs.join(served, columns, "left")
     # A user's vector has a 1 for the segment, or in the last place for none. An item's has the number of users in each segment, and of all
     # users. The product is the item's popularity in the segment.
-    marks = [sql.when(sql.named(_SEGMENT) == sql.text(name), sql.number(1.0), sql.number(0.0)) for name in names]
-    user_vector = sql.call("array", *marks, sql.when(sql.named(_SEGMENT).is_null(), sql.number(1.0), sql.number(0.0)))
-    counts = sql.call("array", *(sql.call("sum", mark) for mark in marks), sql.call("sum", sql.number(1.0)))
+    marks = [sql.when(sql.named(_SEGMENT) == sql.text(name), 1.0, 0.0) for name in names]
+    user_vector = sql.call("array", *marks, sql.when(sql.named(_SEGMENT).is_null(), 1.0, 0.0))
+    counts = sql.call("array", *(sql.call("sum", mark) for mark in marks), sql.call("sum", 1.0))
     items = sql.aggregate(counted, [_ITEM], counts.alias(_VECTOR))
-    vectors = Vectors(sql.select(served, *map(sql.named, columns), user_vector.alias(_VECTOR)), items)
+    vectors = call.Vectors(sql.select(served, *map(sql.named, columns), user_vector.alias(_VECTOR)), items)
     lists = top_items(vectors, k, user=columns, item=_ITEM, exclude=None if seen else pairs)
-    entries = sql.select(
-        lists, *map(sql.named, columns), sql.call("posexplode", sql.named(RECOMMENDATIONS)).aliases("rank", _ITEM)
-    )
-    ranked = sql.select(
-        entries,
-        *(sql.named(column).alias(name) for name, column in zip(user_names, columns, strict=True)),
-        sql.field_of(_ITEM, _ITEM).alias(item),
-        sql.field_of(_ITEM, "score").alias("score"),
-        (sql.named("rank") + 1).alias("rank"),
-    )
+    entries = lists.select(*columns, F.posexplode(RECOMMENDATIONS).alias("place", "entry"))
     # An item that no user of the segment has is not popular there.
-    return sql.where(ranked, sql.named("score") > 0)
+    return entries.where(F.col("entry.score") > 0).select(
+        *(F.col(column).alias(name) for name, column in zip(user_names, columns, strict=True)),
+        F.col(f"entry.{_ITEM}").alias(item),
+        F.col("entry.score").alias("score"),
+        (F.col("place") + 1).alias("rank"),
+    )
 
 
 def _check_result(names: Sequence[str]) -> None:
@@ -395,17 +385,6 @@ def _check_result(names: Sequence[str]) -> None:
             msg = f"the column {name!r} would occur twice in the result, which has {', '.join((*names, *_RESULT))}; rename it in the data"
             raise OptionError(msg)
         taken.append(name.lower())
-
-
-def _need_columns(needed: Iterable[tuple[str, DataFrame, str]]) -> None:
-    """Refuse tables, each with its role, that lack a column."""
-    missing = [
-        f"{role} has no column {name!r}; it has {', '.join(table.columns)}"
-        for role, table, name in needed
-        if sql.find_column(table, name) is None
-    ]
-    if missing:
-        raise InputError("; ".join(dict.fromkeys(missing)))
 
 
 def _segments(users: DataFrame) -> list[str]:
@@ -427,15 +406,15 @@ _LISTED, _GRADE, _ORDER = "listed_item", "grade_by_rank", "order"
 
 @takes_local_tables
 def agreement(
-    predictions_a: Table,
-    predictions_b: Table,
+    predictions_a: call.Table,
+    predictions_b: call.Table,
     metrics: str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric] = "rbo",
     *,
     user: str | Sequence[str] = "user",
     item: str = "item",
     score: str | None = None,
     rank: str | None = None,
-    on_invalid: OnInvalidOption = "error",
+    on_invalid: call.OnInvalidOption = "error",
     model: str = "",
 ) -> Result:
     """Measure how alike the lists of two models are, for every user and in the mean.
@@ -474,8 +453,8 @@ def agreement(
         raise OptionError(msg)
     check_table("predictions_a", predictions_a)
     check_table("predictions_b", predictions_b)
-    options = ScoringOptions(user=user, item=item, score=score, rank=rank, on_invalid=on_invalid)
-    names = ColumnNames.read(options, one_table=False)
+    options = call.ScoringOptions(user=user, item=item, score=score, rank=rank, on_invalid=on_invalid)
+    names = call.ColumnNames.read(options, one_table=False)
     left = _read(predictions_a, "predictions_a", names)
     other = _read(predictions_b, "predictions_b", names)
     problems: list[str] = []
@@ -499,7 +478,7 @@ def agreement(
         raise DataError(msg, error.counts) from error
 
 
-def _read(frame: DataFrame, name: str, names: ColumnNames) -> SourceTable:
+def _read(frame: DataFrame, name: str, names: call.ColumnNames) -> SourceTable:
     problems: list[str] = []
     source = read_source("predictions", frame, names, problems)
     if problems:
@@ -510,35 +489,24 @@ def _read(frame: DataFrame, name: str, names: ColumnNames) -> SourceTable:
 
 def _as_labels(source: SourceTable) -> DataFrame:
     """A row for each item of a list, graded by its place; an item without a score or rank has no grade."""
-    users = [column(name) for name in source.user]
+    users = [sql.column(name) for name in source.user]
+    ids, *values = (each.column for each in (source.raw_ids_sql(), *source.values_sql()))
     if source.arrays:
-        rows = _exploded(source)
+        # Without scores the place orders the entries. A null array has one null entry.
+        entries = F.transform(
+            ids,
+            lambda item, place: F.struct(
+                item.alias(_LISTED), (F.get(values[0], place) if values else -place).cast("double").alias(_ORDER)
+            ),
+        )
+        lists = source.frame.where(ids.isNull() | (F.size(ids) > 0))
+        rows = lists.select(*users, F.explode_outer(entries).alias("entry")).select(*users, "entry.*")
     else:
-        value = source.values_sql()[0].column.cast("double")
+        value = values[0].cast("double")
         order = -value if source.value_kind == "rank" else value
-        rows = source.frame.select(*users, source.raw_ids_sql().column.alias(_LISTED), order.alias(_ORDER))
+        rows = source.frame.select(*users, ids.alias(_LISTED), order.alias(_ORDER))
     # Counted from the last place up, the row number is length − rank + 1.
     from_below = Window.partitionBy(*users).orderBy(F.col(_ORDER).asc(), F.col(_LISTED).desc())
     has_order = ~(F.col(_ORDER).isNull() | F.isnan(_ORDER))
     grade = F.when(has_order, F.row_number().over(from_below)).alias(_GRADE)
     return rows.select(*users, _LISTED, grade)
-
-
-def _exploded(source: SourceTable) -> DataFrame:
-    """The entries of arrays with the score or place that orders them; a null array has one null entry."""
-    users = [column(name) for name in source.user]
-    ids, *values = (values.column for values in (source.raw_ids_sql(), *source.values_sql()))
-    frame = source.frame.where(any_null([ids]) | (F.size(ids) > 0))
-    if not values:
-        places = frame.select(*users, F.posexplode_outer(ids).alias("place", _LISTED))
-        return places.select(*users, _LISTED, (-F.col("place")).cast("double").alias(_ORDER))
-    zipped = F.transform(
-        ids,
-        lambda id_, place: F.struct(id_.alias(_LISTED), F.get(values[0], place).cast("double").alias(_ORDER)),
-    )
-    entries = frame.select(*users, F.explode_outer(zipped).alias("entry"))
-    return entries.select(
-        *users,
-        F.col("entry").getField(_LISTED).alias(_LISTED),
-        F.col("entry").getField(_ORDER).alias(_ORDER),
-    )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Role = Literal[
     "predictions", "labels", "users", "exclude", "attributes", "no_answer", "training", "items", "baseline", "catalogue",
-    "candidates", "log", "table",
+    "candidates", "log", "table", "spans", "chunks",
 ]  # fmt: skip
 #: Tables without a list of a user: what is asked of them are single rows of items.
 _ITEM_ROLES = ("exclude", "training", "items", "catalogue", "candidates", "log")

@@ -47,11 +47,11 @@ def test_lists_are_those_of_counting(spark, seen, by_country):
 
 def test_users_have_several_columns_and_segments_in_their_own_table(spark):
     pairs = [(1, "x", "a"), (2, "x", "b"), (3, "x", "b"), (3, "y", "b")]
-    log = spark.createDataFrame(pairs, "shop int, user string, item string")
+    log = spark.createDataFrame(pairs, "shop int, `the user` string, item string")
     rows = [(1, "x", "DE"), (1, "x", None), (2, "x", "FR"), (4, "z", None), (5, "z", "DE")]
-    users = spark.createDataFrame(rows, "shop int, user string, country string")
-    table = popularity(log, 1, user=["shop", "user"], users=users, segment="country", seen=True)
-    assert table.columns == ["shop", "user", "item", "score", "rank"]
+    users = spark.createDataFrame(rows, "shop int, `the user` string, country string")
+    table = popularity(log, 1, user=["shop", "the user"], users=users, segment="country", seen=True)
+    assert table.columns == ["shop", "the user", "item", "score", "rank"]
     # Who has no segment gets what is popular among all, those without a row in `users` included.
     assert {row[:4] for row in table.collect()} == {
         (1, "x", "a", 1.0), (2, "x", "b", 1.0), (4, "z", "b", 3.0), (5, "z", "a", 1.0)
@@ -73,7 +73,7 @@ ONE = [(1, "a", "DE")]
 @pytest.mark.parametrize(
     ("rows", "options", "error", "says"),
     [
-        (ONE, {"user": "reader"}, InputError, "training has no column 'reader'; it has user, item, country"),
+        (ONE, {"user": "reader"}, InputError, r"training has no column 'reader' \(user=\); it has: user"),
         (ONE, {"segment": "state"}, InputError, "training has no column 'state'"),
         ([*ONE, (1, "b", "FR")], {"segment": "country"}, DataError, "1 user is in several segments"),
         ([(1, "a", None)], {"segment": "country"}, OptionError, "the column has 0"),

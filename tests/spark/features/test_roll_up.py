@@ -182,7 +182,7 @@ def test_a_span_without_a_chunk_and_a_grade_that_is_missing_are_not_hidden(spark
     ("changes", "words"),
     [
         ({"overlap": 1.5}, "overlap must be a number from 0 to 1; got 1.5"),
-        ({"document": "documnt"}, "chunks has no column 'documnt'; did you mean 'document'?"),
+        ({"document": "documnt"}, "chunks has no column 'documnt' (document=); did you mean 'document'?"),
         ({"start": None}, "start must be a column name; got None"),
         ({"start": "document"}, "the column 'document' must have whole numbers; it is string"),
         ({"document": "start", "start": "end"}, "documents have different types: 'start' is int in spans"),
