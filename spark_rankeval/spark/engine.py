@@ -38,7 +38,7 @@ from spark_rankeval.worker.process import TABLE_TOO_LARGE
 
 if TYPE_CHECKING:
     from pyspark.ml.util import BaseReadWrite
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 _WITH_NAN = "SAIL_EXECUTION__COLLECT_STATISTICS=false and SAIL_PARQUET__PRUNING=false"
@@ -292,13 +292,6 @@ def input_files(frame: DataFrame) -> list[str]:
         return sorted(frame.inputFiles())
     except (PySparkException, NotImplementedError):
         return []
-
-
-def cast_or_null(text: Column, kind: str, pattern: str) -> Column:
-    """Texts as numbers, null if a text is none; Spark 3.5 has no function for that, and takes those that match the pattern."""
-    if hasattr(type(text), "try_cast"):
-        return text.try_cast(kind)
-    return F.when(text.rlike(pattern), text.cast(kind))
 
 
 # What runs in a worker imports these; other modules are of the caller's own functions.

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
@@ -25,7 +25,7 @@ from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics
 from spark_rankeval.metrics.set_based import BPref
 from spark_rankeval.request.call import Facts, Table
 from spark_rankeval.spark.catalog import exists
-from spark_rankeval.spark.engine import cast_or_null, condition_of, engine_of, input_files, save_mode
+from spark_rankeval.spark.engine import condition_of, engine_of, input_files, save_mode
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.sql import column, find_column, why_unusable
 
@@ -33,86 +33,41 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-#: Numbers by the column's type: Python, C and Java read these alike. Every one of nine digits fits into 32 bits.
-NUMBERS = {
-    "double": r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf|infinity|nan))",
-    "int": "[+-]?[0-9]{1,9}",
+#: What Spark reads as numbers, by the type of the column: Python, C and Java read these alike. All of nine digits fits into 32 bits.
+_NUMBERS = {
+    "double": r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:inf|infinity|nan))\z",
+    "int": r"^[+-]?[0-9]{1,9}\z",
 }
-#: White space of C.
+#: White space of C, at the ends of a line and between fields.
 SPACES = " \t\v\f\r"
-#: The same in a pattern.
-SPACE = r"[ \t\n\x0B\f\r]"
-# What fields hold, and what the first one begins with, because trec_eval 10 knows comments.
-_FIELD, _BEGINNING = SPACE.replace("[", "[^"), SPACE.replace("[", "[^#")
-#: The beginning of a line that is not empty and no comment.
-SAYS_SOMETHING = f"^{SPACE}*{_BEGINNING}"
+_SPACE = rf"[{SPACES}\n]"
+#: The beginning of a line that is not empty and no comment, as trec_eval 10 knows comments.
+SAYS_SOMETHING = f"^{_SPACE}*[^#{SPACES}\n]"
 _CALLED = {"double": "number", "int": "whole number of at most nine digits"}
 _SHOWN = 80
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Form:
-    """A kind of file.
-
-    Attributes:
-        name: what it is called.
-        fields: what a line holds, in order.
-        columns: the fields that are kept, with the types of Spark.
-        number: the field that must be a number.
-        ordinal: the field that must be a whole number if a line has more fields. trec_eval ignores these; without this check an
-            item with a space would shift the fields unseen.
-    """
+    """A kind of file: what it is called, what a line holds in order, and which of these must be a number."""
 
     name: str
     fields: tuple[str, ...]
-    columns: Mapping[str, str]
     number: str
-    ordinal: str = ""
 
-    @cached_property
-    def pattern(self) -> str:
-        """A pattern of the whole lines that read."""
-        fields = [NUMBERS[self.columns[name]] if name == self.number else f"{_FIELD}+" for name in self.fields]
-        fields[0] = f"{_BEGINNING}{_FIELD}*"
-        lines = [f"{SPACE}+".join(fields) + f"{SPACE}*"]
-        if self.ordinal:
-            fields[self.fields.index(self.ordinal)] = NUMBERS["int"]
-            lines.append(f"{SPACE}+".join(fields) + f"{SPACE}(?s:.*)")
-        return f"{SPACE}*(?:{'|'.join(lines)})"
+    @property
+    def columns(self) -> dict[str, str]:
+        """The fields that are kept, with the types of Spark."""
+        return {name: _TYPES.get(name, "string") for name in self.fields if name != "Q0"}
 
 
-def whole(pattern: str) -> str:
-    r"""A pattern of a whole text, for Spark; ``$`` fits before a line separator as well, which may be part of a field.
-
-    >>> whole("a|b")
-    '^(?:a|b)\\z'
-    """
-    return rf"^(?:{pattern})\z"
-
-
+_TYPES = {"rank": "int", "score": "double", "grade": "int"}
 #: What a system retrieved: ``301 Q0 FR940202-2-00150 104 2.129133 STANDARD``.
-RUN = Form(
-    name="run",
-    fields=("query", "Q0", "item", "rank", "score", "model"),
-    columns={"query": "string", "item": "string", "rank": "int", "score": "double", "model": "string"},
-    number="score",
-    ordinal="rank",
-)
+RUN = Form("run", ("query", "Q0", "item", "rank", "score", "model"), "score")
 #: What assessors judged: ``301 0 CR93E-10279 0``.
-QRELS = Form(
-    name="qrels",
-    fields=("query", "iteration", "item", "grade"),
-    columns={"query": "string", "iteration": "string", "item": "string", "grade": "int"},
-    number="grade",
-)
-
+QRELS = Form("qrels", ("query", "iteration", "item", "grade"), "grade")
 #: What assessors of diversity judged for each subtopic: ``301 2 CR93E-10279 0``.
-DIVERSITY_QRELS = Form(
-    name="qrels",
-    fields=("query", "subtopic", "item", "grade"),
-    columns={"query": "string", "subtopic": "string", "item": "string", "grade": "int"},
-    number="grade",
-)
+DIVERSITY_QRELS = Form("qrels", ("query", "subtopic", "item", "grade"), "grade")
 
 
 def problem_of(line: str, form: Form) -> str:
@@ -217,20 +172,21 @@ def _read(
 ) -> DataFrame:
     one_of("on_invalid", on_invalid, ("error", "drop"))
     text = _text(spark, _as_paths(paths)).where(F.col("value").rlike(SAYS_SOMETHING))
-    _refuse_wrong_lines(text, form, on_invalid)
+    # What follows the last field is one more.
+    fields = F.split(F.btrim("value", F.lit(SPACES)), f"{_SPACE}+", len(form.fields) + 1)
+    lines = text.select("value", "path", fields.alias("fields"))
+    lines = lines.select("value", "path", F.when(_reads(form), F.col("fields")).alias("fields"))
+    _refuse_wrong_lines(lines, form, on_invalid)
     if on_invalid == "drop":
-        text = text.where(_reads(form))
+        lines = lines.where(F.col("fields").isNotNull())
     # A file that has changed since gives rows of nulls, which an evaluation refuses.
-    fields = F.when(_reads(form), F.split(F.btrim("value", F.lit(SPACES)), f"{SPACE}+", len(form.fields) + 1))
-    columns = {name: _column(form, name) for name in form.columns}
-    columns_read = [fields.alias("fields")]
+    columns = {name: _value(form, name) for name in form.columns}
     if model_is_file:
-        columns_read.append(_file_name().alias("file"))
-        columns["model"] = F.when(F.col("fields").isNotNull(), F.col("file"))
+        columns["model"] = F.when(F.col("fields").isNotNull(), _file_name())
     values = [value.alias(name) for name, value in columns.items()]
     if form is RUN and len(input_files(text)) != 1:
-        _refuse_mixed_runs(text.select(*columns_read, "path").select(*values, "path"), model_is_file=model_is_file)
-    return text.select(*columns_read).select(*values)
+        _refuse_mixed_runs(lines.select(*values, "path"), model_is_file=model_is_file)
+    return lines.select(*values)
 
 
 def _refuse_mixed_runs(rows: DataFrame, *, model_is_file: bool) -> None:
@@ -261,9 +217,18 @@ def _file_name() -> Column:
     return F.regexp_replace(decoded, _COMPRESSED, "").cast("string")
 
 
+def _field(form: Form, name: str) -> Column:
+    return F.get("fields", F.lit(form.fields.index(name)))
+
+
 def _reads(form: Form) -> Column:
-    line = F.col("value")
-    return line.rlike(whole(form.pattern)) & (_decoded(line) == line)
+    """Whether a line has the fields of a form, its number is one, and it is UTF-8."""
+    has_fields = F.size("fields") == len(form.fields)
+    if form is RUN:
+        # trec_eval ignores the rank and what follows the model. An item with a space would shift the fields unseen.
+        has_fields |= (F.size("fields") > len(form.fields)) & _field(form, "rank").rlike(_NUMBERS["int"])
+    is_number = _field(form, form.number).rlike(_NUMBERS[form.columns[form.number]])
+    return has_fields & is_number & (_decoded(F.col("value")) == F.col("value"))
 
 
 def _decoded(line: Column) -> Column:
@@ -271,40 +236,40 @@ def _decoded(line: Column) -> Column:
     return F.regexp_replace(line, "\ufffd", "\ufffd")
 
 
-def _column(form: Form, name: str) -> Column:
-    place, kind = form.fields.index(name), form.columns[name]
-    field = F.get("fields", F.lit(place))
-    if name == form.number:
-        number = cast_or_null(field, kind, whole(NUMBERS[kind]))
-        # The one number that reads and that Spark does not cast is a NaN with a sign.
-        return number if kind == "int" else F.when(field.isNotNull(), F.coalesce(number, F.lit(float("nan"))))
-    return F.when(field.rlike(whole(NUMBERS[kind])), field.cast(kind)) if kind == "int" else field
+def _value(form: Form, name: str) -> Column:
+    """A field of a line that reads, in the type of its column; a rank is null if it is no whole number."""
+    field = _field(form, name)
+    number = field.cast(form.columns[name])
+    if name == "rank":
+        return F.when(field.rlike(_NUMBERS["int"]), number)
+    if name == "score":
+        # Spark does not cast a NaN with a sign.
+        return F.when(field.rlike("(?i)nan"), F.lit(float("nan"))).otherwise(number)
+    return number
 
 
-def _refuse_wrong_lines(text: DataFrame, form: Form, on_invalid: str) -> None:
-    """Refuse lines that do not read, or warn of them; a job looks at every line."""
-    wrong = text.where(~_reads(form))
+def _refuse_wrong_lines(lines: DataFrame, form: Form, on_invalid: str) -> None:
+    """Refuse lines without fields, which do not read, or warn of them; a job looks at every line."""
+    is_wrong = F.col("fields").isNull()
     try:
-        (row,) = wrong.agg(
-            F.count(F.lit(1)).alias("n"),
-            F.count_distinct("path").alias("n_files"),
-            # Clients of Connect read UTF-8 alone.
-            F.min(F.struct("path", _decoded(F.col("value")).alias("value"))).alias("example"),
-        ).collect()
+        # Below a filter Spark would split each line again for each condition, so that only bad files pay for the example.
+        ((n,),) = lines.agg(F.count_if(is_wrong)).collect()
     except PySparkException as error:
         if _NO_UTF8 not in str(error):
             raise
         msg = f"{form.name}: a line is not UTF-8, and Sail reads no other text; convert the files to UTF-8"
         raise DataError(msg) from error
-    if not row["n"]:
+    if not n:
         return
-    path, line = row["example"]
-    example = f"for example in {_readable(path)}: {problem_of(line, form)}"
-    msg = f"{form.name}: {row['n']:,} line(s) in {row['n_files']:,} file(s) cannot be read, {example}"
+    # Clients of Connect read UTF-8 alone.
+    example = F.struct("path", _decoded(F.col("value")).alias("value"))
+    ((n_files, (path, line)),) = lines.where(is_wrong).agg(F.count_distinct("path"), F.min(example)).collect()
+    msg = (
+        f"{form.name}: {n:,} line(s) in {n_files:,} file(s) cannot be read, for example in {_readable(path)}: "
+        f"{problem_of(line, form)}"
+    )
     if on_invalid == "error":
-        raise DataError(
-            f"{msg}. Fix the files, or pass on_invalid='drop' to leave these lines out", {"n_malformed": row["n"]}
-        )
+        raise DataError(f"{msg}. Fix the files, or pass on_invalid='drop' to leave these lines out", {"n_malformed": n})
     warn(f"{msg}. They are left out")
 
 

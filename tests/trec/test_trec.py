@@ -5,20 +5,13 @@ import re
 from types import SimpleNamespace
 
 import pytest
-from worlds.trec_lines import BAD, GOOD, NOTHING, NUMBERS
+from worlds.trec_lines import BAD, NOTHING
 
 from spark_rankeval.dialects import DIALECTS, find_dialect
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.stored import Query, render_trec, trec_name
 from spark_rankeval.records.summary import SummaryRow
-from spark_rankeval.trec.files import QRELS, RUN, SAYS_SOMETHING, problem_of
-
-
-def test_lines_that_read():
-    lines = [(form, line) for form, lines in GOOD.items() for line in lines]
-    lines += [(RUN, f"1 Q0 a 1 {number} t") for number in NUMBERS]
-    assert [line for form, line in lines if not re.fullmatch(form.pattern, line, re.ASCII)] == []
-    assert all(isinstance(float(number), float) for number in NUMBERS)
+from spark_rankeval.trec.files import QRELS, SAYS_SOMETHING, problem_of
 
 
 def test_lines_that_say_nothing():
@@ -29,7 +22,6 @@ def test_lines_that_say_nothing():
 def test_what_does_not_read_says_why(form, line, problem):
     text = line.decode("utf-8", "replace")
     assert problem in problem_of(text, form)
-    assert "\ufffd" in text or not re.fullmatch(form.pattern, text, re.ASCII)
 
 
 def test_long_lines_are_cut_in_messages():
