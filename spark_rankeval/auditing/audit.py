@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 from pyspark.sql import functions as F
@@ -21,12 +21,13 @@ from spark_rankeval.records.table_columns import AUDIT
 from spark_rankeval.report.contents import Gate
 from spark_rankeval.request.call import ColumnNames, OnInvalid, ScoringOptions, Table, Vectors
 from spark_rankeval.spark import source_tables, sql
+from spark_rankeval.spark import tables as spark_tables
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.tasks import broadcast_row
 from spark_rankeval.spark.written_tables import table_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 
 _ITEM, _TIME, _MODEL, _IS_VALID = "item", "time", "model", "is_valid"
@@ -42,96 +43,53 @@ class AuditTables:
     """The tables of an audit, and what its columns become on the way.
 
     Attributes:
-        training: rows of users and items.
-        labels: rows or arrays.
-        predictions: rows or arrays; None if there are none.
-        items: the catalogue; None if there is none.
+        sources: the tables by their roles: training, labels, and predictions and the catalogue if there are any.
         model: the column of predictions that names the model.
         times: the time column of each table that has one and needs it.
-        user_types: the type under which each column of the user compares.
-        item_type: that of the items.
-        time_type: that of the times.
+        types: the types under which users, items and times of all tables compare, by our names of these columns.
         lacking: why there is no such thing, for each thing that checks need and that is lacking.
     """
 
-    training: source_tables.SourceTable
-    labels: source_tables.SourceTable
-    predictions: source_tables.SourceTable | None
-    items: source_tables.SourceTable | None
+    sources: Mapping[source_tables.Role, source_tables.SourceTable]
     model: str | None
     times: Mapping[source_tables.Role, str]
-    user_types: tuple[T.DataType, ...]
-    item_type: T.DataType
-    time_type: T.DataType
+    types: Mapping[str, T.DataType]
     lacking: Mapping[audit_rows.Need, str]
-
-    def sources(self) -> list[source_tables.SourceTable]:
-        """Every table that there is."""
-        return [each for each in (self.training, self.labels, self.predictions, self.items) if each is not None]
 
     def why_not(self, needs: Iterable[audit_rows.Need]) -> str:
         """Why a check with these needs cannot be made; empty if it can."""
         return next((self.lacking[need] for need in needs if need in self.lacking), "")
 
 
-class AuditFinding(NamedTuple):
-    """How many there are of something, and up to three examples by our names of columns."""
-
-    n: int
-    examples: tuple[Mapping[str, Any], ...] = ()
-
-
-class Counts(NamedTuple):
-    """The counts of an audit: by the names of checks, and the sizes of tables by their roles and as ``label_users`` and so on."""
-
-    findings: Mapping[str, AuditFinding]
-    sizes: Mapping[str, int]
-    n_invalid: Mapping[source_tables.Role, int]
-
-
-def count(tables: AuditTables) -> Counts:
-    """Count everything that the tables allow."""
-    users = [source_tables.user_column(index) for index in range(len(tables.user_types))]
-    kinds = dict(zip(users, tables.user_types, strict=True)) | {_ITEM: tables.item_type, _TIME: tables.time_type}
-    rows = {source.role: _rows(tables, source) for source in tables.sources()}
+def _counts(tables: AuditTables) -> dict[str, Row]:
+    """How many there are of what each check counts, and of what it counts among, with examples; of everything that the tables allow."""
+    users = list(tables.sources["training"].user_names)
+    rows = {role: _rows(tables, source) for role, source in tables.sources.items()}
     valid = {role: frame.where(F.col(_IS_VALID)) for role, frame in rows.items()}
-    flagged = _flagged(tables, users, valid)
-    queries = [_counted(check, *found, kinds) for check, found in flagged.items()]
-    queries += [_counted(name, frame, (), kinds) for name, frame in _sizes(users, rows, valid)]
-    by_name = {row[_NAME]: row for row in reduce(lambda one, other: one.union(other), queries).collect()}
-    findings = {}
-    for check, (_, columns) in flagged.items():
-        examples = [by_name[check][name] for name in _EXAMPLES]
-        shown = tuple({name: example[name] for name in columns} for example in examples if example is not None)
-        findings[check] = AuditFinding(by_name[check][_N], shown)
-    sizes = {name: row[_N] for name, row in by_name.items() if name not in findings}
-    return Counts(findings, sizes, {role: sizes[f"invalid_{role}"] for role in rows})
+    counted = _flagged(tables, users, valid) | {name: (frame, ()) for name, frame in _sizes(users, rows, valid)}
+    queries = [_counted(name, *found, tables.types) for name, found in counted.items()]
+    return {row[_NAME]: row for row in reduce(lambda one, other: one.union(other), queries).collect()}
 
 
 def _rows(tables: AuditTables, source: source_tables.SourceTable) -> DataFrame:
     """A row for each user and item of a table, under our names and the common types, and whether nothing in it is missing."""
-    ids = source.ids_sql()
-    frame = source.frame
-    users = [] if source.role in source_tables.WITHOUT_USERS else source.users_sql()
-    user_names = {source_tables.user_column(index): name for index, name in enumerate(users)}
-    kinds = {source_tables.user_column(index): kind for index, kind in enumerate(tables.user_types) if users}
-    kinds |= {_ITEM: tables.item_type}
+    items = source.ids_sql()
+    entry = sql.call("explode", sql.usable(items, T.ArrayType(source.item_type))) if source.arrays else items
+    columns = source.named_users_sql()
+    kinds = {name: tables.types[name] for name in (*source.user_names, _ITEM)}
     if source.role in tables.times:
-        user_names[_TIME] = sql.named(tables.times[source.role])
-        kinds[_TIME] = tables.time_type
+        columns.append(sql.named(tables.times[source.role]).alias(_TIME))
+        kinds[_TIME] = tables.types[_TIME]
     if source.role == "predictions" and tables.model is not None:
-        user_names[_MODEL] = sql.named(tables.model)
-        kinds[_MODEL] = frame.schema[tables.model].dataType
-    entry = sql.call("explode", sql.usable(ids, T.ArrayType(source.item_type))) if source.arrays else ids
-    frame = sql.select(frame, *(value.alias(name) for name, value in user_names.items()), entry.alias(_ITEM))
+        columns.append(sql.named(tables.model).alias(_MODEL))
+        kinds[_MODEL] = source.frame.schema[tables.model].dataType
+    frame = sql.select(source.frame, *columns, entry.alias(_ITEM))
     present = [sql.named(name).is_not_null() for name in kinds]
     present += [~sql.call("isnan", sql.named(name)) for name, kind in kinds.items() if isinstance(kind, _FLOATING)]
+    typed = {name: sql.named(name).cast(kind) for name, kind in kinds.items()}
     # -0.0 becomes 0.0, which it equals.
-    typed = {
-        name: sql.named(name).cast(kind) + sql.number(0.0).cast(kind)
-        if isinstance(kind, _FLOATING)
-        else sql.named(name).cast(kind)
-        for name, kind in kinds.items()
+    typed |= {
+        name: typed[name] + sql.number(0.0).cast(kind) for name, kind in kinds.items() if isinstance(kind, _FLOATING)
     }
     return sql.select(
         frame, *(value.alias(name) for name, value in typed.items()), sql.all_of(present).alias(_IS_VALID)
@@ -196,11 +154,14 @@ def _sizes(
     """The rows of each table, those that cannot be used, and the users and items that checks count among."""
     for role, frame in rows.items():
         yield role, valid[role]
-        yield f"invalid_{role}", frame.where(~F.col(_IS_VALID))
-    for role, prefix in (("labels", "label"), ("predictions", "recommended")):
+        yield f"invalid {role}", frame.where(~F.col(_IS_VALID))
+    for role, of_users, of_items in (
+        ("labels", "users with labels", "labelled items"),
+        ("predictions", "users with predictions", "recommended items"),
+    ):
         if role in valid:
-            yield f"{prefix}_users", valid[role].select(*users).distinct()
-            yield f"{prefix}_items", valid[role].select(_ITEM).distinct()
+            yield of_users, valid[role].select(*users).distinct()
+            yield of_items, valid[role].select(_ITEM).distinct()
 
 
 def _counted(name: str, rows: DataFrame, columns: tuple[str, ...], kinds: Mapping[str, T.DataType]) -> DataFrame:
@@ -330,6 +291,11 @@ def _gate(row: audit_rows.AuditRow, limit: float) -> Gate:
 
 #: The time column that is looked for if the caller names none.
 DEFAULT_TIME = "timestamp"
+# What checks need that may lack, and what is said then.
+_LACKING: Mapping[Literal["predictions", "items"], str] = {
+    "predictions": "there are no predictions (predictions=)",
+    "items": "there is no catalogue (items=)",
+}
 _TIMES = (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)
 
 
@@ -346,157 +312,96 @@ def read_tables(
 ) -> AuditTables:
     """Find and check the columns of all tables, before any job; an `InputError` names all offenders at once."""
     check_name("time", time)
-    _check_tables(training, labels, predictions, items)
-    names = ColumnNames.read(ScoringOptions(user=user, item=item, model=model), one_table=False)
-    problems: list[str] = []
-    trained = source_tables.read_source("training", training, names, problems)
-    wanted = source_tables.read_source("labels", labels, names, problems)
-    lists = (
-        None
-        if predictions is None
-        else source_tables.read_source("predictions", predictions, names, problems, are_ranked=False)
-    )
-    catalogue = None if items is None else source_tables.read_source("items", items, names, problems)
-    if not problems:
-        source_tables.check_comparable(trained, (wanted, lists, catalogue), problems)
-    model_column = _model_column(lists, model, problems)
-    times, lacking = _times(trained, wanted, lists, time, problems)
-    if items is None:
-        lacking["items"] = "there is no catalogue (items=)"
-    if problems:
-        raise InputError("; ".join(dict.fromkeys(problems)))
-    sources = [each for each in (trained, wanted, lists, catalogue) if each is not None]
-    user_kinds = [each.user_types() for each in sources if each.user]
-    user_types = tuple(_common(kinds) for kinds in zip(*user_kinds, strict=True))
-    time_kinds = [each.frame.schema[times[each.role]].dataType for each in sources if each.role in times]
-    return AuditTables(
-        trained,
-        wanted,
-        lists,
-        catalogue,
-        model_column,
-        times,
-        user_types,
-        _common([each.item_type for each in sources]),
-        _common(time_kinds or [T.TimestampType()]),
-        lacking,
-    )
-
-
-def _check_tables(
-    training: DataFrame, labels: DataFrame, predictions: DataFrame | None, items: DataFrame | None
-) -> None:
     if isinstance(predictions, Mapping):
         msg = "predictions must be one table; audit each model by itself, or pass a table of all of them with model="
         raise InputError(msg)
     if isinstance(predictions, Vectors):
         msg = "predictions must be a table of lists; got Vectors. Pass top_items(vectors, k)"
         raise InputError(msg)
-    check_table("training", training)
-    check_table("labels", labels)
-    for role, frame in {"predictions": predictions, "items": items}.items():
-        if frame is not None:
-            check_table(role, frame)
-
-
-def _model_column(predictions: source_tables.SourceTable | None, model: str | None, problems: list[str]) -> str | None:
-    if model is None:
-        return None
-    if predictions is None:
+    given: dict[source_tables.Role, Any] = {
+        "training": training, "labels": labels, "predictions": predictions, "items": items,
+    }  # fmt: skip
+    lacking: dict[audit_rows.Need, str] = {need: words for need, words in _LACKING.items() if given[need] is None}
+    frames = {role: frame for role, frame in given.items() if role not in lacking}
+    for role, frame in frames.items():
+        check_table(role, frame)
+    names = ColumnNames.read(ScoringOptions(user=user, item=item, model=model), one_table=False)
+    problems: list[str] = []
+    sources = {
+        role: source_tables.read_source(role, frame, names, problems, are_ranked=False)
+        for role, frame in frames.items()
+    }
+    if not problems:
+        source_tables.check_comparable(sources["training"], sources.values(), problems)
+    if model is not None and predictions is None:
         problems.append("model= names a column of predictions, and there are none; leave it out")
-        return None
-    column = source_tables.require_column("predictions", predictions.frame, model, "model", problems)
-    if column is not None:
-        kind = predictions.frame.schema[column].dataType
-        problems += sql.problem_of_type(f"predictions: the column {column!r} (model=)", kind, "model")
-    return column
+    model_column = None if predictions is None else spark_tables.model_column(predictions, model, problems)
+    times, lacking_times = _times(sources, time, problems)
+    if problems:
+        raise InputError("; ".join(dict.fromkeys(problems)))
+    user_types = zip(*(each.user_types() for each in sources.values() if each.user), strict=True)
+    types = {source_tables.user_column(index): _common(kinds) for index, kinds in enumerate(user_types)}
+    types[_ITEM] = _common([each.item_type for each in sources.values()])
+    types[_TIME] = _common([_time_type(sources[role], name) for role, name in times.items()] or [T.TimestampType()])
+    return AuditTables(sources, model_column, times, types, lacking | lacking_times)
 
 
 def _times(
-    training: source_tables.SourceTable,
-    labels: source_tables.SourceTable,
-    predictions: source_tables.SourceTable | None,
-    time: str | None,
-    problems: list[str],
+    sources: Mapping[source_tables.Role, source_tables.SourceTable], time: str | None, problems: list[str]
 ) -> tuple[dict[source_tables.Role, str], dict[audit_rows.Need, str]]:
-    """The time columns of the tables, and why checks of time or of predictions cannot be made."""
-    lacking: dict[audit_rows.Need, str] = {}
-    times: dict[source_tables.Role, str] = {}
-    if predictions is None:
-        lacking["predictions"] = "there are no predictions (predictions=)"
+    """The time columns of the tables, and why checks of times cannot be made."""
     if time is None:
-        return times, {**lacking, "time": "no time column was named (time=)"}
-    empty_tables = []
-    for source in (training, labels):
-        column = _time_column(source, time, problems, is_required=time != DEFAULT_TIME)
+        return {}, {"time": "no time column was named (time=)"}
+    times: dict[source_tables.Role, str] = {}
+    missing = []
+    for role in ("training", "labels"):
+        column = _time_column(sources[role], time, problems, is_required=time != DEFAULT_TIME)
         if column is None:
-            empty_tables.append(source.role)
+            missing.append(role)
         else:
-            times[source.role] = column
-    if empty_tables:
-        has = "has" if len(empty_tables) == 1 else "have"
-        return {}, {**lacking, "time": f"{listed(empty_tables)} {has} no column {time!r} (time=)"}
-    if predictions is not None:
-        column = _time_column(predictions, time, problems, is_required=False)
+            times[role] = column
+    if missing:
+        has = "has" if len(missing) == 1 else "have"
+        return {}, {"time": f"{listed(missing)} {has} no column {time!r} (time=)"}
+    lacking: dict[audit_rows.Need, str] = {}
+    if "predictions" in sources:
+        column = _time_column(sources["predictions"], time, problems, is_required=False)
         if column is None:
             lacking["since"] = f"predictions has no column {time!r} (time=), the time of the prediction"
         else:
             times["predictions"] = column
-    _check_same_type([training, labels, predictions], times, problems)
+    kinds = {role: _time_type(sources[role], name) for role, name in times.items()}
+    problems += [
+        f"times have different types: {times['training']!r} is {kinds['training'].simpleString()} in training and "
+        f"{kind.simpleString()} in {role}. Cast one of them"
+        for role, kind in kinds.items()
+        if sql.common_id_type(kinds["training"], kind) is None
+    ]
     return times, lacking
 
 
 def _time_column(source: source_tables.SourceTable, time: str, problems: list[str], *, is_required: bool) -> str | None:
     """The time column of a table; None if there is none."""
-    if is_required:
-        column = source_tables.require_column(source.role, source.frame, time, "time", problems)
-    else:
-        try:
-            column = sql.find_column(source.frame, time)
-        except InputError as error:
-            problems.append(f"{source.role}: {error}")
-            return None
-    if column is not None:
-        kind = source.frame.schema[column].dataType
-        if not isinstance(kind, _TIMES):
-            problems.append(
-                f"{source.role}: the time column {column!r} must be a date, a timestamp or a number; it is "
-                f"{kind.simpleString()}. Cast it, such as with to_timestamp, or pass time=None"
-            )
+    if not is_required and time.lower() not in map(str.lower, source.frame.columns):
+        return None
+    column = source_tables.require_column(source.role, source.frame, time, "time", problems)
+    if column is not None and not isinstance(kind := _time_type(source, column), _TIMES):
+        problems.append(
+            f"{source.role}: the time column {column!r} must be a date, a timestamp or a number; it is "
+            f"{kind.simpleString()}. Cast it, such as with to_timestamp, or pass time=None"
+        )
     return column
 
 
-def _check_same_type(
-    sources: Iterable[source_tables.SourceTable | None], times: Mapping[source_tables.Role, str], problems: list[str]
-) -> None:
-    kinds = {each.role: each.frame.schema[times[each.role]].dataType for each in sources if each and each.role in times}
-    first, *others = kinds
-    problems += [
-        f"times have different types: {times[first]!r} is {kinds[first].simpleString()} in {first} and "
-        f"{kinds[other].simpleString()} in {other}. Cast one of them"
-        for other in others
-        if sql.common_id_type(kinds[first], kinds[other]) is None
-    ]
+def _time_type(source: source_tables.SourceTable, name: str) -> T.DataType:
+    return source.frame.schema[name].dataType
 
 
 def _common(kinds: Iterable[T.DataType]) -> T.DataType:
-    def widest(left: T.DataType, right: T.DataType) -> T.DataType:
-        common = sql.common_id_type(left, right)
-        assert common is not None, "types that do not compare were refused"
-        return common
-
-    return reduce(widest, kinds)
+    """The type of all; what does not compare was refused."""
+    return reduce(lambda one, other: sql.common_id_type(one, other) or one, kinds)
 
 
-# What the things that a check counts among are called in the counts.
-_SIZES = {
-    "labels": "labels",
-    "predictions": "predictions",
-    "users with labels": "label_users",
-    "users with predictions": "recommended_users",
-    "labelled items": "label_items",
-    "recommended items": "recommended_items",
-}
 # The kind of `OnInvalid` that the rows of a table are.
 _KINDS: Mapping[str, str] = {
     "training": "invalid_facts",
@@ -554,16 +459,17 @@ def audit(
     if not isinstance(on_invalid, Mapping):
         one_of("on_invalid", on_invalid, ("error", "drop"))
     choices = OnInvalid.read(on_invalid)
-    tables = read_tables(training, labels, predictions, items, time=time, user=user, item=item, model=model)
-    counts = count(tables)
+    inputs = read_tables(training, labels, predictions, items, time=time, user=user, item=item, model=model)
+    counts = _counts(inputs)
+    n_invalid = {role: counts[f"invalid {role}"][_N] for role in inputs.sources}
     invalid = tuple(
-        audit_rows.InvalidRows(role, n, n + counts.sizes[role], f"a null or NaN {_parts(tables, role)}")
-        for role, n in counts.n_invalid.items()
+        audit_rows.InvalidRows(role, n, n + counts[role][_N], f"a null or NaN {_parts(inputs, role)}")
+        for role, n in n_invalid.items()
         if n
     )
     _raise_if_invalid([each for each in invalid if getattr(choices, _KINDS[each.table]) == "error"])
-    _raise_if_empty(tables, counts)
-    return Audit(tuple(_row(check.name, tables, counts) for check in audit_rows.CHECKS), invalid)
+    _raise_if_empty([role for role in inputs.sources if not counts[role][_N]], n_invalid)
+    return Audit(tuple(_row(check, inputs, counts) for check in audit_rows.CHECKS), invalid)
 
 
 def _raise_if_invalid(refused: Sequence[audit_rows.InvalidRows]) -> None:
@@ -573,11 +479,10 @@ def _raise_if_invalid(refused: Sequence[audit_rows.InvalidRows]) -> None:
         raise DataError(msg, {f"n_invalid_{each.table}": each.n for each in refused})
 
 
-def _raise_if_empty(tables: AuditTables, counts: Counts) -> None:
-    empty = [source.role for source in tables.sources() if not counts.sizes[source.role]]
+def _raise_if_empty(empty: Sequence[source_tables.Role], n_invalid: Mapping[source_tables.Role, int]) -> None:
     if empty:
         has = "has" if len(empty) == 1 else "have"
-        usable = " that can be used" if any(counts.n_invalid[role] for role in empty) else ""
+        usable = " that can be used" if any(n_invalid[role] for role in empty) else ""
         msg = f"{listed(empty)} {has} no rows{usable}, so there is nothing to compare; check that the tables are the right ones"
         raise DataError(msg, {f"n_{role}": 0 for role in empty})
 
@@ -585,26 +490,26 @@ def _raise_if_empty(tables: AuditTables, counts: Counts) -> None:
 def _parts(tables: AuditTables, role: source_tables.Role) -> str:
     """What a row of a table needs, in words."""
     parts = ["item"] if role == "items" else ["user", "item"]
-    parts += [f"time ({name!r})" for table, name in tables.times.items() if table == role]
+    if role in tables.times:
+        parts.append(f"time ({tables.times[role]!r})")
     if role == "predictions" and tables.model is not None:
         parts.append(f"model ({tables.model!r})")
-    if any(isinstance(kind, T.FloatType | T.DoubleType) for kind in (*tables.user_types, tables.item_type)):
+    if any(isinstance(kind, _FLOATING) for name, kind in tables.types.items() if name != _TIME):
         parts.append("an id that floating point rounds")
     return " or ".join(parts)
 
 
-def _row(name: str, tables: AuditTables, counts: Counts) -> audit_rows.AuditRow:
-    check = audit_rows.CHECKS_BY_NAME[name]
+def _row(check: audit_rows.AuditCheck, tables: AuditTables, counts: Mapping[str, Row]) -> audit_rows.AuditRow:
     reason = tables.why_not(check.needs)
     if reason:
-        return audit_rows.AuditRow(name, 0, 0, not_checked=reason)
-    finding = counts.findings[name]
-    names = _shown_names(tables)
-    examples = tuple({names[column]: value for column, value in example.items()} for example in finding.examples)
-    return audit_rows.AuditRow(name, finding.n, counts.sizes[_SIZES[check.of]], examples)
-
-
-def _shown_names(tables: AuditTables) -> dict[str, str]:
-    """The caller's names of our columns: those of training."""
-    users = {source_tables.user_column(index): name for index, name in enumerate(tables.training.user)}
-    return {**users, "item": tables.training.item, "time": tables.times.get("labels", "time")}
+        return audit_rows.AuditRow(check.name, 0, 0, not_checked=reason)
+    counted = counts[check.name]
+    # Examples show columns under the names that training has. Rows that checks count have no null.
+    training = tables.sources["training"]
+    names = {**training.user_names, _ITEM: training.item, _TIME: tables.times.get("labels", _TIME)}
+    examples = tuple(
+        {names[column]: value for column, value in counted[example].asDict().items() if value is not None}
+        for example in _EXAMPLES
+        if counted[example] is not None
+    )
+    return audit_rows.AuditRow(check.name, counted[_N], counts[check.of][_N], examples)

@@ -168,7 +168,7 @@ def read_sources(
         problems += _problems_with_one_table(sources, options, names, has_problems=bool(problems))
     if not problems:
         source_tables.check_comparable(left, sources.others, problems)
-    column = _model_column(first, names.model, problems)
+    column = model_column(first, names.model, problems)
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
     if column is not None:
@@ -375,7 +375,8 @@ def _called(role: str, model: str) -> str:
     return f"{role} of model {model!r}" if model else role
 
 
-def _model_column(frame: DataFrame, model: str | None, problems: list[str]) -> str | None:
+def model_column(frame: DataFrame, model: str | None, problems: list[str]) -> str | None:
+    """The column of predictions that names the model; None if none was named, or with a problem."""
     column = None if model is None else source_tables.require_column("predictions", frame, model, "model", problems)
     if column is not None:
         what = f"predictions: the column {column!r} (model=)"
