@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
@@ -20,12 +20,10 @@ from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.request.call import ColumnNames, ScoringOptions, Table
 from spark_rankeval.spark import sql
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.source_tables import SourceTable, read_source, require_column, user_column
+from spark_rankeval.spark.source_tables import SourceTable, read_source, require_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    pass
 
 
 #: A point in time: with a zone, without one, a day, or a number of the column's unit.
@@ -48,20 +46,6 @@ class TimeColumn(NamedTuple):
 
     name: str
     kind: T.DataType
-
-    def problem(self) -> str:
-        """Why the column cannot be ordered as times, and what to do; empty if it can."""
-        if isinstance(self.kind, (*_CALENDAR_TYPES, T.NumericType)):
-            return ""
-        return (
-            f"log: the time column {self.name!r} is {self.kind.simpleString()}; times must be timestamps, dates or "
-            "numbers: cast it with F.to_timestamp"
-        )
-
-    @property
-    def may_be_nan(self) -> bool:
-        """Whether the column can hold NaN."""
-        return isinstance(self.kind, T.FloatType | T.DoubleType)
 
     def cut(self, value: object) -> Moment:
         """The moment at which the log is cut.
@@ -181,27 +165,13 @@ class Log:
     has_events: bool  # whether grades are those of events, some of which may have none on purpose
 
     @property
-    def frame(self) -> DataFrame:
-        """The table as the caller gave it."""
-        return self.source.frame
-
-    @property
     def pair_keys(self) -> list[str]:
         """The names on the way of the columns that make a pair of user and item."""
-        return [*self.user_keys, ITEM]
-
-    @property
-    def user_keys(self) -> list[str]:
-        """The names on the way of the columns that make a user."""
-        return [user_column(index) for index in range(len(self.source.user))]
+        return [*self.source.user_names, ITEM]
 
     def pair_sql(self) -> list[sql.Sql]:
         """The columns of user and item under the names on the way."""
-        return [*self.user_sql(), self.source.ids_sql().alias(ITEM)]
-
-    def user_sql(self) -> list[sql.Sql]:
-        """The columns of the user under the names on the way."""
-        return [column.alias(key) for column, key in zip(self.source.users_sql(), self.user_keys, strict=True)]
+        return [*self.source.named_users_sql(), self.source.ids_sql().alias(ITEM)]
 
     def reasons(self) -> dict[str, sql.Sql]:
         """Why a row cannot be used: conditions by what they mean."""
@@ -212,7 +182,7 @@ class Log:
                 reasons[words] = holds | reasons[words] if words in reasons else holds
         reasons |= sql.id_reasons("item", source.raw_ids_sql(), source.item_type)
         reasons["null time"] = sql.named(self.time.name).is_null()
-        if self.time.may_be_nan:
+        if isinstance(self.time.kind, T.FloatType | T.DoubleType):
             reasons["NaN time"] = sql.call("isnan", sql.named(self.time.name))
         return reasons
 
@@ -227,8 +197,8 @@ def read_log(
     user: str | Sequence[str],
     item: str,
     time: str,
-    relevance: str | None = None,
-    grades: Mapping[str, float] | Mapping[int, float] | None = None,
+    relevance: str | None,
+    grades: Mapping[str, float] | Mapping[int, float] | None,
 ) -> Log:
     """Find and check the columns of a log, before any job.
 
@@ -242,29 +212,30 @@ def read_log(
     names = ColumnNames.read(ScoringOptions(user=user, item=item), one_table=False)
     problems: list[str] = []
     source = read_source("log", frame, names, problems)
-    by_option = {
-        option: None if name is None else require_column("log", frame, name, option, problems)
-        for option, name in {"time": time, "relevance": relevance}.items()
-    }
-    column = (
-        None if by_option["time"] is None else TimeColumn(by_option["time"], frame.schema[by_option["time"]].dataType)
-    )
-    if column is not None and column.problem():
-        problems.append(column.problem())
-    columns = [*source.user, source.item, *([] if column is None else [column.name])]
+    time_name = require_column("log", frame, time, "time", problems)
+    grade_column = None if relevance is None else require_column("log", frame, relevance, "relevance", problems)
+    columns = [*source.user, source.item]
+    if time_name is not None:
+        columns.append(time_name)
+        kind = frame.schema[time_name].dataType
+        if not isinstance(kind, (*_CALENDAR_TYPES, T.NumericType)):
+            problems.append(
+                f"log: the time column {time_name!r} is {kind.simpleString()}; times must be timestamps, dates or "
+                "numbers: cast it with F.to_timestamp"
+            )
     if not problems and len(set(columns)) < len(columns):
         problems.append(f"log: user, item and time must be different columns; got {columns}")
     if relevance is not None and RELEVANCE in map(str.lower, columns):
         problems.append(
             f"log: a column of users, items or times is named like the grades of labels, {RELEVANCE!r}; rename it"
         )
-    if problems or column is None:
+    if problems or time_name is None:
         raise InputError("; ".join(problems))
-    grade = None if by_option["relevance"] is None else _grade(frame, by_option["relevance"], grades)
+    grade = None if grade_column is None else _grade(frame, grade_column, grades)
     if relevance is None and grades is not None:
         msg = "grades needs the column of events, such as relevance='event'; got no relevance="
         raise OptionError(msg)
-    return Log(source, column, grade, by_option["relevance"], grades is not None)
+    return Log(source, TimeColumn(time_name, kind), grade, grade_column, grades is not None)
 
 
 def _grade(frame: DataFrame, name: str, grades: Mapping[str, float] | Mapping[int, float] | None) -> sql.Sql | None:
@@ -298,17 +269,6 @@ def _grade(frame: DataFrame, name: str, grades: Mapping[str, float] | Mapping[in
         is_event = values == (sql.text(event) if isinstance(event, str) else sql.number(event))
         grade_of_row = sql.when(is_event, float(grade), grade_of_row)
     return grade_of_row
-
-
-def free_name(name: str, taken: Collection[str]) -> str:
-    """A name that is not among these names in lower case."""
-    while name in taken:
-        name += "_"
-    return name
-
-
-_TIMES = ("first_time", "last_time")
-_PARTS = ("n_training", "n_held_out", "n_ungraded", "n_labels")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -375,14 +335,14 @@ def _many(n: int, thing: str) -> str:
 
 def count_rows(log: Log, training: DataFrame, held_out: DataFrame, labels: DataFrame) -> SplitCounts:
     """Count the rows of the log and of its parts; one action."""
-    row = _log_counts(log).crossJoin(_user_counts(log, training, held_out, labels)).collect()[0].asDict()
-    n_parts = row["n_training"] + row["n_held_out"] + row["n_invalid"]
-    first, last = (log.time.as_words(row[name]) for name in _TIMES)
-    reasons = {reason: row[f"invalid_{place}"] for place, reason in enumerate(log.reasons())}
+    parts = {"n_training": training, "n_held_out": held_out, "n_labels": labels}
+    row = _log_counts(log).crossJoin(_user_counts(log, parts)).collect()[0].asDict()
+    first, last = (log.time.as_words(row.pop(name)) for name in ("first_time", "last_time"))
+    counts = {reason: row.pop(f"invalid_{place}") for place, reason in enumerate(log.reasons())}
     return SplitCounts(
-        **{name: row[name] for name in (*_PARTS, "n_rows", "n_invalid", *_USERS)},
-        n_after=row["n_rows"] - n_parts,
-        invalid={reason: n for reason, n in reasons.items() if n},
+        **row,
+        n_after=row["n_rows"] - row["n_training"] - row["n_held_out"] - row["n_invalid"],
+        invalid={reason: n for reason, n in counts.items() if n},
         first_time=first,
         last_time=last,
     )
@@ -390,52 +350,48 @@ def count_rows(log: Log, training: DataFrame, held_out: DataFrame, labels: DataF
 
 def _log_counts(log: Log) -> DataFrame:
     """One row: how many rows there are, how many cannot be used and why, and the first and last time."""
-    reasons = log.reasons()
-    totals = [
-        sql.call("count", sql.number(1)).alias("n_rows"),
-        _count_if(sql.any_of(reasons.values())).alias("n_invalid"),
-        *(_count_if(reason).alias(f"invalid_{place}") for place, reason in enumerate(reasons.values())),
-    ]
+    reasons = log.reasons().values()
     times = sql.when(log.is_valid(), sql.named(log.time.name))
-    totals += [
-        log.time.as_text(sql.call(function, times)).alias(name)
-        for function, name in zip(("min", "max"), _TIMES, strict=True)
-    ]
-    return log.frame.agg(*(total.column for total in totals))
+    return sql.aggregate(
+        log.source.frame,
+        (),
+        sql.call("count", 1).alias("n_rows"),
+        sql.call("count_if", sql.any_of(reasons)).alias("n_invalid"),
+        *(sql.call("count_if", reason).alias(f"invalid_{place}") for place, reason in enumerate(reasons)),
+        log.time.as_text(sql.call("min", times)).alias("first_time"),
+        log.time.as_text(sql.call("max", times)).alias("last_time"),
+    )
 
 
-# How many users meet each condition.
-_USERS = {
-    "n_users": (sql.named("n_training") + sql.named("n_held_out")) > 0,
-    "n_training_users": sql.named("n_training") > 0,
-    "n_labelled_users": sql.named("n_labels") > 0,
-    "n_cold_users": (sql.named("n_labels") > 0) & (sql.named("n_training") == 0),
-}
-
-
-def _user_counts(log: Log, training: DataFrame, held_out: DataFrame, labels: DataFrame) -> DataFrame:
+def _user_counts(log: Log, parts: Mapping[str, DataFrame]) -> DataFrame:
     """One row: how many rows each part has, and how many users."""
-    ungraded = sql.number(0) if log.grade is None else sql.when(log.grade.is_null(), 1, 0)
-    parts = [
-        sql.select(rows, *log.user_sql(), *(marks.get(part, sql.number(0)).alias(part) for part in _PARTS))
-        for rows, marks in (
-            (training, {"n_training": sql.number(1)}),
-            (held_out, {"n_held_out": sql.number(1), "n_ungraded": ungraded}),
-            (labels, {"n_labels": sql.number(1)}),
+    no_grade = sql.number(False) if log.grade is None else log.grade.is_null()
+    rows = sql.rows_of_all(
+        sql.select(
+            part,
+            *log.source.named_users_sql(),
+            sql.text(name).alias("part"),
+            (no_grade if name == "n_held_out" else sql.number(False)).alias("has_no_grade"),
         )
-    ]
-    rows = parts[0].union(parts[1]).union(parts[2])
-    users = rows.groupBy(*log.user_keys).agg(*(sql.call("sum", sql.named(part)).alias(part).column for part in _PARTS))
-    totals = {part: sql.call("coalesce", sql.call("sum", sql.named(part)), 0) for part in _PARTS}
-    totals |= {name: _count_if(condition) for name, condition in _USERS.items()}
-    return users.agg(*(total.alias(name).column for name, total in totals.items()))
+        for name, part in parts.items()
+    )
+    totals = {name: F.count_if(F.col("part") == name) for name in parts}
+    totals["n_ungraded"] = F.count_if("has_no_grade")
+    users = rows.groupBy(*log.source.user_names).agg(*(total.alias(name) for name, total in totals.items()))
+    n_training, n_labels = F.col("n_training"), F.col("n_labels")
+    conditions = {
+        "n_users": n_training + F.col("n_held_out") > 0,
+        "n_training_users": n_training > 0,
+        "n_labelled_users": n_labels > 0,
+        "n_cold_users": (n_labels > 0) & (n_training == 0),
+    }
+    return users.agg(
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in totals),
+        *(F.count_if(condition).alias(name) for name, condition in conditions.items()),
+    )
 
 
-def _count_if(condition: sql.Sql) -> sql.Sql:
-    return sql.call("count", sql.when(condition, 1))
-
-
-_FIRST, _GRADE = "first_time", "highest_grade"
+_FIRST, _GRADE, _PLACE = "first_time", "highest_grade", "rankeval_place"
 # What labels can leave out.
 _SEEN, _COLD_USERS, _COLD_ITEMS = _LEAVE_OUT = ("seen", "cold_users", "cold_items")
 
@@ -572,15 +528,15 @@ def read_leave_out(leave_out: str | Sequence[str]) -> tuple[str, ...]:
         OptionError: a word is unknown.
     """
     words = (leave_out,) if isinstance(leave_out, str) else leave_out
-    if isinstance(words, list | tuple):
-        unknown = [word for word in words if word not in _LEAVE_OUT]
-        if not unknown:
-            return tuple(words)
-        near = did_you_mean(unknown[0], _LEAVE_OUT)
-        msg = f"leave_out: {unknown[0]!r} is not among the things that labels can leave out; {near}available: {', '.join(_LEAVE_OUT)}"
+    if not isinstance(words, list | tuple):
+        msg = f"leave_out must be a word or a list of words (available: {', '.join(_LEAVE_OUT)}); got {leave_out!r}"
         raise OptionError(msg)
-    msg = f"leave_out must be a word or a list of words (available: {', '.join(_LEAVE_OUT)}); got {leave_out!r}"
-    raise OptionError(msg)
+    for word in words:
+        if word not in _LEAVE_OUT:
+            near = did_you_mean(word, _LEAVE_OUT)
+            msg = f"leave_out: {word!r} is not among the things that labels can leave out; {near}available: {', '.join(_LEAVE_OUT)}"
+            raise OptionError(msg)
+    return tuple(words)
 
 
 def split_of(log: Log, training: DataFrame, held_out: DataFrame, leave_out: tuple[str, ...], rule: Rule) -> Split:
@@ -603,10 +559,11 @@ def _labels(log: Log, training: DataFrame, held_out: DataFrame, leave_out: tuple
         names[_GRADE] = RELEVANCE
     pairs = sql.aggregate(sql.select(held_out, *values), log.pair_keys, *totals)
     training_pairs = sql.select(training, *log.pair_sql())
+    user_keys = list(log.source.user_names)
     if _SEEN in leave_out:
         pairs = pairs.join(training_pairs.distinct(), log.pair_keys, "left_anti")
     if _COLD_USERS in leave_out:
-        pairs = pairs.join(training_pairs.select(*log.user_keys).distinct(), log.user_keys, "left_semi")
+        pairs = pairs.join(training_pairs.select(*user_keys).distinct(), user_keys, "left_semi")
     if _COLD_ITEMS in leave_out:
         pairs = pairs.join(training_pairs.select(ITEM).distinct(), [ITEM], "left_semi")
     columns = [F.col(ours).alias(name) for ours, name in names.items()]
@@ -727,18 +684,17 @@ def last_n(
         raise OptionError(msg)
     left_out = read_leave_out(leave_out)
     events = read_log(log, user=user, item=item, time=time, relevance=relevance, grades=grades)
-    place = free_name("place", {name.lower() for name in log.columns})
     valid = sql.where(log, events.is_valid())
     numbered = sql.with_columns(
-        valid, {place: sql.over(sql.call("row_number"), events.source.users_sql(), _last_first(events))}
+        valid, {_PLACE: sql.over(sql.call("row_number"), events.source.users_sql(), _last_first(events))}
     )
-    training = sql.where(numbered, sql.named(place) > n).drop(place)
+    training = sql.where(numbered, sql.named(_PLACE) > n).drop(_PLACE)
     rule = Rule(
         f"by each user's order of {time!r}: labels from the last {'row' if n == 1 else f'{n:,} rows'}, training from those before",
         f"no user has more than {n:,} usable rows; choose a smaller n",
         "no row can be used",
     )
-    return split_of(events, training, sql.where(numbered, sql.named(place) <= n).drop(place), left_out, rule)
+    return split_of(events, training, sql.where(numbered, sql.named(_PLACE) <= n).drop(_PLACE), left_out, rule)
 
 
 def _last_first(log: Log) -> list[sql.Sql]:
@@ -746,7 +702,7 @@ def _last_first(log: Log) -> list[sql.Sql]:
     first = [log.time.name, log.source.item]
     others = [
         field.name
-        for field in log.frame.schema.fields
+        for field in log.source.frame.schema.fields
         if field.name not in (*first, *log.source.user) and isinstance(field.dataType, sql.PLAIN)
     ]
     return [sql.descending(sql.named(name)) for name in (*first, *others)]
