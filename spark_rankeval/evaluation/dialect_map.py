@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
@@ -77,12 +78,6 @@ class _Reading(NamedTuple):
     population: Population
 
 
-def _dialects_of(parsed: Mapping[str, Metric]) -> list[Dialect]:
-    """The dialects whose system has any of these metrics."""
-    names = {metric.name for metric in parsed.values()}
-    return [dialect for dialect in every_dialect() if dialect.metrics is None or names & dialect.metrics]
-
-
 @takes_local_tables
 def dialect_map(
     predictions: call.Table | call.Vectors,
@@ -143,13 +138,18 @@ def dialect_map(
         msg = f"dialects must be a list of names such as ['trec_eval'], or None for all; got {dialects!r}"
         raise OptionError(msg)
     parsed = parse_metrics(metrics)
-    chosen = [find_dialect(name) for name in (dialects if dialects is not None else _dialects_of(parsed))]
-    chosen = list({dialect.name: dialect for dialect in [DEFAULT, *chosen]}.values())
+    if dialects is None:
+        names = {metric.name for metric in parsed.values()}
+        dialects = [dialect for dialect in every_dialect() if dialect.metrics is None or names & dialect.metrics]
+    chosen = list({dialect.name: dialect for dialect in [DEFAULT, *map(find_dialect, dialects)]}.values())
     options = call.ScoringOptions(
         user=user, item=item, score=score, rank=rank, relevance=relevance, relevance_threshold=relevance_threshold, users=users,
         exclude=exclude, on_invalid=on_invalid,
     )  # fmt: skip
-    sources, options = _read(predictions, labels, options)
+    long_table = None if labels is not None else read_long_table(predictions, options)
+    if long_table is not None:
+        predictions, labels, options = long_table.predictions, long_table.labels, long_table.options
+    sources = read_sources(predictions, labels, options, long_table=long_table)
     left, right = sources.predictions, sources.labels
     if left.vectors is not None:
         evaluate.check_depths(parsed.items())
@@ -159,58 +159,45 @@ def dialect_map(
         right.grades,
         has_scores=left.has_value and left.value_kind == "score",
     )
-    choices = options.choices
-
-    def reading(label: str, dialect: Dialect) -> _Reading | str:
-        """What a metric means in a dialect, or why it means nothing."""
-        if dialect.metrics is not None and parsed[label].name not in dialect.metrics:
-            return f"{dialect.system} has no {parsed[label].name}"
-        try:
-            metric = resolve({label: parsed[label]}, dialect, options.parameters, lists)[label]
-        except (DialectError, MetricError) as error:
-            if dialect is DEFAULT:
-                raise
-            return str(error).removeprefix(f"dialect {dialect.name!r}: ")
-        keeps_best = choices.duplicate_predictions == "drop"
-        ranking = policy_of(dialect.ranking_of(metric), lists, options.ties, keeps_best)
-        if left.vectors is not None and (words := evaluate.unlike_vectors(ranking)):
-            return f"{dialect.system} {words}"
-        return _Reading(metric, ranking, dialect.population_of(metric))
 
     paths: dict[tuple[str, str], list[tuple[str, _Reading]] | str] = {}
-    for label in parsed:
-        start = reading(label, DEFAULT)
+    for label, metric in parsed.items():
+        read = partial(_reading, label, metric, options=options, lists=lists, are_vectors=left.vectors is not None)
+        start = read(DEFAULT)
         assert isinstance(start, _Reading), "the default's errors were raised"
         for dialect in chosen:
-            end = reading(label, dialect)
+            end = read(dialect)
             paths[label, dialect.name] = end if isinstance(end, str) else [("", start), *_steps(start, end)]
     # What of labels is relevant is counted as the default has it, or the caller.
     threshold = DEFAULT.relevance_threshold if relevance_threshold is None else relevance_threshold
-    labels_are_in = _labels_are_in(labels, sources)
-    moments, quality = _evaluate(paths.values(), sources, choices, threshold, labels_are_in)
+    settings = Settings(on_invalid=options.choices.choice, labels="table" if long_table is None else "predictions")
+    moments, quality = _evaluate(paths.values(), sources, threshold, settings)
     warn_of_labels({"": quality}, parsed.values())
     rows = tuple(
         replace(_row(label, dialect, path, moments), asked=parsed.spelled.get(label, ""))
         for (label, dialect), path in paths.items()
     )
     unordered = [each.name for each in chosen if each.ranking.ties == "position" and not lists.scored_arrays]
-    notes = notes_of_tables(labels_are_in)
-    return DialectMap(rows, quality, (*notes, *notes_of_given_order(unordered, [quality])))
+    return DialectMap(rows, quality, (*notes_of_tables(settings.labels), *notes_of_given_order(unordered, [quality])))
 
 
-def _read(
-    predictions: evaluate.Predictions, labels: call.Table | None, options: call.ScoringOptions
-) -> tuple[Sources, call.ScoringOptions]:
-    """The tables with their columns, and the options that name these."""
-    long_table = None if labels is not None else read_long_table(predictions, options)
-    if long_table is not None:
-        predictions, labels, options = long_table.predictions, long_table.labels, long_table.options
-    return read_sources(predictions, labels, options, long_table=long_table), options
-
-
-def _labels_are_in(labels: call.Table | None, sources: Sources) -> str:
-    """Where labels are, as `Settings` says it."""
-    return "predictions" if labels is None and not sources.labels.shares_table else "table"
+def _reading(
+    label: str, metric: Metric, dialect: Dialect, *, options: call.ScoringOptions, lists: Lists, are_vectors: bool
+) -> _Reading | str:
+    """What a metric means in a dialect, or why it means nothing."""
+    if dialect.metrics is not None and metric.name not in dialect.metrics:
+        return f"{dialect.system} has no {metric.name}"
+    try:
+        metric = resolve({label: metric}, dialect, options.parameters, lists)[label]
+    except (DialectError, MetricError) as error:
+        if dialect is DEFAULT:
+            raise
+        return str(error).removeprefix(f"dialect {dialect.name!r}: ")
+    keeps_best = options.choices.duplicate_predictions == "drop"
+    ranking = policy_of(dialect.ranking_of(metric), lists, options.ties, keeps_best)
+    if are_vectors and (words := evaluate.unlike_vectors(ranking)):
+        return f"{dialect.system} {words}"
+    return _Reading(metric, ranking, dialect.population_of(metric))
 
 
 def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
@@ -250,9 +237,8 @@ def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
 def _evaluate(
     paths: Iterable[list[tuple[str, _Reading]] | str],
     sources: Sources,
-    choices: call.OnInvalid,
     threshold: float | None,
-    labels_are_in: str,
+    settings: Settings,
 ) -> tuple[dict[_Reading, Moments], DataQuality]:
     """The figures of every reading that a path goes through, in one action."""
     readings = dict.fromkeys(reading for path in paths if not isinstance(path, str) for _, reading in path)
@@ -268,11 +254,10 @@ def _evaluate(
         views,
         array_models=(0,) if sources.predictions.arrays else (),
         label_arrays=sources.labels.arrays,
-        options=call.RankingOptions(on_invalid=choices.choice),
+        options=call.RankingOptions(on_invalid=settings.on_invalid),
     )
     task = evaluate.with_features(task, sources.vectors)
     values = tuple(Value(str(reading.metric), reading.metric) for reading in ordered_readings)
-    settings = Settings(on_invalid=choices.choice, labels=labels_are_in)
     scoring = Scoring(sources, Reading(task, values), settings).sampled()
     figures = scoring.describe_values(scoring.plan(), MOMENTS_ALONE)
     raise_if_unusable(totals_in(task, figures), scoring.settings)
