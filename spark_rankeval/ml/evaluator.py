@@ -406,23 +406,15 @@ def _check_evaluator(evaluator: object) -> RankingEvaluator:
 
 
 @dataclass(frozen=True)
-class _Catalogue:
-    """What ranks the catalogue for the users of held-out rows, and what is left out of it."""
-
-    vectors: Vectors
-    training: DataFrame
-    held_out: DataFrame
-
-
-@dataclass(frozen=True)
 class _FoldModel:
     """A model with the rows that it was fitted on, in the place of the model that pyspark's validator would transform rows by."""
 
     model: Model
     training: DataFrame
 
-    def transform(self, held_out: DataFrame, _params: ParamMap | None = None) -> _Catalogue:
-        return _Catalogue(Vectors.of(self.model), self.training, held_out)
+    def transform(self, held_out: DataFrame, _params: ParamMap | None = None) -> tuple[Vectors, DataFrame, DataFrame]:
+        """What ranks the catalogue, the labels, and what is left out of the lists."""
+        return Vectors.of(self.model), held_out, self.training
 
 
 class _FoldEstimator(Estimator[Any]):
@@ -455,8 +447,8 @@ class _CatalogueEvaluator(Evaluator):
         self._evaluator = evaluator
 
     def _evaluate(self, dataset: Any) -> float:
-        catalogue: _Catalogue = dataset
-        return mean_by(self._evaluator, catalogue.vectors, catalogue.held_out, exclude=catalogue.training)
+        vectors, held_out, training = dataset
+        return mean_by(self._evaluator, vectors, held_out, exclude=training)
 
     def isLargerBetter(self) -> bool:
         return self._evaluator.isLargerBetter()
