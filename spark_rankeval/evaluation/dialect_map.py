@@ -162,7 +162,7 @@ def dialect_map(
 
     paths: dict[tuple[str, str], list[tuple[str, _Reading]] | str] = {}
     for label, metric in parsed.items():
-        read = partial(_reading, label, metric, options=options, lists=lists, are_vectors=left.vectors is not None)
+        read = partial(_read, label, metric, options=options, lists=lists, are_vectors=left.vectors is not None)
         start = read(DEFAULT)
         assert isinstance(start, _Reading), "the default's errors were raised"
         for dialect in chosen:
@@ -181,7 +181,7 @@ def dialect_map(
     return DialectMap(rows, quality, (*notes_of_tables(settings.labels), *notes_of_given_order(unordered, [quality])))
 
 
-def _reading(
+def _read(
     label: str, metric: Metric, dialect: Dialect, *, options: call.ScoringOptions, lists: Lists, are_vectors: bool
 ) -> _Reading | str:
     """What a metric means in a dialect, or why it means nothing."""
