@@ -20,11 +20,9 @@ from spark_rankeval.records import audit_rows
 from spark_rankeval.records.table_columns import AUDIT
 from spark_rankeval.report.contents import Gate
 from spark_rankeval.request.call import ColumnNames, OnInvalid, ScoringOptions, Table, Vectors
-from spark_rankeval.spark import source_tables, sql
+from spark_rankeval.spark import source_tables, sql, tasks, written_tables
 from spark_rankeval.spark import tables as spark_tables
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.tasks import broadcast_row
-from spark_rankeval.spark.written_tables import table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -112,7 +110,7 @@ def _flagged(
         timed, is_early = (*pair, _TIME), F.col(_TIME) < F.col(_END)
         last = F.max(_TIME).alias(_END)
         of_user = labels.join(training.groupBy(*users).agg(last), users)
-        flagged["labels_before_training_end"] = broadcast_row(labels, training.agg(last)).where(is_early), timed
+        flagged["labels_before_training_end"] = tasks.broadcast_row(labels, training.agg(last)).where(is_early), timed
         flagged["labels_before_user_end"] = of_user.where(is_early), timed
     catalogue = rows.get("items")
     if catalogue is not None:
@@ -251,7 +249,7 @@ class Audit(OneTable):
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """The rows of `to_pandas` as a Spark DataFrame; see `Result.to_spark`."""
-        return table_of(map(_record, self.rows), AUDIT, spark)
+        return written_tables.table_of(map(_record, self.rows), AUDIT, spark)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """The counts as plain values by the names of checks, without examples; a share that is undefined is None.

@@ -13,24 +13,20 @@ import pandas as pd
 from spark_rankeval.dialects import DEFAULT, Dialect, every_dialect, find_dialect
 from spark_rankeval.dialects.explained import choice_in_words
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
-from spark_rankeval.evaluation import evaluate
-from spark_rankeval.evaluation.result import raise_if_invalid, raise_if_unusable, warn_of_labels
+from spark_rankeval.evaluation import evaluate, result
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.printed_tables import Document, OneTable, remarks
 from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.user_lists import RankingPolicy
-from spark_rankeval.records.notes import notes_of_given_order, notes_of_tables
+from spark_rankeval.records import notes, side_by_side
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.side_by_side import Choice, MapRow, dialects_table
 from spark_rankeval.records.table_columns import DIALECT_MAP
 from spark_rankeval.request import call
 from spark_rankeval.request.task import Lists, Reading, ScoringTask, Value, View, policy_of, resolve
+from spark_rankeval.spark import per_user, tables, written_tables
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.per_user import Settings
 from spark_rankeval.spark.scoring import Scoring, totals_in
-from spark_rankeval.spark.tables import Sources, read_long_table, read_sources
-from spark_rankeval.spark.written_tables import table_of
 from spark_rankeval.statistics.description import MOMENTS_ALONE
 from spark_rankeval.statistics.moments import Moments
 
@@ -53,7 +49,7 @@ class DialectMap(OneTable):
         notes: what the figures could be mistaken for, in sentences.
     """
 
-    rows: tuple[MapRow, ...]
+    rows: tuple[side_by_side.MapRow, ...]
     data_quality: DataQuality
     notes: tuple[str, ...] = ()
 
@@ -63,13 +59,13 @@ class DialectMap(OneTable):
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """The rows of `to_pandas` as a Spark DataFrame; see `Result.to_spark`."""
-        return table_of(self._records(), DIALECT_MAP, spark)
+        return written_tables.table_of(self._records(), DIALECT_MAP, spark)
 
     def _records(self) -> list[dict[str, Any]]:
         return [{name: getattr(row, name) for name in DIALECT_MAP.names} for row in self.rows]
 
     def _on_paper(self) -> Document:
-        return Document((dialects_table(self.rows),), remarks(self.notes))
+        return Document((side_by_side.dialects_table(self.rows),), remarks(self.notes))
 
 
 class _Reading(NamedTuple):
@@ -146,10 +142,10 @@ def dialect_map(
         user=user, item=item, score=score, rank=rank, relevance=relevance, relevance_threshold=relevance_threshold, users=users,
         exclude=exclude, on_invalid=on_invalid,
     )  # fmt: skip
-    long_table = None if labels is not None else read_long_table(predictions, options)
+    long_table = None if labels is not None else tables.read_long_table(predictions, options)
     if long_table is not None:
         predictions, labels, options = long_table.predictions, long_table.labels, long_table.options
-    sources = read_sources(predictions, labels, options, long_table=long_table)
+    sources = tables.read_sources(predictions, labels, options, long_table=long_table)
     left, right = sources.predictions, sources.labels
     if left.vectors is not None:
         evaluate.check_depths(parsed.items())
@@ -170,15 +166,19 @@ def dialect_map(
             paths[label, dialect.name] = end if isinstance(end, str) else [("", start), *_steps(start, end)]
     # What of labels is relevant is counted as the default has it, or the caller.
     threshold = DEFAULT.relevance_threshold if relevance_threshold is None else relevance_threshold
-    settings = Settings(on_invalid=options.choices.choice, labels="table" if long_table is None else "predictions")
+    settings = per_user.Settings(
+        on_invalid=options.choices.choice, labels="table" if long_table is None else "predictions"
+    )
     moments, quality = _evaluate(paths.values(), sources, threshold, settings)
-    warn_of_labels({"": quality}, parsed.values())
+    result.warn_of_labels({"": quality}, parsed.values())
     rows = tuple(
         replace(_row(label, dialect, path, moments), asked=parsed.spelled.get(label, ""))
         for (label, dialect), path in paths.items()
     )
     unordered = [each.name for each in chosen if each.ranking.ties == "position" and not lists.scored_arrays]
-    return DialectMap(rows, quality, (*notes_of_tables(settings.labels), *notes_of_given_order(unordered, [quality])))
+    return DialectMap(
+        rows, quality, (*notes.notes_of_tables(settings.labels), *notes.notes_of_given_order(unordered, [quality]))
+    )
 
 
 def _read(
@@ -236,9 +236,9 @@ def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
 
 def _evaluate(
     paths: Iterable[list[tuple[str, _Reading]] | str],
-    sources: Sources,
+    sources: tables.Sources,
     threshold: float | None,
-    settings: Settings,
+    settings: per_user.Settings,
 ) -> tuple[dict[_Reading, Moments], DataQuality]:
     """The figures of every reading that a path goes through, in one action."""
     readings = dict.fromkeys(reading for path in paths if not isinstance(path, str) for _, reading in path)
@@ -260,23 +260,23 @@ def _evaluate(
     values = tuple(Value(str(reading.metric), reading.metric) for reading in ordered_readings)
     scoring = Scoring(sources, Reading(task, values), settings).sampled()
     figures = scoring.describe_values(scoring.plan(), MOMENTS_ALONE)
-    raise_if_unusable(totals_in(task, figures), scoring.settings)
+    result.raise_if_unusable(totals_in(task, figures), scoring.settings)
     group = figures[()]
     quality = DataQuality.from_moments(scoring.counts_of(group, 0))
-    raise_if_invalid(quality, scoring.settings, scoring)
+    result.raise_if_invalid(quality, scoring.settings, scoring)
     return dict(zip(ordered_readings, (each.moments for each in group.values), strict=True)), quality
 
 
 def _row(
     label: str, dialect: str, path: list[tuple[str, _Reading]] | str, moments: Mapping[_Reading, Moments]
-) -> MapRow:
+) -> side_by_side.MapRow:
     if isinstance(path, str):
-        return MapRow(label, dialect, "", math.nan, math.nan, 0, (), note=path)
+        return side_by_side.MapRow(label, dialect, "", math.nan, math.nan, 0, (), note=path)
     means = [moments[reading].mean for _, reading in path]
     choices = tuple(
-        Choice(words, 0.0 if math.isnan(before) and math.isnan(after) else after - before)
+        side_by_side.Choice(words, 0.0 if math.isnan(before) and math.isnan(after) else after - before)
         for (words, _), before, after in zip(path[1:], means[:-1], means[1:], strict=True)
     )
     last = path[-1][1]
     difference = means[-1] - means[0]
-    return MapRow(label, dialect, str(last.metric), means[-1], difference, moments[last].n, choices)
+    return side_by_side.MapRow(label, dialect, str(last.metric), means[-1], difference, moments[last].n, choices)

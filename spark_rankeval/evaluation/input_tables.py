@@ -16,9 +16,8 @@ from spark_rankeval.evaluation.evaluate import evaluate, top_items
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.request import call
-from spark_rankeval.spark import sql
+from spark_rankeval.spark import source_tables, sql
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.source_tables import Role, SourceTable, check_comparable, read_source, require_column
 from spark_rankeval.worker.vectors import RECOMMENDATIONS
 
 if TYPE_CHECKING:
@@ -128,11 +127,11 @@ def roll_up(
 
 
 def _columns(
-    role: Role, table: DataFrame, asked: Mapping[str, Sequence[str]], problems: list[str]
+    role: source_tables.Role, table: DataFrame, asked: Mapping[str, Sequence[str]], problems: list[str]
 ) -> dict[str, list[str]]:
     """The columns that each option names, as the table spells them; what is missing is added to the problems."""
     found = {
-        option: [require_column(role, table, name, option, problems) for name in names]
+        option: [source_tables.require_column(role, table, name, option, problems) for name in names]
         for option, names in asked.items()
     }
     return {option: [name for name in names if name is not None] for option, names in found.items()}
@@ -458,7 +457,7 @@ def agreement(
     left = _read(predictions_a, "predictions_a", names)
     other = _read(predictions_b, "predictions_b", names)
     problems: list[str] = []
-    check_comparable(left, (replace(other, role="labels"),), problems)
+    source_tables.check_comparable(left, (replace(other, role="labels"),), problems)
     if problems:
         raise InputError("; ".join(problems))
     try:
@@ -478,16 +477,16 @@ def agreement(
         raise DataError(msg, error.counts) from error
 
 
-def _read(frame: DataFrame, name: str, names: call.ColumnNames) -> SourceTable:
+def _read(frame: DataFrame, name: str, names: call.ColumnNames) -> source_tables.SourceTable:
     problems: list[str] = []
-    source = read_source("predictions", frame, names, problems)
+    source = source_tables.read_source("predictions", frame, names, problems)
     if problems:
         msg = f"{name}: {'; '.join(problems)}"
         raise InputError(msg)
     return source
 
 
-def _as_labels(source: SourceTable) -> DataFrame:
+def _as_labels(source: source_tables.SourceTable) -> DataFrame:
     """A row for each item of a list, graded by its place; an item without a score or rank has no grade."""
     users = [sql.column(name) for name in source.user]
     ids, *values = (each.column for each in (source.raw_ids_sql(), *source.values_sql()))

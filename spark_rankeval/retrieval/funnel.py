@@ -15,16 +15,10 @@ from spark_rankeval.dialects import Dialect
 from spark_rankeval.errors import InputError, OptionError, did_you_mean
 from spark_rankeval.evaluation.evaluate import prepare, result_of
 from spark_rankeval.evaluation.result import Result, warn_if_changing
-from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric
-from spark_rankeval.metrics.expected_values import TieAwareMetric
-from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.metrics.set_based import Recall
-from spark_rankeval.metrics.stage_based import Added, Lost, NoValue
+from spark_rankeval.metrics import base, expected_values, naming, set_based, stage_based
 from spark_rankeval.printed_tables import Document, Note, Shown, as_latex, remarks
-from spark_rankeval.records.chart_rows import WIDTH
-from spark_rankeval.records.cross_table import notes_of_models
+from spark_rankeval.records import chart_rows, cross_table, stage_rows
 from spark_rankeval.records.slices import has_item_group
-from spark_rankeval.records.stage_rows import FIGURES, StageRow, funnel_tables, stages_in_words
 from spark_rankeval.records.summary import as_json_value
 from spark_rankeval.report.estimate_charts import funnel_chart
 from spark_rankeval.request import call
@@ -58,7 +52,7 @@ class Funnel(Shown):
             were like.
     """
 
-    rows: tuple[StageRow, ...]
+    rows: tuple[stage_rows.StageRow, ...]
     result: Result
 
     @property
@@ -74,15 +68,15 @@ class Funnel(Shown):
     @property
     def sentences(self) -> list[str]:
         """A sentence on each stage, over all users."""
-        return list(stages_in_words(self._rows("all")))
+        return list(stage_rows.stages_in_words(self._rows("all")))
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __iter__(self) -> Iterator[StageRow]:
+    def __iter__(self) -> Iterator[stage_rows.StageRow]:
         return iter(self.rows)
 
-    def __getitem__(self, name: str | tuple[str, str]) -> StageRow:
+    def __getitem__(self, name: str | tuple[str, str]) -> stage_rows.StageRow:
         """A stage by its name; of a slice: ``stages["shown", "country=DE"]``. Raises `InputError` if there is none."""
         stage, slice_ = name if isinstance(name, tuple) else (name, "all")
         row = next((row for row in self._rows(slice_) if row.stage == stage), None)
@@ -91,7 +85,7 @@ class Funnel(Shown):
             raise InputError(msg)
         return row
 
-    def _rows(self, slice_: str) -> list[StageRow]:
+    def _rows(self, slice_: str) -> list[stage_rows.StageRow]:
         rows = [row for row in self.rows if row.slice == slice_]
         if not rows:
             msg = (
@@ -121,7 +115,7 @@ class Funnel(Shown):
         """The tables in LaTeX: a ``tabular`` each, for the package ``booktabs``. Captions and notes become comments."""
         return as_latex(self._on_paper())
 
-    def plot(self, slice: str = "all", *, width: int = WIDTH) -> Drawing:
+    def plot(self, slice: str = "all", *, width: int = chart_rows.WIDTH) -> Drawing:
         """The stages as an Altair chart; needs the extra ``report``.
 
         Bars show what becomes of the relevant items. Marks below show what each stage reaches, and its ceiling.
@@ -144,8 +138,8 @@ class Funnel(Shown):
         return self._document(self.slices[:_MOST_SLICES], *more)
 
     def _document(self, slices: Sequence[str], *more: Note) -> Document:
-        tables = funnel_tables([row for row in self.rows if row.slice in slices])
-        about = notes_of_models(self.result.qualities, self.result.summary)
+        tables = stage_rows.funnel_tables([row for row in self.rows if row.slice in slices])
+        about = cross_table.notes_of_models(self.result.qualities, self.result.summary)
         return Document(tables, (*more, *about, *remarks(self.result.notes)))
 
 
@@ -155,7 +149,7 @@ def funnel(
     labels: call.Table,
     k: Sequence[int],
     *,
-    metric: str | Metric = "ndcg",
+    metric: str | base.Metric = "ndcg",
     user: str | Sequence[str] = "user",
     item: str | tuple[str, str] = "item",
     score: str | None = None,
@@ -239,9 +233,9 @@ def funnel(
     # Groups of items have no users of their own to lose items of.
     slices = dict.fromkeys(row.slice for row in result.summary if not has_item_group(row.slice))
     rows = [
-        StageRow(
+        stage_rows.StageRow(
             stage, cutoff, name,
-            **{figure: figures[name, stage, label] for figure, label in zip(FIGURES, labels_by_stage[stage], strict=True)},
+            **{figure: figures[name, stage, label] for figure, label in zip(stage_rows.FIGURES, labels_by_stage[stage], strict=True)},
         )
         for name in slices
         for stage, cutoff in zip(stages, cutoffs, strict=True)
@@ -253,22 +247,24 @@ def _with_metrics_of_stages(scoring: Scoring, labels_by_stage: Mapping[str, Sequ
     """The scoring without the metrics of other stages in each stage's views: a funnel shows none of them."""
     values = iter(scoring.reading.values)
 
-    def needed(metric: Metric) -> Metric:
+    def needed(metric: base.Metric) -> base.Metric:
         value = next(values)
-        return metric if value.label in labels_by_stage[value.model] else NoValue()
+        return metric if value.label in labels_by_stage[value.model] else stage_based.NoValue()
 
     task = scoring.reading.task
     views = tuple(replace(view, metrics=tuple(map(needed, view.metrics))) for view in task.views)
     return replace(scoring, reading=replace(scoring.reading, task=replace(task, views=views)))
 
 
-def _metrics(stages: Sequence[str], cutoffs: Sequence[int], goal: TieAwareMetric) -> dict[str, list[Metric]]:
+def _metrics(
+    stages: Sequence[str], cutoffs: Sequence[int], goal: expected_values.TieAwareMetric
+) -> dict[str, list[base.Metric]]:
     """The metrics of each stage, in the order of `FIGURES`."""
-    metrics: dict[str, list[Metric]] = {}
+    metrics: dict[str, list[base.Metric]] = {}
     for index, (stage, k) in enumerate(zip(stages, cutoffs, strict=True)):
-        before = ",".join(map(str, cutoffs[:index])) or UNSET
-        lost, added = Lost(k=k, before=before), Added(k=k, before=before)
-        metrics[stage] = [Recall(k=k), lost, added, goal, replace(goal, ceiling=k)]
+        before = ",".join(map(str, cutoffs[:index])) or base.UNSET
+        lost, added = stage_based.Lost(k=k, before=before), stage_based.Added(k=k, before=before)
+        metrics[stage] = [set_based.Recall(k=k), lost, added, goal, replace(goal, ceiling=k)]
     return metrics
 
 
@@ -306,11 +302,13 @@ def _checked_cutoffs(k: object, stages: Sequence[str]) -> list[int]:
     return [int(cutoff) for cutoff in cutoffs]
 
 
-def _checked_metric(metric: str | Metric, last: int, dialect: Dialect) -> TieAwareMetric:
+def _checked_metric(metric: str | base.Metric, last: int, dialect: Dialect) -> expected_values.TieAwareMetric:
     """The metric with the last cutoff, unless it has its own."""
-    goal = parse_metric(metric)
-    if not isinstance(goal, TieAwareMetric):
-        names = sorted({kind.name for kind in REGISTRY.values() if issubclass(kind, TieAwareMetric)})
+    goal = naming.parse_metric(metric)
+    if not isinstance(goal, expected_values.TieAwareMetric):
+        names = sorted(
+            {kind.name for kind in base.REGISTRY.values() if issubclass(kind, expected_values.TieAwareMetric)}
+        )
         msg = f"metric={str(metric)!r} has no ceiling, as its best order is not that of the grades; available: {', '.join(names)}"
         raise OptionError(msg)
     if "ceiling" in goal.chosen():

@@ -18,9 +18,8 @@ from spark_rankeval.checks import check_name, check_table, is_number, one_of
 from spark_rankeval.errors import DataError, InputError, OptionError, did_you_mean, listed
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.request.call import ColumnNames, ScoringOptions, Table
-from spark_rankeval.spark import sql
+from spark_rankeval.spark import source_tables, sql
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.source_tables import SourceTable, read_source, require_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -158,7 +157,7 @@ ITEM = "item_of_pair"
 class Log:
     """A table of events: rows of a user, an item and a time."""
 
-    source: SourceTable
+    source: source_tables.SourceTable
     time: TimeColumn
     grade: sql.Sql | None  # the grade that a row gives, null if it gives none; None: every row is a label
     grade_column: str | None  # the column that has these grades or events
@@ -211,9 +210,11 @@ def read_log(
         check_name(option, name)
     names = ColumnNames.read(ScoringOptions(user=user, item=item), one_table=False)
     problems: list[str] = []
-    source = read_source("log", frame, names, problems)
-    time_name = require_column("log", frame, time, "time", problems)
-    grade_column = None if relevance is None else require_column("log", frame, relevance, "relevance", problems)
+    source = source_tables.read_source("log", frame, names, problems)
+    time_name = source_tables.require_column("log", frame, time, "time", problems)
+    grade_column = (
+        None if relevance is None else source_tables.require_column("log", frame, relevance, "relevance", problems)
+    )
     columns = [*source.user, source.item]
     if time_name is not None:
         columns.append(time_name)

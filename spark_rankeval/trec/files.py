@@ -21,13 +21,10 @@ from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import DataError, InputError, OptionError, listed, warn
 from spark_rankeval.evaluation.evaluate import Metrics, evaluate
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics
-from spark_rankeval.metrics.set_based import BPref
+from spark_rankeval.metrics import naming, set_based
 from spark_rankeval.request.call import Facts, Table
-from spark_rankeval.spark.catalog import exists
-from spark_rankeval.spark.engine import condition_of, engine_of, input_files, save_mode
+from spark_rankeval.spark import catalog, engine, sql
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.sql import column, find_column, why_unusable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -184,7 +181,7 @@ def _read(
     if model_is_file:
         columns["model"] = F.when(F.col("fields").isNotNull(), _file_name())
     values = [value.alias(name) for name, value in columns.items()]
-    if form is RUN and len(input_files(text)) != 1:
+    if form is RUN and len(engine.input_files(text)) != 1:
         _refuse_mixed_runs(lines.select(*values, "path"), model_is_file=model_is_file)
     return lines.select(*values)
 
@@ -279,14 +276,14 @@ def _readable(path: str) -> str:
 
 def _text(spark: SparkSession, paths: list[str]) -> DataFrame:
     """The lines of files as `value`, with the path of the file."""
-    if not engine_of(spark).is_spark:
+    if not engine.engine_of(spark).is_spark:
         return _text_of_files(spark, paths)
     try:
         text = spark.read.text(paths)
         # Spark Connect looks at files only when the schema is asked for.
         _ = text.schema
     except AnalysisException as error:
-        if condition_of(error) != "PATH_NOT_FOUND":
+        if engine.condition_of(error) != "PATH_NOT_FOUND":
             raise
         raise _no_file(paths, f": {str(error).strip().partition(chr(10))[0]}") from error
     return text.select("value", F.col("_metadata.file_path").alias("path"))
@@ -296,7 +293,7 @@ def _text_of_files(spark: SparkSession, paths: list[str]) -> DataFrame:
     """The lines of files as `value`, with the path of the file, each file read by itself."""
     files: dict[str, None] = {}
     for path in paths:
-        matches = input_files(spark.read.format("binaryFile").load(path))
+        matches = engine.input_files(spark.read.format("binaryFile").load(path))
         if not matches:
             raise _no_file([path])
         files |= dict.fromkeys(matches)
@@ -378,7 +375,7 @@ def evaluate_runs(
     facts = options.get("facts", Facts())
     if "subtopic" in qrels.columns and isinstance(facts, Facts) and facts.subtopic is None:
         options["facts"] = replace(facts, subtopic="subtopic")
-    chosen = parse_metrics(metrics)
+    chosen = naming.parse_metrics(metrics)
     if all("intents" in metric.reads.facts for metric in chosen.values()):
         usual["dialect"] = "ndeval"
     level = options.get("relevance_threshold")
@@ -386,9 +383,9 @@ def evaluate_runs(
         judged = dict(chosen)
         for label, metric in chosen.items():
             # The level of -l also says which items are judged as not relevant.
-            if isinstance(metric, BPref) and not metric.chosen():
+            if isinstance(metric, set_based.BPref) and not metric.chosen():
                 judged[label] = replace(metric, judged_threshold=level)
-        chosen = NamedMetrics(judged, chosen.spelled)
+        chosen = naming.NamedMetrics(judged, chosen.spelled)
     return evaluate(runs, qrels, chosen, **{**usual, **options})
 
 
@@ -453,7 +450,7 @@ def write_run(
         *[columns[name].cast("string").alias(name) for name in _FIELDS], columns["score"].cast("double").alias("score")
     )
     _refuse(rows)
-    if mode == "errorifexists" and exists(predictions.sparkSession, path):
+    if mode == "errorifexists" and catalog.exists(predictions.sparkSession, path):
         msg = f"{path} already exists; choose another path, or pass mode='overwrite'"
         raise OptionError(msg)
     ordered = F.col("score").cast("float" if convention.ranking.score_precision == "float32" else "double")
@@ -465,7 +462,7 @@ def write_run(
     rank, value = F.col("rank").cast("string"), F.col("score").cast("string")
     line = F.concat_ws(" ", "query", F.lit("Q0"), "item", rank, value, "model").alias("value")
     lines, order = ranked.select("model", "query", "rank", line), ("model", "query", "rank")
-    keeps_order = engine_of(predictions.sparkSession).is_spark
+    keeps_order = engine.engine_of(predictions.sparkSession).is_spark
     if keeps_order:
         # The number of partitions is left to Spark, because it suits the cluster.
         lines = lines.repartition(*order[: 1 if single_file else 2]).sortWithinPartitions(*order)
@@ -478,7 +475,7 @@ def write_run(
     has_folders = model is not None or not keeps_order
     writer = lines.select("value", *["model"] * has_folders).write
     writer = writer.partitionBy("model") if has_folders else writer
-    writer.mode(save_mode(mode)).option("compression", compression).text(path)
+    writer.mode(engine.save_mode(mode)).option("compression", compression).text(path)
 
 
 def _check(
@@ -513,7 +510,7 @@ def _columns(predictions: DataFrame, names: dict[str, str], tag: str | None) -> 
         raise OptionError(msg)
     columns, problems = {}, []
     for meaning, name in names.items():
-        actual = find_column(predictions, name) if isinstance(name, str) else None
+        actual = sql.find_column(predictions, name) if isinstance(name, str) else None
         if actual is None:
             problems.append(f"no column {name!r} ({meaning}=)")
             continue
@@ -523,9 +520,9 @@ def _columns(predictions: DataFrame, names: dict[str, str], tag: str | None) -> 
         )
         if not isinstance(kind, allowed):
             problems.append(f"{meaning}={actual!r} is {kind.simpleString()}, not {expected}: cast it")
-        elif meaning != "score" and (wrong := why_unusable(kind, "item")):
+        elif meaning != "score" and (wrong := sql.why_unusable(kind, "item")):
             problems.append(f"{meaning}={actual!r} is {kind.simpleString()}; {wrong}")
-        columns[meaning] = column(actual)
+        columns[meaning] = sql.column(actual)
     if problems:
         available = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in predictions.schema.fields)
         msg = f"predictions: {'; '.join(problems)}; the table has: {available}"
