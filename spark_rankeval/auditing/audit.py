@@ -465,24 +465,16 @@ def audit(
         for role, n in n_invalid.items()
         if n
     )
-    _raise_if_invalid([each for each in invalid if getattr(choices, _KINDS[each.table]) == "error"])
-    _raise_if_empty([role for role in inputs.sources if not counts[role][_N]], n_invalid)
-    return Audit(tuple(_row(check, inputs, counts) for check in audit_rows.CHECKS), invalid)
-
-
-def _raise_if_invalid(refused: Sequence[audit_rows.InvalidRows]) -> None:
-    if refused:
+    if refused := [each for each in invalid if getattr(choices, _KINDS[each.table]) == "error"]:
         words = "; ".join(f"rows of {each.table} with {each.reason}: {each.n:,} of {each.of:,}" for each in refused)
         msg = f"{words}. Fix the data, or pass on_invalid='drop' to leave these out and count them"
         raise DataError(msg, {f"n_invalid_{each.table}": each.n for each in refused})
-
-
-def _raise_if_empty(empty: Sequence[source_tables.Role], n_invalid: Mapping[source_tables.Role, int]) -> None:
-    if empty:
+    if empty := [role for role in inputs.sources if not counts[role][_N]]:
         has = "has" if len(empty) == 1 else "have"
         usable = " that can be used" if any(n_invalid[role] for role in empty) else ""
         msg = f"{listed(empty)} {has} no rows{usable}, so there is nothing to compare; check that the tables are the right ones"
         raise DataError(msg, {f"n_{role}": 0 for role in empty})
+    return Audit(tuple(_row(check, inputs, counts) for check in audit_rows.CHECKS), invalid)
 
 
 def _parts(tables: AuditTables, role: source_tables.Role) -> str:

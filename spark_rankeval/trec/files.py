@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
@@ -390,7 +389,6 @@ def evaluate_runs(
 
 
 _FIELDS = ("query", "item", "model")
-_TWICE = "an item twice for a query"
 
 
 @takes_local_tables
@@ -537,20 +535,20 @@ def _refuse(rows: DataFrame) -> None:
         f"{name} that is empty or holds a space": F.col(name).rlike(r"\s") | (F.col(name) == "") for name in _FIELDS
     }
     reasons["query that begins with #, as a comment does"] = F.col("query").startswith("#")
-    wrong = reduce(or_, [F.coalesce(condition, F.lit(False)) for condition in reasons.values()])
-    reason = F.coalesce(*[F.when(condition, F.lit(name)) for name, condition in reasons.items()]).alias("reason")
+    reason = F.coalesce(*[F.when(condition, F.lit(name)) for name, condition in reasons.items()])
+    rows, is_wrong = rows.withColumn("reason", reason), F.col("reason").isNotNull()
     example = F.struct("query", "item", "model").alias("example")
-    refused = rows.where(wrong).select(reason, F.lit(1).cast("bigint").alias("n"), example)
-    usable = rows.where(~wrong).groupBy("model", "query", "item").agg(F.count(F.lit(1)).alias("n")).where("n > 1")
-    twice = usable.select(F.lit(_TWICE).alias("reason"), (F.col("n") - 1).alias("n"), example)
+    refused = rows.where(is_wrong).select("reason", F.lit(1).cast("bigint").alias("n"), example)
+    usable = rows.where(~is_wrong).groupBy("model", "query", "item").agg(F.count(F.lit(1)).alias("n")).where("n > 1")
+    twice = usable.select(F.lit("an item twice for a query").alias("reason"), (F.col("n") - 1).alias("n"), example)
     totals = refused.unionAll(twice).groupBy("reason").agg(F.sum("n").alias("n"), F.min("example").alias("example"))
     records = totals.collect()
     if records:
         counts = {row["reason"]: row["n"] for row in sorted(records, key=lambda row: str(row["reason"]))}
-        parts = [f"{row['reason']}: {row['n']:,}, for example {_shown(row['example'])}" for row in records]
+        names = {name: name for name in _FIELDS}
+        parts = [
+            f"{row['reason']}: {row['n']:,}, for example {sql.example_in_words(row['example'], names)}"
+            for row in records
+        ]
         msg = f"a run cannot hold these rows: {'; '.join(sorted(parts))}. Fix the data, or leave these rows out"
         raise DataError(msg, counts)
-
-
-def _shown(example: T.Row) -> str:
-    return ", ".join(f"{name}={example[name]!r}" for name in _FIELDS)
