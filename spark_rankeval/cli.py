@@ -32,7 +32,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     options = _parser().parse_args(words or ["--help"])
     try:
-        print(_answer(options))
+        if options.command == "dialects":
+            print(explained.list_dialects())
+        elif options.command == "explain":
+            print(explained.explain(options.metric, options.dialect))
+        else:
+            print(__version__)
     except SparkRankEvalError as error:
         print(f"{options.command}: {error}", file=sys.stderr)
         return 2
@@ -56,11 +61,3 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--dialect", help="resolve the metric in this dialect; without one, all in short")
     commands.add_parser("version", help="print the version")
     return parser
-
-
-def _answer(options: argparse.Namespace) -> str:
-    if options.command == "dialects":
-        return explained.list_dialects()
-    if options.command == "explain":
-        return explained.explain(options.metric, options.dialect)
-    return __version__

@@ -400,15 +400,6 @@ def _common(kinds: Iterable[T.DataType]) -> T.DataType:
     return reduce(lambda one, other: sql.common_id_type(one, other) or one, kinds)
 
 
-# The kind of `OnInvalid` that the rows of a table are.
-_KINDS: Mapping[str, str] = {
-    "training": "invalid_facts",
-    "labels": "invalid_labels",
-    "predictions": "invalid_predictions",
-    "items": "invalid_facts",
-}
-
-
 @takes_local_tables
 def audit(
     training: Table,
@@ -465,7 +456,10 @@ def audit(
         for role, n in n_invalid.items()
         if n
     )
-    if refused := [each for each in invalid if getattr(choices, _KINDS[each.table]) == "error"]:
+    kinds = {"training": "invalid_facts", "items": "invalid_facts"}
+    if refused := [
+        each for each in invalid if getattr(choices, kinds.get(each.table, f"invalid_{each.table}")) == "error"
+    ]:
         words = "; ".join(f"rows of {each.table} with {each.reason}: {each.n:,} of {each.of:,}" for each in refused)
         msg = f"{words}. Fix the data, or pass on_invalid='drop' to leave these out and count them"
         raise DataError(msg, {f"n_invalid_{each.table}": each.n for each in refused})

@@ -52,9 +52,10 @@ class TimeColumn(NamedTuple):
         Raises:
             OptionError: it does not fit the column.
         """
-        moment = self._number(value) if isinstance(self.kind, T.NumericType) else self._moment(value)
+        has_numbers = isinstance(self.kind, T.NumericType)
+        moment = self._number(value) if has_numbers else self._moment(value)
         if moment is None:
-            wanted = "a number" if isinstance(self.kind, T.NumericType) else "a time or an ISO string like '2026-11-01'"
+            wanted = "a number" if has_numbers else "a time or an ISO string like '2026-11-01'"
             whole = " (a day without a time)" if isinstance(self.kind, T.DateType) else ""
             zone = " without a zone" if isinstance(self.kind, T.TimestampNTZType) else ""
             msg = (
@@ -72,11 +73,12 @@ class TimeColumn(NamedTuple):
         """
         length = self._length(horizon)
         if length is None:
-            wanted = {True: "a positive number in the unit of", False: "a duration such as '7d', '12h' or '30min' for"}
+            wanted = "a duration such as '7d', '12h' or '30min' for"
+            if isinstance(self.kind, T.NumericType):
+                wanted = "a positive number in the unit of"
             days = " and whole days" if isinstance(self.kind, T.DateType) else ""
             msg = (
-                f"horizon must be {wanted[isinstance(self.kind, T.NumericType)]} the column {self.name!r} "
-                f"({self.kind.simpleString()}){days}; got {horizon!r}"
+                f"horizon must be {wanted} the column {self.name!r} ({self.kind.simpleString()}){days}; got {horizon!r}"
             )
             raise OptionError(msg)
         if isinstance(self.kind, T.IntegralType):
@@ -162,6 +164,7 @@ class Log:
     grade: sql.Sql | None  # the grade that a row gives, null if it gives none; None: every row is a label
     grade_column: str | None  # the column that has these grades or events
     has_events: bool  # whether grades are those of events, some of which may have none on purpose
+    leave_out: tuple[str, ...]  # what labels leave out
 
     @property
     def pair_keys(self) -> list[str]:
@@ -198,13 +201,15 @@ def read_log(
     time: str,
     relevance: str | None,
     grades: Mapping[str, float] | Mapping[int, float] | None,
+    leave_out: str | Sequence[str],
 ) -> Log:
     """Find and check the columns of a log, before any job.
 
     Raises:
         InputError: the table cannot be used; the message names all problems at once.
-        OptionError: the grades do not fit.
+        OptionError: the grades do not fit, or labels cannot leave out one of the words.
     """
+    left_out = _read_leave_out(leave_out)
     check_table("log", frame)
     for option, name in {"item": item, "time": time, "relevance": relevance}.items():
         check_name(option, name)
@@ -236,7 +241,24 @@ def read_log(
     if relevance is None and grades is not None:
         msg = "grades needs the column of events, such as relevance='event'; got no relevance="
         raise OptionError(msg)
-    return Log(source, TimeColumn(time_name, kind), grade, grade_column, grades is not None)
+    return Log(source, TimeColumn(time_name, kind), grade, grade_column, grades is not None, left_out)
+
+
+# What labels can leave out.
+_LEAVE_OUT = ("seen", "cold_users", "cold_items")
+
+
+def _read_leave_out(leave_out: str | Sequence[str]) -> tuple[str, ...]:
+    words = (leave_out,) if isinstance(leave_out, str) else leave_out
+    if not isinstance(words, list | tuple):
+        msg = f"leave_out must be a word or a list of words (available: {', '.join(_LEAVE_OUT)}); got {leave_out!r}"
+        raise OptionError(msg)
+    for word in words:
+        if word not in _LEAVE_OUT:
+            near = did_you_mean(word, _LEAVE_OUT)
+            msg = f"leave_out: {word!r} is not among the things that labels can leave out; {near}available: {', '.join(_LEAVE_OUT)}"
+            raise OptionError(msg)
+    return tuple(words)
 
 
 def _grade(frame: DataFrame, name: str, grades: Mapping[str, float] | Mapping[int, float] | None) -> sql.Sql | None:
@@ -393,8 +415,6 @@ def _user_counts(log: Log, parts: Mapping[str, DataFrame]) -> DataFrame:
 
 
 _FIRST, _GRADE, _PLACE = "first_time", "highest_grade", "rankeval_place"
-# What labels can leave out.
-_SEEN, _COLD_USERS, _COLD_ITEMS = _LEAVE_OUT = ("seen", "cold_users", "cold_items")
 
 
 class Rule(NamedTuple):
@@ -522,37 +542,17 @@ class Split:
         return ""
 
 
-def read_leave_out(leave_out: str | Sequence[str]) -> tuple[str, ...]:
-    """What labels are to leave out.
-
-    Raises:
-        OptionError: a word is unknown.
-    """
-    words = (leave_out,) if isinstance(leave_out, str) else leave_out
-    if not isinstance(words, list | tuple):
-        msg = f"leave_out must be a word or a list of words (available: {', '.join(_LEAVE_OUT)}); got {leave_out!r}"
-        raise OptionError(msg)
-    for word in words:
-        if word not in _LEAVE_OUT:
-            near = did_you_mean(word, _LEAVE_OUT)
-            msg = f"leave_out: {word!r} is not among the things that labels can leave out; {near}available: {', '.join(_LEAVE_OUT)}"
-            raise OptionError(msg)
-    return tuple(words)
-
-
-def split_of(log: Log, training: DataFrame, held_out: DataFrame, leave_out: tuple[str, ...], rule: Rule) -> Split:
+def _split_of(log: Log, training: DataFrame, held_out: DataFrame, rule: Rule) -> Split:
     """A split of these rows, with the labels that it makes."""
-    return Split(training, held_out, _labels(log, training, held_out, leave_out), _log=log, _rule=rule)
+    return Split(training, held_out, _labels(log, training, held_out), _log=log, _rule=rule)
 
 
-def _labels(log: Log, training: DataFrame, held_out: DataFrame, leave_out: tuple[str, ...]) -> DataFrame:
+def _labels(log: Log, training: DataFrame, held_out: DataFrame) -> DataFrame:
     """One row for each pair of rows that give a label, without what is to be left out."""
     if log.grade is not None:
         held_out = sql.where(held_out, log.grade.is_not_null())
-    values, totals = (
-        [*log.pair_sql(), sql.named(log.time.name).alias(_FIRST)],
-        [sql.call("min", sql.named(_FIRST)).alias(_FIRST)],
-    )
+    values = [*log.pair_sql(), sql.named(log.time.name).alias(_FIRST)]
+    totals = [sql.call("min", sql.named(_FIRST)).alias(_FIRST)]
     names = dict(zip([*log.pair_keys, _FIRST], [*log.source.user, log.source.item, log.time.name], strict=True))
     if log.grade is not None:
         values.append(log.grade.alias(_GRADE))
@@ -561,11 +561,11 @@ def _labels(log: Log, training: DataFrame, held_out: DataFrame, leave_out: tuple
     pairs = sql.aggregate(sql.select(held_out, *values), log.pair_keys, *totals)
     training_pairs = sql.select(training, *log.pair_sql())
     user_keys = list(log.source.user_names)
-    if _SEEN in leave_out:
+    if "seen" in log.leave_out:
         pairs = pairs.join(training_pairs.distinct(), log.pair_keys, "left_anti")
-    if _COLD_USERS in leave_out:
+    if "cold_users" in log.leave_out:
         pairs = pairs.join(training_pairs.select(*user_keys).distinct(), user_keys, "left_semi")
-    if _COLD_ITEMS in leave_out:
+    if "cold_items" in log.leave_out:
         pairs = pairs.join(training_pairs.select(ITEM).distinct(), [ITEM], "left_semi")
     columns = [F.col(ours).alias(name) for ours, name in names.items()]
     taken = [name.lower() for name in names.values()]
@@ -620,8 +620,7 @@ def by_time(
         InputError: the table or a column cannot be used.
         OptionError: an option has a wrong value, or `cut` or `horizon` does not fit the column of times.
     """
-    left_out = read_leave_out(leave_out)
-    events = read_log(log, user=user, item=item, time=time, relevance=relevance, grades=grades)
+    events = read_log(log, user=user, item=item, time=time, relevance=relevance, grades=grades, leave_out=leave_out)
     column = events.time
     start = column.cut(cut)
     end = None if horizon is None else column.end(start, horizon)
@@ -635,7 +634,7 @@ def by_time(
     labelled = f"from {start} on" if end is None else f"from {start} to before {end}"
     method = f"by {column.name!r}: training before {start}, labels {labelled}"
     rule = Rule(method, no_time, f"no usable row is at or after the cut {start}{until}; choose an earlier cut")
-    return split_of(events, sql.where(log, valid & ~is_after), sql.where(log, valid & is_held_out), left_out, rule)
+    return _split_of(events, sql.where(log, valid & ~is_after), sql.where(log, valid & is_held_out), rule)
 
 
 @takes_local_tables
@@ -683,8 +682,7 @@ def last_n(
     if not (is_number(n, int) and n >= 1):
         msg = f"n must be a whole number, at least 1; got {n!r}"
         raise OptionError(msg)
-    left_out = read_leave_out(leave_out)
-    events = read_log(log, user=user, item=item, time=time, relevance=relevance, grades=grades)
+    events = read_log(log, user=user, item=item, time=time, relevance=relevance, grades=grades, leave_out=leave_out)
     valid = sql.where(log, events.is_valid())
     numbered = sql.with_columns(
         valid, {_PLACE: sql.over(sql.call("row_number"), events.source.users_sql(), _last_first(events))}
@@ -695,7 +693,7 @@ def last_n(
         f"no user has more than {n:,} usable rows; choose a smaller n",
         "no row can be used",
     )
-    return split_of(events, training, sql.where(numbered, sql.named(_PLACE) <= n).drop(_PLACE), left_out, rule)
+    return _split_of(events, training, sql.where(numbered, sql.named(_PLACE) <= n).drop(_PLACE), rule)
 
 
 def _last_first(log: Log) -> list[sql.Sql]:
