@@ -207,16 +207,18 @@ def labels_of_spans(
         raise OptionError(msg)
     for role, table in (("spans", spans), ("chunks", chunks)):
         check_table(role, table)
+    asked = {"document": (document,), "start": (start,), "end": (end,)}
+    problems: list[str] = []
+    found = {
+        "spans": _columns("spans", spans, {"user": users, "relevance": grades, **asked}, problems),
+        "chunks": _columns("chunks", chunks, {"item": (item,), **asked}, problems),
+    }
+    problems = problems or _problems_of_places({"spans": spans, "chunks": chunks}, found)
+    if problems:
+        raise InputError("; ".join(problems))
     user_columns = {f"rankeval_user_{index}": name for index, name in enumerate(users)}
     grade_columns = {f"rankeval_grade_{index}": name for index, name in enumerate(grades)}
     places = {_DOCUMENT: document, _START: start, _END: end}
-    _check_columns(
-        spans,
-        chunks,
-        {"user": users, "relevance": grades},
-        {"item": (item,)},
-        {"document": document, "start": start, "end": end},
-    )
     rows = _renamed(spans, user_columns | grade_columns | {f"{ours}_of_span": name for ours, name in places.items()})
     listed = _renamed(chunks, {_ITEM: item} | places)
     # A span without a chunk stays, so that it is counted.
@@ -242,38 +244,22 @@ def _overlaps(share: float) -> Column:
     return (document[0] == document[1]) & (common > 0) & (common >= share * shorter)
 
 
-def _check_columns(
-    spans: DataFrame,
-    chunks: DataFrame,
-    of_spans: Mapping[str, Sequence[str]],
-    of_chunks: Mapping[str, Sequence[str]],
-    places: Mapping[str, str],
-) -> None:
-    """Refuse tables that lack columns, places that are no whole numbers, and documents that do not compare."""
-    problems: list[str] = []
-    asked = {option: (name,) for option, name in places.items()}
-    found_in_spans = _columns("spans", spans, {**of_spans, **asked}, problems)
-    found_in_chunks = _columns("chunks", chunks, {**of_chunks, **asked}, problems)
-    if problems:
-        raise InputError("; ".join(problems))
-    kinds = {
-        role: {option: table.schema[found[option][0]].dataType for option in places}
-        for role, table, found in (("spans", spans, found_in_spans), ("chunks", chunks, found_in_chunks))
-    }
+def _problems_of_places(tables: Mapping[str, DataFrame], found: Mapping[str, Mapping[str, Sequence[str]]]) -> list[str]:
+    """Which places are no whole numbers, and whether documents do not compare."""
+    names = {(role, option): found[role][option][0] for role in tables for option in ("document", "start", "end")}
+    kinds = {(role, option): tables[role].schema[name].dataType for (role, option), name in names.items()}
     problems = [
-        f"{role}: the column {places[option]!r} must have whole numbers; it is {of_role[option].simpleString()}. Cast it"
-        for role, of_role in kinds.items()
-        for option in ("start", "end")
-        if not isinstance(of_role[option], T.IntegralType)
+        f"{role}: the column {names[role, option]!r} must have whole numbers; it is {kind.simpleString()}. Cast it"
+        for (role, option), kind in kinds.items()
+        if option != "document" and not isinstance(kind, T.IntegralType)
     ]
-    one, other = kinds["spans"]["document"], kinds["chunks"]["document"]
+    one, other = kinds["spans", "document"], kinds["chunks", "document"]
     if sql.common_id_type(one, other) is None:
         problems.append(
-            f"documents have different types: {places['document']!r} is {one.simpleString()} in spans and {other.simpleString()} in "
-            "chunks. Cast one of them"
+            f"documents have different types: {names['spans', 'document']!r} is {one.simpleString()} in spans and "
+            f"{other.simpleString()} in chunks. Cast one of them"
         )
-    if problems:
-        raise InputError("; ".join(problems))
+    return problems
 
 
 _MOST_SEGMENTS = 100

@@ -167,7 +167,12 @@ def _read(
     model_is_file: bool = False,
 ) -> DataFrame:
     one_of("on_invalid", on_invalid, ("error", "drop"))
-    text = _text(spark, _as_paths(paths)).where(F.col("value").rlike(SAYS_SOMETHING))
+    several: list[Any] = list(paths) if isinstance(paths, list | tuple) else [paths]
+    named = [os.fspath(path) if isinstance(path, os.PathLike) else path for path in several]
+    if not named or not all(isinstance(path, str) and path.strip() for path in named):
+        msg = f"paths must be a non-empty string or a list of them; got {paths!r}"
+        raise InputError(msg)
+    text = _text(spark, named).where(F.col("value").rlike(SAYS_SOMETHING))
     # What follows the last field is one more.
     fields = F.split(F.btrim("value", F.lit(SPACES)), f"{_SPACE}+", len(form.fields) + 1)
     lines = text.select("value", "path", fields.alias("fields"))
@@ -314,15 +319,6 @@ def _no_file(paths: list[str], details: str = "") -> InputError:
     return InputError(f"there is no file at {', '.join(map(repr, paths))}{details}")
 
 
-def _as_paths(paths: str | os.PathLike[str] | Sequence[str]) -> list[str]:
-    several: list[Any] = list(paths) if isinstance(paths, list | tuple) else [paths]
-    named = [os.fspath(path) if isinstance(path, os.PathLike) else path for path in several]
-    if not named or not all(isinstance(path, str) and path.strip() for path in named):
-        msg = f"paths must be a non-empty string or a list of them; got {paths!r}"
-        raise InputError(msg)
-    return named
-
-
 #: What trec_eval prints when it is asked for nothing, but for ``gm_map``.
 OFFICIAL = (
     "ap",
@@ -441,50 +437,6 @@ def write_run(
             ``#``, an item twice for a query. Nothing was written.
     """
     convention = find_dialect(dialect)
-    path = _check(predictions, path, tag, k, mode, compression, single_file)
-    names = {"query": query, "item": item, "score": score} | ({} if model is None else {"model": model})
-    columns = _columns(predictions, names, tag)
-    rows = predictions.select(
-        *[columns[name].cast("string").alias(name) for name in _FIELDS], columns["score"].cast("double").alias("score")
-    )
-    _refuse(rows)
-    if mode == "errorifexists" and catalog.exists(predictions.sparkSession, path):
-        msg = f"{path} already exists; choose another path, or pass mode='overwrite'"
-        raise OptionError(msg)
-    ordered = F.col("score").cast("float" if convention.ranking.score_precision == "float32" else "double")
-    items = F.col("item").desc() if convention.ranking.ties == "item_desc" else F.col("item").asc()
-    best_first = Window.partitionBy("model", "query").orderBy(ordered.desc(), items)
-    ranked = rows.withColumn("rank", F.row_number().over(best_first))
-    if k is not None:
-        ranked = ranked.where(F.col("rank") <= k)
-    rank, value = F.col("rank").cast("string"), F.col("score").cast("string")
-    line = F.concat_ws(" ", "query", F.lit("Q0"), "item", rank, value, "model").alias("value")
-    lines, order = ranked.select("model", "query", "rank", line), ("model", "query", "rank")
-    keeps_order = engine.engine_of(predictions.sparkSession).is_spark
-    if keeps_order:
-        # The number of partitions is left to Spark, because it suits the cluster.
-        lines = lines.repartition(*order[: 1 if single_file else 2]).sortWithinPartitions(*order)
-    else:
-        # All lines of a query as one row, because Sail mixes sorted rows on their way to a file.
-        query_lines = F.array_sort(F.collect_list(F.struct("rank", "value")))
-        text = F.concat_ws("\n", F.transform(query_lines, lambda row: row["value"])).alias("value")
-        lines = lines.groupBy("model", "query").agg(text).orderBy("model", "query")
-    # Sail writes rows to several files, but to one in a folder of a column's value.
-    has_folders = model is not None or not keeps_order
-    writer = lines.select("value", *["model"] * has_folders).write
-    writer = writer.partitionBy("model") if has_folders else writer
-    writer.mode(engine.save_mode(mode)).option("compression", compression).text(path)
-
-
-def _check(
-    predictions: DataFrame,
-    path: str | os.PathLike[str],
-    tag: str | None,
-    k: int | None,
-    mode: str,
-    compression: str,
-    single_file: bool,
-) -> str:
     check_table("predictions", predictions)
     one_of("mode", mode, ("errorifexists", "overwrite"))
     one_of("single_file", single_file, (True, False))
@@ -495,11 +447,48 @@ def _check(
     if tag is not None and (not isinstance(tag, str) or not tag or len(tag.split()) != 1 or tag != tag.strip()):
         msg = f"tag must be a non-empty string without spaces; got {tag!r}"
         raise OptionError(msg)
-    text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
-    if not isinstance(text, str) or not text.strip():
+    place = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(place, str) or not place.strip():
         msg = f"path must be a non-empty string; got {path!r}"
         raise OptionError(msg)
-    return text
+    names = {"query": query, "item": item, "score": score} | ({} if model is None else {"model": model})
+    columns = _columns(predictions, names, tag)
+    rows = predictions.select(
+        *[columns[name].cast("string").alias(name) for name in _FIELDS], columns["score"].cast("double").alias("score")
+    )
+    _refuse(rows)
+    if mode == "errorifexists" and catalog.exists(predictions.sparkSession, place):
+        msg = f"{place} already exists; choose another path, or pass mode='overwrite'"
+        raise OptionError(msg)
+    ranked = _ranked(rows, convention)
+    lines = _lines(ranked if k is None else ranked.where(F.col("rank") <= k), single_file=single_file)
+    # Sail writes rows to several files, but to one in a folder of a column's value.
+    has_folders = model is not None or not engine.engine_of(predictions.sparkSession).is_spark
+    writer = lines.select("value", *["model"] * has_folders).write
+    writer = writer.partitionBy("model") if has_folders else writer
+    writer.mode(engine.save_mode(mode)).option("compression", compression).text(place)
+
+
+def _ranked(rows: DataFrame, dialect: Dialect) -> DataFrame:
+    """The rows of runs with their ranks in a dialect."""
+    score = F.col("score").cast("float" if dialect.ranking.score_precision == "float32" else "double")
+    items = F.col("item").desc() if dialect.ranking.ties == "item_desc" else F.col("item").asc()
+    best_first = Window.partitionBy("model", "query").orderBy(score.desc(), items)
+    return rows.withColumn("rank", F.row_number().over(best_first))
+
+
+def _lines(ranked: DataFrame, *, single_file: bool) -> DataFrame:
+    """The lines of runs as `value`, those of a query together and in rank order, with the model of each."""
+    rank, score = F.col("rank").cast("string"), F.col("score").cast("string")
+    line = F.concat_ws(" ", "query", F.lit("Q0"), "item", rank, score, "model").alias("value")
+    lines, order = ranked.select("model", "query", "rank", line), ("model", "query", "rank")
+    if engine.engine_of(ranked.sparkSession).is_spark:
+        # The number of partitions is left to Spark, because it suits the cluster.
+        return lines.repartition(*order[: 1 if single_file else 2]).sortWithinPartitions(*order)
+    # All lines of a query as one row, because Sail mixes sorted rows on their way to a file.
+    query_lines = F.array_sort(F.collect_list(F.struct("rank", "value")))
+    text = F.concat_ws("\n", F.transform(query_lines, lambda row: row["value"])).alias("value")
+    return lines.groupBy("model", "query").agg(text).orderBy("model", "query")
 
 
 def _columns(predictions: DataFrame, names: dict[str, str], tag: str | None) -> dict[str, Column]:
