@@ -683,6 +683,9 @@ def last_n(
         msg = f"n must be a whole number, at least 1; got {n!r}"
         raise OptionError(msg)
     events = read_log(log, user=user, item=item, time=time, relevance=relevance, grades=grades, leave_out=leave_out)
+    if sql.find_column(log, _PLACE) is not None:
+        msg = f"log: the column {_PLACE!r} has the name of the places of rows on the way; rename it"
+        raise InputError(msg)
     valid = sql.where(log, events.is_valid())
     numbered = sql.with_columns(
         valid, {_PLACE: sql.over(sql.call("row_number"), events.source.users_sql(), _last_first(events))}

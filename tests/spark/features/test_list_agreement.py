@@ -79,12 +79,10 @@ def test_it_is_what_two_lists_say(spark, lists, expected):
     by_rank = [{user: [*zip(ranked(rows), itertools.count(1.0))] for user, rows in model.items()} for model in lists]
     agree(agreement(*(table(spark, rows) for rows in by_rank), METRICS, rank="score"), expected)
     ordered = [[(user, ranked(rows)) for user, rows in model.items()] for model in lists]
-    agree(
-        agreement(*(spark.createDataFrame(rows, "user int, items array<int>") for rows in ordered), METRICS), expected
-    )
+    agree(agreement(*(spark.createDataFrame(rows, "user int, item array<int>") for rows in ordered), METRICS), expected)
     entries = F.collect_list(F.struct(F.col("item").alias("film"), "score")).alias("best")
     scored = [each.groupBy("user").agg(entries) for each in tables]
-    agree(agreement(*scored, METRICS[:1], score="score", item="best"), expected)
+    agree(agreement(*scored, METRICS[:1], score="score", item="best.film"), expected)
 
 
 def test_a_user_without_one_of_the_lists_is_counted(spark):
@@ -108,7 +106,7 @@ def test_bad_rows_of_the_second_model_are_an_error(spark):
 
 def test_a_null_array_is_a_bad_row_and_an_empty_one_is_a_list(spark):
     tables = [[(1, [5, 6]), (2, [5])], [(1, [6, 5]), (2, [])], [(1, None)]]
-    one, empty, null = (spark.createDataFrame(rows, "user int, items array<int>") for rows in tables)
+    one, empty, null = (spark.createDataFrame(rows, "user int, item array<int>") for rows in tables)
     assert agreement(one, empty, "precision@2").data_quality.n_users == 2
     with pytest.raises(DataError, match="null label item: 1"):
         agreement(one, null)
