@@ -287,7 +287,7 @@ class PackedCatalogue(NamedTuple):
     @classmethod
     def from_rows(cls, rows: pa.Table) -> PackedCatalogue:
         """Choose the rows that can be used, and bring them into order. Of an item's several rows the greatest vector stays."""
-        ids, vectors, bias = (_column(rows, name) for name in (CATALOGUE_ITEM, CATALOGUE_VECTOR, ITEM_BIAS))
+        ids, vectors, bias = (rows[name].combine_chunks() for name in (CATALOGUE_ITEM, CATALOGUE_VECTOR, ITEM_BIAS))
         if pa.types.is_floating(ids.type):
             # The two zeros are one item.
             ids = pc.add(ids, pa.scalar(0.0, ids.type))
@@ -295,7 +295,8 @@ class PackedCatalogue(NamedTuple):
         lengths, is_valid = _usable_lengths(ids, vectors, added)
         length = int(np.bincount(lengths[is_valid]).argmax()) if is_valid.any() else 0
         kept = np.flatnonzero(is_valid & (lengths == length))
-        ids, matrix, added = ids.take(pa.array(kept)), _matrix(vectors.take(pa.array(kept)), length), added[kept]
+        ids, vectors, added = ids.take(pa.array(kept)), vectors.take(pa.array(kept)), added[kept]
+        matrix = vectors.flatten().to_numpy(zero_copy_only=False).reshape(len(kept), length)
         chosen = _rows_to_keep(ids, matrix, added)
         faults = Faults(
             n_invalid=int((~is_valid).sum()),
@@ -357,16 +358,10 @@ def count_lengths(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 def _usable_lengths(ids: pa.Array, vectors: pa.Array, bias: Array) -> tuple[IntArray, BoolArray]:
     """How long vectors are, and which rows can be used if they have the right length."""
     lengths: IntArray = pc.fill_null(pc.list_value_length(vectors), 0).to_numpy(zero_copy_only=False)
-    return lengths, _has_item(ids) & (lengths > 0) & is_usable(bias) & all_usable(vectors)
-
-
-def _column(rows: pa.Table, name: str) -> pa.Array:
-    return rows[name].combine_chunks()
-
-
-def _has_item(ids: pa.Array) -> BoolArray:
-    is_valid: BoolArray = ids.is_valid().to_numpy(zero_copy_only=False)
-    return is_valid & ~np.isnan(numbers(ids)) if pa.types.is_floating(ids.type) else is_valid
+    has_item = ids.is_valid().to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(ids.type):
+        has_item = has_item & ~np.isnan(numbers(ids))
+    return lengths, has_item & (lengths > 0) & is_usable(bias) & all_usable(vectors)
 
 
 def all_usable(vectors: pa.Array) -> BoolArray:
@@ -376,11 +371,6 @@ def all_usable(vectors: pa.Array) -> BoolArray:
     n_wrong_before = np.concatenate([[0], np.cumsum(is_wrong)])[offsets]
     all_right: BoolArray = np.diff(n_wrong_before) == 0
     return all_right
-
-
-def _matrix(vectors: pa.Array, length: int) -> Array:
-    matrix: Array = vectors.flatten().to_numpy(zero_copy_only=False).reshape(len(vectors), length)
-    return matrix
 
 
 def _rows_to_keep(ids: pa.Array, vectors: Array, bias: Array) -> Array:
@@ -624,18 +614,15 @@ class _Counts:
         """Count what the products left open."""
         if self.near:
             entries, items = map(np.concatenate, zip(*self.near, strict=True))
-            self._count(entries, items, self.users.exact(self.ranked.user[entries], items))
+            scores, own = self.users.exact(self.ranked.user[entries], items), self.score[entries]
+            same = scores == own
+            earlier = items < self.ranked.values[entries]
+            n_entries = len(self.above)
+            self.above += np.bincount(entries[scores > own], minlength=n_entries)
+            self.tied += np.bincount(entries[same], minlength=n_entries)
+            self.before += np.bincount(entries[same & earlier], minlength=n_entries)
             self.near.clear()
             self.n_near = 0
-
-    def _count(self, entries: IntArray, items: IntArray, scores: FloatArray) -> None:
-        own = self.score[entries]
-        same = scores == own
-        earlier = items < self.ranked.values[entries]
-        n_entries = len(self.above)
-        self.above += np.bincount(entries[scores > own], minlength=n_entries)
-        self.tied += np.bincount(entries[same], minlength=n_entries)
-        self.before += np.bincount(entries[same & earlier], minlength=n_entries)
 
 
 def _first_indices(products: Array, first: int, error: float) -> IntArray:
