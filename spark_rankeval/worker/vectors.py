@@ -25,7 +25,7 @@ from spark_rankeval.ranking.user_lists import (
     distinct,
     distinct_intents,
     distinct_labels,
-    offsets_of,
+    grouped,
     position_within,
 )
 from spark_rankeval.request.call import CATALOGUE_TOO_LARGE, Similarity
@@ -453,7 +453,7 @@ class Ranks(NamedTuple):
         above: int64, how many items of the list have a higher score.
         tied: int64, how many have the same, the item included.
         score: float64.
-        first: the first items of every list, by their indices; None if `first` was 0.
+        first: the first items of every list, by their indices.
         first_scores: float64, their scores.
     """
 
@@ -462,8 +462,8 @@ class Ranks(NamedTuple):
     above: IntArray
     tied: IntArray
     score: FloatArray
-    first: Ragged | None = None
-    first_scores: FloatArray | None = None
+    first: Ragged
+    first_scores: FloatArray
 
 
 def rank_items(
@@ -486,13 +486,15 @@ def rank_items(
         whole[is_ranked] = values
         return whole
 
-    ranks = Ranks(
-        is_ranked, spread(1 + counts.above + before), spread(counts.above), spread(counts.tied), spread(score)
+    return Ranks(
+        is_ranked,
+        rank=spread(1 + counts.above + before),
+        above=spread(counts.above),
+        tied=spread(counts.tied),
+        score=spread(score),
+        first=grouped(firsts.item, firsts.user, len(limits.has_list)),
+        first_scores=firsts.score,
     )
-    if not first:
-        return ranks
-    lengths = np.bincount(firsts.user, minlength=len(limits.has_list))
-    return ranks._replace(first=Ragged(firsts.item, offsets_of(lengths)), first_scores=firsts.score)
 
 
 def _count_blocks(users: ScoredUserVectors, counts: _Counts, limits: Limits, ties: Ties, first: int) -> _Firsts:
@@ -733,11 +735,6 @@ class TaskCatalogue(NamedTuple):
     scored: Catalogue  # their vectors
     faults: Faults  # what was left out
 
-    @classmethod
-    def prepare(cls, packed: PackedCatalogue, similarity: Similarity) -> TaskCatalogue:
-        """A packed catalogue, ready to score."""
-        return cls(packed.ids, Catalogue.prepare(packed.vectors, packed.bias, similarity), packed.faults)
-
     def indices(self, side: grouped_row.Side) -> Ragged:
         """Each user's items by their index in the catalogue, each once; those that it lacks are left out."""
         indices = side.lists.like(self.index_of(side.ids))
@@ -755,64 +752,43 @@ class FirstItems(NamedTuple):
     ties: Ties  # how equal scores are ordered
 
 
-class Catalogues:
-    """The catalogues of models that a task holds. They come in the task's first row."""
-
-    def __init__(self, similarities: Sequence[Similarity | None]) -> None:
-        self._similarities = similarities
-        self._models: dict[int, TaskCatalogue] = {}
-
-    def read(self, tables: Mapping[str, pa.Scalar]) -> None:
-        """Keep what the first row brings."""
-        if self._models:
-            return
-        for model, similarity in enumerate(self._similarities):
-            if similarity is not None and (name := grouped_row.column_of_model(grouped_row.CATALOGUE, model)) in tables:
-                packed = PackedCatalogue.unpack(tables[name].as_buffer())
-                self._models[model] = TaskCatalogue.prepare(packed, similarity)
-
-    def __getitem__(self, model: int) -> TaskCatalogue:
-        return self._models[model]
+def read_catalogues(
+    tables: Mapping[str, pa.Scalar], similarities: Sequence[Similarity | None]
+) -> dict[int, TaskCatalogue]:
+    """The catalogues that a task's first row brings, by the index of their model; no other row brings any."""
+    catalogues = {}
+    for model, similarity in enumerate(similarities):
+        name = grouped_row.column_of_model(grouped_row.CATALOGUE, model)
+        if similarity is not None and name in tables:
+            packed = PackedCatalogue.unpack(tables[name].as_buffer())
+            scored = Catalogue.prepare(packed.vectors, packed.bias, similarity)
+            catalogues[model] = TaskCatalogue(packed.ids, scored, packed.faults)
+    return catalogues
 
 
-class UserVectors(NamedTuple):
-    """The vectors of a batch of users.
+def read_users(
+    columns: Mapping[str, pa.Array], model: int, catalogue: Catalogue
+) -> tuple[ScoredUserVectors, BoolArray, IntArray]:
+    """The vectors of a batch of users, 0 without one; who has a vector that can be used; and each user's number of unusable rows.
 
-    Attributes:
-        users: as they are scored; all 0 for a user without a vector.
-        has_vector: which users have a vector that can be used.
-        invalid: int64 (n_users,), how many rows of the user cannot be used.
+    A vector of another length than those of the catalogue cannot be used. If no length is known, none is wrong.
     """
-
-    users: ScoredUserVectors
-    has_vector: BoolArray
-    invalid: IntArray
-
-    @classmethod
-    def read(cls, columns: Mapping[str, pa.Array], model: int, catalogue: Catalogue) -> UserVectors:
-        """From the columns of a batch; a vector of another length than those of the catalogue cannot be used.
-
-        If no length is known, none is wrong.
-        """
-        column, added = (
-            columns[grouped_row.column_of_model(grouped_row.VECTOR, model)],
-            numbers(columns[grouped_row.column_of_model(grouped_row.BIAS, model)]),
-        )
-        rows = grouped_row.whole_numbers(columns[grouped_row.column_of_model(grouped_row.PREDICTION_ROWS, model)])
-        is_null_user = grouped_row.flags(columns[grouped_row.NO_USER])
-        entries, _ = grouped_row.flat(column)
-        lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
-        has_length = lengths == catalogue.length if catalogue.length else lengths > 0
-        has_vector = has_length & all_usable(column) & is_usable(added) & (rows > 0) & ~is_null_user
-        vectors = np.zeros((len(rows), catalogue.length))
-        if catalogue.length:
-            # Rows of another length stand between those that are copied.
-            is_usable_entry = np.repeat(has_vector, np.maximum(lengths, 0))
-            vectors[has_vector] = numbers(entries)[is_usable_entry].reshape(int(has_vector.sum()), catalogue.length)
-        added = np.where(has_vector, added, 0.0)
-        # All rows of a user but one, and the last one if it has no vector; all rows of a null user.
-        invalid = np.where(is_null_user, rows, np.maximum(rows - 1, 0) + ((rows > 0) & ~has_vector))
-        return cls(ScoredUserVectors.prepare(catalogue, vectors, added), has_vector, invalid)
+    column = columns[grouped_row.column_of_model(grouped_row.VECTOR, model)]
+    added = numbers(columns[grouped_row.column_of_model(grouped_row.BIAS, model)])
+    rows = grouped_row.whole_numbers(columns[grouped_row.column_of_model(grouped_row.PREDICTION_ROWS, model)])
+    is_null_user = grouped_row.flags(columns[grouped_row.NO_USER])
+    lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
+    has_length = lengths == catalogue.length if catalogue.length else lengths > 0
+    has_vector = has_length & all_usable(column) & is_usable(added) & (rows > 0) & ~is_null_user
+    vectors = np.zeros((len(rows), catalogue.length))
+    if catalogue.length:
+        # Rows of another length stand between those that are copied.
+        is_copied = np.repeat(has_vector, np.maximum(lengths, 0))
+        vectors[has_vector] = numbers(column.flatten())[is_copied].reshape(-1, catalogue.length)
+    added = np.where(has_vector, added, 0.0)
+    # All rows of a user but one, and the last one if it has no vector; all rows of a null user.
+    invalid = np.where(is_null_user, rows, np.maximum(rows - 1, 0) + ((rows > 0) & ~has_vector))
+    return ScoredUserVectors.prepare(catalogue, vectors, added), has_vector, invalid
 
 
 @dataclass
@@ -820,7 +796,8 @@ class VectorLists:
     """The lists of a model and a batch of users: the catalogue in the order of each user's scores."""
 
     catalogue: TaskCatalogue
-    vectors: UserVectors
+    users: ScoredUserVectors
+    invalid: IntArray  # int64 (n_users,), how many rows of each user cannot be used
     limits: Limits  # which items are in the lists
     indices: Ragged  # of the labels in the catalogue, −1 for those that it lacks
     first: FirstItems | None = None  # the items that metrics look at; None: at none without a label
@@ -839,17 +816,17 @@ class VectorLists:
         first: FirstItems | None = None,
     ) -> VectorLists:
         """From the columns of a batch."""
-        vectors = UserVectors.read(columns, model, catalogue.scored)
+        users, has_vector, invalid = read_users(columns, model, catalogue.scored)
         candidates = columns.get(grouped_row.column_of_model(grouped_row.CANDIDATES, model))
         limits = Limits(
-            has_list=vectors.has_vector,
+            has_list=has_vector,
             excluded=None if excluded is None else catalogue.indices(excluded),
             candidates=None if candidates is None else catalogue.indices(grouped_row.side_of(candidates)),
         )
-        indices = _nothing(len(vectors.invalid))
+        indices = _nothing(len(invalid))
         if labels is not None:
             indices = labels.lists.like(catalogue.index_of(labels.ids))
-        return cls(catalogue, vectors, limits, indices, first)
+        return cls(catalogue, users, invalid, limits, indices, first)
 
     @property
     def is_rankable(self) -> BoolArray:
@@ -863,25 +840,21 @@ class VectorLists:
 
     def predictions(self) -> grouped_row.Side:
         """The first items of every list, best first, with their scores; the labels are ranked by the way."""
-        if self.first is None:
-            return self._predictions(_nothing(len(self.vectors.invalid)), np.empty(0))
-        k, ties = self.first
-        ranks = rank_items(self.vectors.users, self.indices, self.limits, ties, first=k)
-        self._ranks[ties] = ranks
-        assert ranks.first is not None, "`first` is above 0"
-        assert ranks.first_scores is not None, "the same"
-        return self._predictions(ranks.first, ranks.first_scores)
-
-    def _predictions(self, items: Ragged, scores: Array) -> grouped_row.Side:
+        items, scores = _nothing(len(self.invalid)), np.empty(0)
+        if self.first is not None:
+            k, ties = self.first
+            ranks = rank_items(self.users, self.indices, self.limits, ties, first=k)
+            self._ranks[ties] = ranks
+            items, scores = ranks.first, ranks.first_scores
         ids = self.catalogue.ids.take(pa.array(items.values))
         none = np.zeros(items.n_users, np.int64)
-        return grouped_row.Side(items, ids, [scores], self.vectors.invalid, none, none)
+        return grouped_row.Side(items, ids, [scores], self.invalid, none, none)
 
     def rank(self, view: View, lists: RawLists) -> tuple[RankingBatch, RankingCounts]:
         """The rankings of a view. `lists` has the labels and the first items; the labels' ranks are those in the whole catalogue."""
         labels, ties = distinct_labels(lists, view.ranking.conflicting_labels), view.ranking.ties
         if ties not in self._ranks:
-            self._ranks[ties] = rank_items(self.vectors.users, self.indices, self.limits, ties)
+            self._ranks[ties] = rank_items(self.users, self.indices, self.limits, ties)
         ranks, user = self._ranks[ties], labels.items.user
         if self._n_unknown is None:
             self._n_unknown = np.bincount(user[~self.is_rankable[labels.entry]], minlength=labels.items.n_users)
@@ -948,15 +921,16 @@ def first_items_of_batches(
 
     @process.runs_in_worker
     def run(batches: Batches) -> Batches:
-        catalogues, top = Catalogues([similarity]), FirstItems(k, "item_asc")
+        catalogues: dict[int, TaskCatalogue] = {}
+        top = FirstItems(k, "item_asc")
         for batch, tables in process.received(few_users(batches, k), (grouped_row.CATALOGUE,)):
-            catalogues.read(tables)
+            catalogues |= read_catalogues(tables, [similarity])
             columns = grouped_row.columns_of(batch)
             lists = VectorLists.read(columns, 0, catalogues[0], grouped_row.read_excluded(columns), first=top)
             first = lists.predictions()
             entries: Array = pa.StructArray.from_arrays([first.ids, pa.array(first.values[0])], names=[item, "score"])
             recommended = pa.ListArray.from_arrays(
-                pa.array(first.lists.offsets, pa.int32()), entries, mask=pa.array(~lists.vectors.has_vector)
+                pa.array(first.lists.offsets, pa.int32()), entries, mask=pa.array(~lists.limits.has_list)
             )
             n_invalid_items = np.full(batch.num_rows, sum(lists.catalogue.faults))
             yield pa.RecordBatch.from_arrays(
@@ -1007,10 +981,11 @@ def first_items(task: ScoringTask, model: int) -> FirstItems | None:
 
 class _VectorsOfPartition(process.PartitionFeature):
     def __init__(self, similarities: Sequence[Similarity | None], firsts: Mapping[int, FirstItems | None]) -> None:
-        self._catalogues, self._firsts = Catalogues(similarities), firsts
+        self._similarities, self._firsts = similarities, firsts
+        self._catalogues: dict[int, TaskCatalogue] = {}
 
     def receive(self, tables: Mapping[str, pa.Scalar]) -> None:
-        self._catalogues.read(tables)
+        self._catalogues |= read_catalogues(tables, self._similarities)
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         k = max((first.k for first in self._firsts.values() if first is not None), default=0)

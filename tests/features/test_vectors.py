@@ -148,7 +148,7 @@ def found(world):
     label = np.flatnonzero(given_ranks.is_ranked)
     columns = [getattr(given_ranks, name)[label].tolist() for name in ("rank", "above", "tied", "score")]
     firsts = None
-    if given_ranks.first is not None:
+    if world.first:
         scored = given_ranks.first.like(given_ranks.first_scores)
         firsts = [
             list(zip(list_of(given_ranks.first, user), list_of(scored, user), strict=True))
