@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
 
@@ -300,17 +300,6 @@ class Recommended:
             entry=np.concatenate([part.entry for part in parts]),
             score=np.concatenate(scores) if len(scores) == len(parts) else None,
         )
-
-    def with_facts(
-        self,
-        item_facts: Mapping[str, Any],
-        prediction_facts: Mapping[str, Array],
-        user_facts: Mapping[str, Any],
-        totals: Totals,
-    ) -> Recommended:
-        """These lists with facts about their items, about the predictions as they came and about users, and with the tables' sizes."""
-        list_facts: dict[str, Any] = {name: values[self.entry] for name, values in prediction_facts.items()}
-        return replace(self, **{**list_facts, **item_facts, **user_facts}, totals=totals)
 
     @cached_property
     def directions(self) -> Array:

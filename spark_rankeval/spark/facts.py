@@ -88,7 +88,7 @@ def read_side_tables(tables: SideTables, names: ColumnNames, problems: list[str]
     }
     columns: dict[str, str] = {}
     if (items := frames["items"]) is not None:
-        fields = item_facts.fields_of(facts) | item_facts.fields_of(facts, history=True)
+        fields = item_facts.fields_of(facts)
         for option, attribute in ((each.option, each) for name, each in ATTRIBUTES.items() if name in fields):
             # If fields share a column, the first of them asks the most of it.
             columns[option] = columns.get(option) or column_of(items, attribute, getattr(options, option), problems)
@@ -117,19 +117,14 @@ class GroupedTables:
         return broadcast_tables(users, self.packed_tables())
 
     @property
-    def _fields(self) -> set[str]:
-        """The fields that hold the facts of predicted items, and of those of a history."""
-        return item_facts.fields_of(self.facts) | item_facts.fields_of(self.facts, history=True)
-
-    @property
     def reads_popularity(self) -> bool:
         """Whether metrics need the popularity of items."""
-        return bool(self._fields & item_facts.POPULARITY_FIELDS)
+        return bool(item_facts.fields_of(self.facts) & item_facts.POPULARITY_FIELDS)
 
     @property
     def reads_attributes(self) -> bool:
         """Whether metrics need attributes of items."""
-        return bool(self._fields & item_facts.ATTRIBUTE_FIELDS)
+        return bool(item_facts.fields_of(self.facts) & item_facts.ATTRIBUTE_FIELDS)
 
     @cached_property
     def by_user(self) -> DataFrame:
@@ -157,7 +152,9 @@ class GroupedTables:
         """The table of items, one row per item: sets of categories add up, and another attribute in which its rows do not agree is null."""
         source = _required(self.sources.items)
         columns, aggregates = [self.typed.item(source.ids_sql())], [sql.call("count", 1).alias(item_facts.ROWS)]
-        for name in (name for name in ATTRIBUTES if name in self._fields & item_facts.ATTRIBUTE_FIELDS):
+        for name in (
+            name for name in ATTRIBUTES if name in item_facts.fields_of(self.facts) & item_facts.ATTRIBUTE_FIELDS
+        ):
             option, kind, plural = ATTRIBUTES[name]
             columns.append(_VALUES[kind](source.frame, self.sources.columns[option]).alias(name))
             if plural:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -23,7 +23,6 @@ from spark_rankeval.ranking.batch import (
     Fact,
     GroupSets,
     RankingBatch,
-    Recommended,
     Totals,
     unit_vectors,
 )
@@ -38,7 +37,7 @@ from spark_rankeval.ranking.user_lists import (
     match,
     starts_of_runs,
 )
-from spark_rankeval.request.task import ScoringTask, View
+from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.process import BatchFeature, PartitionFeature, RankedView, ScoringFeature, unpacked
 
@@ -80,17 +79,14 @@ FAULTS = ("n_invalid_training", "n_invalid_items", "n_invalid_baseline", *CONFLI
 TOTALS = (*SIZES, DIMENSION, *FAULTS)
 
 
-def fields_of(facts: Iterable[Fact], *, history: bool = False) -> set[str]:
-    """The fields that hold facts of predicted items, or of the items of a history."""
-    return {field for fact in facts if fact.startswith("history") == history for field in FACT_FIELDS.get(fact, ())}
+def fields_of(facts: Iterable[Fact]) -> set[str]:
+    """The fields that hold facts of predicted items or of the items of a history."""
+    return {field for fact in facts for field in FACT_FIELDS.get(fact, ())}
 
 
 def sizes_of(totals: Mapping[str, int]) -> Totals:
     """The sizes of the tables, from `TOTALS` by name."""
     return Totals(*(totals.get(name, 0) for name in SIZES))
-
-
-Batches = Iterator[pa.RecordBatch]
 
 
 def shares_above(n_users: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -218,8 +214,7 @@ class ItemFacts(NamedTuple):
     @classmethod
     def read(cls, facts: Iterable[Fact], packed: Mapping[str, pa.Scalar]) -> ItemFacts:
         """From the first row of a task."""
-        facts = list(facts)
-        fields = fields_of(facts) | fields_of(facts, history=True)
+        fields = fields_of(facts)
         tables = [_READ[name](table_in(cell), fields) for name, cell in packed.items()]
         totals = {name: total for table in tables for name, total in table.totals.items()}
         return cls(tuple(tables), totals, {name: sets for table in tables for name, sets in table.sets.items()})
@@ -389,112 +384,6 @@ _READ: dict[str, Callable[[pa.Table, Collection[str]], ItemTable]] = {
 }
 
 
-# So many numbers of vectors are worked at a time.
-_CELLS = 1 << 21
-
-
-@dataclass(frozen=True, eq=False)
-class SideLists:
-    """What came with a batch of users from tables beside predictions and labels, and the facts of items."""
-
-    facts: frozenset[Fact]  # those that metrics ask for
-    items: ItemFacts  # those of the tables that the task received
-    #: The lists of users, by column: the different items of the training data, and the baseline's with scores.
-    sides: dict[str, grouped_row.Side]
-    totals: Mapping[str, int]  # `TOTALS` by name, 0 if the batch has no user
-    #: The items of these lists so that they compare with those of the predictions, and their order as of `RawLists`.
-    lists: Mapping[str, Ragged] = field(default_factory=dict)
-    order: Callable[[Array], Array] | None = None
-
-    @classmethod
-    def read(cls, facts: frozenset[Fact], columns: Mapping[str, pa.Array], items: ItemFacts | None) -> SideLists:
-        """From the columns of a batch, and from the tables that its task received."""
-        items = items or ItemFacts.read(facts, {})
-        sides = {name: grouped_row.side_of(columns[name]) for name in (HISTORY, BASELINE) if name in columns}
-        if BASELINE in sides:
-            sides[BASELINE].values.append(grouped_row.numbers(columns[BASELINE_SCORES].flatten()))
-        totals = {
-            name: int(grouped_row.whole_numbers(columns[name]).max(initial=0)) for name in TOTALS if name in columns
-        }
-        return cls(facts, items, sides, {**totals, **items.totals})
-
-    def with_facts(self, view: View, recommended: Recommended, predictions: Ragged, ids: pa.Array) -> Recommended:
-        """Recommended items with the facts that metrics ask for; `predictions` with their `ids`."""
-        user_facts = self._user_facts
-        prediction_facts, baseline_sizes = self._list_facts(view, predictions)
-        # Looked up for the items that are left: most were cut off.
-        kept = pa.array(recommended.entry)
-        facts_by_item = self.items.look_up(ids.take(kept), fields_of(self.facts))
-        return recommended.with_facts(
-            facts_by_item,
-            prediction_facts,
-            {**self.items.sets, **user_facts, **baseline_sizes},
-            sizes_of(self.totals),
-        )
-
-    def label_facts(self, ids: pa.Array) -> dict[str, Array]:
-        """The facts of labelled items, which travel with labels as float64."""
-        facts = self.items.look_up(ids, {GROUP_SET} & fields_of(self.facts))
-        return {name: values.astype(np.float64) for name, values in facts.items()}
-
-    @cached_property
-    def _user_facts(self) -> dict[str, Any]:
-        """The facts of users' histories, whatever is recommended to them."""
-        if HISTORY not in self.lists:
-            return {}
-        history = self.lists[HISTORY]
-        user, n_users = history.user, history.n_users
-        facts = self.items.look_up(self.sides[HISTORY].ids, fields_of(self.facts, history=True))
-        user_facts: dict[str, Any] = {"history_size": history.lengths}
-        if TRAINING_USERS in facts:
-            # Whole numbers below 2^53, whose sum is exact in any order.
-            user_facts["history_popularity"] = np.bincount(user, facts[TRAINING_USERS], n_users).astype(np.int64)
-        if CATEGORY_SET in facts:
-            user_facts["history_categories"] = shares_of_categories(
-                user, facts[CATEGORY_SET], self.items.sets["category_sets"]
-            )
-        if VECTOR in facts:
-            user_facts["history_vector"] = self._mean_directions(history, facts[VECTOR])
-        return user_facts
-
-    def _mean_directions(self, history: Ragged, vectors: Array) -> Array:
-        items, user = history.values, history.user
-        # Rows come in any order; sums of floats have one.
-        order = np.lexsort((items if self.order is None else self.order(items), user))
-        unit, user = unit_vectors(vectors)[order], user[order]
-        size = np.maximum(history.lengths, 1)
-        sums = [np.bincount(user, along, history.n_users) / size for along in unit.T]
-        return np.stack(sums, axis=1) if sums else np.zeros((history.n_users, 0))
-
-    def _list_facts(self, view: View, predictions: Ragged) -> tuple[dict[str, Array], dict[str, Array]]:
-        """The facts of predictions, and of users, by users' other lists."""
-        prediction_facts: dict[str, Array] = {}
-        if HISTORY in self.lists:
-            prediction_facts["consumed"] = contained(predictions, self.lists[HISTORY])
-        if BASELINE not in self.lists:
-            return prediction_facts, {}
-        kept, rank = self._ranked_baseline(view)
-        matched = match(predictions, kept)
-        prediction_facts["baseline_rank"] = np.zeros(len(predictions.values), np.int64)
-        prediction_facts["baseline_rank"][matched.prediction] = rank[matched.label]
-        return prediction_facts, {"baseline_size": self.lists[BASELINE].lengths}
-
-    def _ranked_baseline(self, view: View) -> tuple[Ragged, IntArray]:
-        """The baseline's items down to a view's largest cutoff, each once, and their ranks."""
-        items = self.lists[BASELINE]
-        scores = items.like(self.sides[BASELINE].values[0])
-        none = Ragged(np.empty(0, items.values.dtype), np.zeros(items.n_users + 1, np.int64))
-        lists = RawLists(items, scores, labels=none, order=self.order, entry=np.arange(len(items.values)))
-        policy = replace(
-            view.ranking, duplicates="keep_best", unpredicted_labels="left_out", min_score=None, budget=None
-        )
-        ranked = rank_lists(lists, policy, largest_cutoff=view.largest_cutoff)[0].recommended
-        assert ranked is not None, "entries were given"
-        rank = np.zeros(len(items.values), np.int64)
-        rank[ranked.entry] = ranked.rank
-        return items.where(rank > 0), rank[rank > 0]
-
-
 def shares_of_categories(user: IntArray, indices: IntArray, sets: Ragged) -> CategoryShares:
     """Which share of each user's items is of each category; an item is of all of its categories in equal parts.
 
@@ -521,18 +410,6 @@ def shares_of_categories(user: IntArray, indices: IntArray, sets: Ragged) -> Cat
     n_items = np.bincount(user)
     share = np.bincount(pair, counts / (cells % n_sizes)) / n_items[pairs // n_categories]
     return CategoryShares(pairs // n_categories, pairs % n_categories, share)
-
-
-def split_batch(batch: pa.RecordBatch, items: ItemFacts | None = None) -> Iterator[pa.RecordBatch]:
-    """The batch in parts whose vectors, one per prediction, fit into little memory; no value depends on how it is cut."""
-    totals = {} if items is None else items.totals
-    size = batch.num_rows
-    if dimension := totals.get(DIMENSION, 0):
-        names = [name for name in batch.schema.names if name.startswith((grouped_row.ITEMS, HISTORY))]
-        n_cells = dimension * sum(len(batch.column(name).flatten()) for name in names)
-        size //= -(-n_cells // _CELLS) or 1
-    size = max(1, size)
-    yield from (batch.slice(start, size) for start in range(0, max(1, batch.num_rows), size))
 
 
 def fields_in(structs: pa.StructArray) -> dict[str, pa.Array]:
@@ -562,42 +439,119 @@ class FactsOfItems(ScoringFeature):
         return _FactsOfPartition(task.facts)
 
 
+# So many numbers of vectors are worked at a time.
+_CELLS = 1 << 21
+
+
 class _FactsOfPartition(PartitionFeature):
     def __init__(self, facts: frozenset[Fact]) -> None:
         self._facts = facts
-        self._items: ItemFacts | None = None
+        self._items = ItemFacts((), {}, {})
 
     def receive(self, tables: Mapping[str, pa.Scalar]) -> None:
-        if self._items is None and (cells := {name: tables[name] for name in ITEM_TABLES if name in tables}):
+        if cells := {name: tables[name] for name in ITEM_TABLES if name in tables}:
             self._items = ItemFacts.read(self._facts, cells)
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        return split_batch(batch, self._items)
+        """The batch in parts whose vectors, one per prediction, fit into little memory."""
+        size = batch.num_rows
+        if dimension := self._items.totals.get(DIMENSION, 0):
+            names = [name for name in batch.schema.names if name.startswith((grouped_row.ITEMS, HISTORY))]
+            n_cells = dimension * sum(len(batch.column(name).flatten()) for name in names)
+            size //= -(-n_cells // _CELLS) or 1
+        size = max(1, size)
+        yield from (batch.slice(start, size) for start in range(0, max(1, batch.num_rows), size))
 
     def read(
         self, columns: Mapping[str, pa.Array], labels: grouped_row.Side, excluded: grouped_row.Side | None
     ) -> BatchFeature:
-        return _FactsOfBatch(SideLists.read(self._facts, columns, self._items))
+        return _FactsOfBatch(self._facts, columns, self._items)
 
 
 class _FactsOfBatch(BatchFeature):
-    def __init__(self, lists: SideLists) -> None:
-        self._lists, self.totals = lists, lists.totals
+    def __init__(self, facts: frozenset[Fact], columns: Mapping[str, pa.Array], items: ItemFacts) -> None:
+        self._items = items
+        of_history = {fact for fact in facts if fact.startswith("history")}
+        # The fields of recommended items, and of the items of a history.
+        self._fields, self._history_fields = fields_of(facts - of_history), fields_of(of_history)
+        # The different items of each user in the training data, and the baseline's with scores.
+        self._sides = {role: grouped_row.side_of(columns[name]) for role, name in _ROLES.items() if name in columns}
+        if "baseline" in self._sides:
+            self._sides["baseline"].values.append(grouped_row.numbers(columns[BASELINE_SCORES].flatten()))
+        # Every row repeats these; without a row they are 0.
+        repeated = {name: grouped_row.whole_numbers(columns[name]) for name in TOTALS if name in columns}
+        self.totals = {name: int(values.max(initial=0)) for name, values in repeated.items()} | items.totals
+        # The items of these lists so that they compare with those of the predictions, and their order as of `RawLists`.
+        self._lists: Mapping[str, Ragged] = {}
+        self._order: Callable[[Array], Array] | None = None
 
     def sides(self) -> Mapping[str, grouped_row.Side]:
-        sides = self._lists.sides
-        return {role: sides[name] for role, name in _ROLES.items() if name in sides}
+        return self._sides
 
     def compare(self, items: Mapping[str, Ragged], order: Callable[[Array], Array] | None) -> None:
-        lists = {name: items[role] for role, name in _ROLES.items() if role in items}
-        self._lists = replace(self._lists, lists=lists, order=order)
+        self._lists, self._order = items, order
 
     def label_numbers(self, labels: grouped_row.Side) -> Mapping[str, Array]:
-        return self._lists.label_facts(labels.ids)
+        facts = self._items.look_up(labels.ids, {GROUP_SET} & self._fields)
+        return {name: values.astype(np.float64) for name, values in facts.items()}
 
     def add(self, ranked: RankedView) -> RankingBatch:
-        batch = ranked.batch
-        if batch.recommended is None:
-            return batch
-        ids = ranked.predictions.ids
-        return replace(batch, recommended=self._lists.with_facts(ranked.view, batch.recommended, ranked.items, ids))
+        recommended = ranked.batch.recommended
+        if recommended is None:
+            return ranked.batch
+        # Looked up for the items that are left: most were cut off.
+        ids = ranked.predictions.ids.take(pa.array(recommended.entry))
+        facts = {**self._items.look_up(ids, self._fields), **self._items.sets, **self._user_facts}
+        if "training" in self._lists:
+            facts["consumed"] = contained(ranked.items, self._lists["training"])[recommended.entry]
+        if "baseline" in self._lists:
+            facts["baseline_rank"] = self._ranks_in_baseline(ranked)[recommended.entry]
+            facts["baseline_size"] = self._lists["baseline"].lengths
+        return replace(ranked.batch, recommended=replace(recommended, **facts, totals=sizes_of(self.totals)))
+
+    @cached_property
+    def _user_facts(self) -> dict[str, Any]:
+        """The facts of users' histories, whatever is recommended to them."""
+        if "training" not in self._lists:
+            return {}
+        history = self._lists["training"]
+        user, n_users = history.user, history.n_users
+        facts = self._items.look_up(self._sides["training"].ids, self._history_fields)
+        user_facts: dict[str, Any] = {"history_size": history.lengths}
+        if TRAINING_USERS in facts:
+            # Whole numbers below 2^53, whose sum is exact in any order.
+            user_facts["history_popularity"] = np.bincount(user, facts[TRAINING_USERS], n_users).astype(np.int64)
+        if CATEGORY_SET in facts:
+            sets = self._items.sets["category_sets"]
+            user_facts["history_categories"] = shares_of_categories(user, facts[CATEGORY_SET], sets)
+        if VECTOR in facts:
+            user_facts["history_vector"] = self._mean_directions(history, facts[VECTOR])
+        return user_facts
+
+    def _mean_directions(self, history: Ragged, vectors: Array) -> Array:
+        items, user = history.values, history.user
+        # Rows come in any order; sums of floats have one.
+        order = np.lexsort((items if self._order is None else self._order(items), user))
+        unit, user = unit_vectors(vectors)[order], user[order]
+        size = np.maximum(history.lengths, 1)
+        sums = [np.bincount(user, along, history.n_users) / size for along in unit.T]
+        return np.stack(sums, axis=1) if sums else np.zeros((history.n_users, 0))
+
+    def _ranks_in_baseline(self, ranked: RankedView) -> IntArray:
+        """The rank of each prediction in the baseline's list, of each item once; 0 without one down to the largest cutoff."""
+        items, view = self._lists["baseline"], ranked.view
+        scores = items.like(self._sides["baseline"].values[0])
+        none = Ragged(np.empty(0, items.values.dtype), np.zeros(items.n_users + 1, np.int64))
+        lists = RawLists(items, scores, labels=none, order=self._order, entry=np.arange(len(items.values)))
+        policy = replace(
+            view.ranking, duplicates="keep_best", unpredicted_labels="left_out", min_score=None, budget=None
+        )
+        baseline = rank_lists(lists, policy, largest_cutoff=view.largest_cutoff)[0].recommended
+        assert baseline is not None, "entries were given"
+        rank = np.zeros(len(items.values), np.int64)
+        rank[baseline.entry] = baseline.rank
+        is_ranked = rank > 0
+        matched = match(ranked.items, items.where(is_ranked))
+        ranks = np.zeros(len(ranked.items.values), np.int64)
+        ranks[matched.prediction] = rank[is_ranked][matched.label]
+        return ranks
