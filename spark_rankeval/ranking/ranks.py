@@ -8,33 +8,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spark_rankeval.ranking import user_lists
 from spark_rankeval.ranking.batch import Look, RankingBatch, Recommended, depends_on_tie
 from spark_rankeval.ranking.user_lists import (
     Array,
     BoolArray,
-    DistinctIntents,
-    Duplicates,
     FloatArray,
     IntArray,
-    Labels,
-    Matches,
     Ragged,
     RankingPolicy,
     RawLists,
     Ties,
-    contained,
-    distinct_intents,
-    distinct_labels,
-    first_occurrences,
-    grouped,
     match,
-    n_true,
-    offsets_of,
-    position_within,
-    repeated_items,
-    starts_of_runs,
-    width_batches,
-    with_unpredicted,
 )
 
 # By so much, relative to it, a sum of costs may be above a budget and still be within: numbers in doubles are not exact.
@@ -68,8 +53,8 @@ def ranks_of(lists: RawLists, prediction: IntArray, ties: Ties) -> PredictionRan
         position = prediction - items.offsets[user]
         return PredictionRanks(position + 1, position, np.ones(len(position), np.int64))
     above, tied = np.zeros(len(prediction), np.int64), np.ones(len(prediction), np.int64)
-    matches = grouped(prediction, user, items.n_users)
-    for users, width in width_batches(np.where(matches.lengths > 0, items.lengths, 0)):
+    matches = user_lists.grouped(prediction, user, items.n_users)
+    for users, width in user_lists.width_batches(np.where(matches.lengths > 0, items.lengths, 0)):
         has_few = matches.lengths[users] <= (width if width <= _COUNTED_WIDTH else _COUNTED_MATCHES)
         for chosen, count in ((has_few, _count_above), (~has_few, _search_above)):
             if chosen.any():
@@ -82,9 +67,9 @@ def high_predictions(lists: RawLists, k: int) -> BoolArray:
     """Which predictions may stand in the first k places: those that score at least what the k-th best does."""
     items, scores = lists.items, lists.scores
     if scores is None:
-        return position_within(items.user, items.n_users) < k
+        return user_lists.position_within(items.user, items.n_users) < k
     least = np.full(items.n_users, -np.inf)
-    for users, width in width_batches(np.where(items.lengths > k, items.lengths, 0)):
+    for users, width in user_lists.width_batches(np.where(items.lengths > k, items.lengths, 0)):
         least[users] = np.partition(scores.padded(users, width, -np.inf), width - k, axis=1)[:, width - k]
     return scores.values >= least[items.user]
 
@@ -104,8 +89,8 @@ def _count_above(scores: Ragged, matches: Ragged, users: IntArray, width: int, a
         n_users = int(np.searchsorted(-n_matches, -nth, side="left"))
         match = first[:n_users] + nth
         score, others = scores.values[matches.values[match]], ranks[:, :n_users]
-        above[match] = higher = n_true(others > score)
-        tied[match] = n_true(others >= score) - higher
+        above[match] = higher = user_lists.n_true(others > score)
+        tied[match] = user_lists.n_true(others >= score) - higher
 
 
 def _search_above(
@@ -116,7 +101,7 @@ def _search_above(
     ordered = np.sort(scores.padded(users, width, np.nan), axis=1).ravel()
     n_matches = matches.lengths[users]
     row = np.repeat(np.arange(len(users)), n_matches)
-    match = matches.offsets[users][row] + position_within(row, len(users))
+    match = matches.offsets[users][row] + user_lists.position_within(row, len(users))
     score = scores.values[matches.values[match]]
     lower, not_higher = (_count_in_rows(below, ordered, row, width, score) for below in (np.less, np.less_equal))
     above[match] = scores.lengths[users][row] - not_higher
@@ -145,7 +130,7 @@ def _n_earlier(
         return earlier
     has_few = np.bincount(user[tied], minlength=items.n_users) <= _COUNTED_TIES
     compared = tied[has_few[user[tied]]]
-    for batch, width in width_batches(items.lengths[user[compared]]):
+    for batch, width in user_lists.width_batches(items.lengths[user[compared]]):
         piece = compared[batch]
         earlier[piece] = _compare_tied(lists, scores, ties, prediction[piece], user[piece], width)
     if not has_few.all():
@@ -168,7 +153,7 @@ def _compare_tied(
             ids, compared_id = lists.order(ids), lists.order(compared_id)
         comes_first = ids < compared_id if ties == "item_asc" else ids > compared_id
         earlier = comes_first | ((ids == compared_id) & earlier)
-    return n_true(equal & earlier)
+    return user_lists.n_true(equal & earlier)
 
 
 def _sort_tied(lists: RawLists, scores: Ragged, ties: Ties, among: BoolArray, prediction: IntArray) -> IntArray:
@@ -183,7 +168,7 @@ def _sort_tied(lists: RawLists, scores: Ragged, ties: Ties, among: BoolArray, pr
         keys.insert(0, code if ties == "item_asc" else -code)
     entry = entry[np.lexsort(keys)]
     user, score = items.user[entry], scores.values[entry]
-    new = starts_of_runs(user, score)
+    new = user_lists.starts_of_runs(user, score)
     position = np.empty(len(items.values), np.int64)
     position[entry] = np.arange(len(entry)) - np.flatnonzero(new)[np.cumsum(new) - 1]
     return position[prediction]
@@ -236,7 +221,7 @@ def rank_lists(
         lists = _with_scores_of_32_bits(lists)
     if policy.budget is not None:
         lists = _with_cheapest_first(lists)
-    labels = distinct_labels(lists, policy.conflicting_labels)
+    labels = user_lists.distinct_labels(lists, policy.conflicting_labels)
     # All repeats of an item are judged, or none is, and the best of them is the last to be cut. So duplicates come first.
     lists, n_repeats = _apply_duplicates_rule(lists, policy.duplicates)
     n_distinct = lists.items.lengths
@@ -253,7 +238,7 @@ def rank_lists(
         lists = _with_best_matchable(lists)
     n_predicted = lists.items.lengths
     if policy.unpredicted_labels == "last":
-        lists = with_unpredicted(lists, labels.items)
+        lists = user_lists.with_unpredicted(lists, labels.items)
     matches = _matches(lists, labels, largest_cutoff)
     batch, intents = _ranked(lists, labels, matches, policy.ties)
     if keep_label_order:
@@ -277,8 +262,8 @@ def rank_lists(
     return batch, findings
 
 
-def _with_judged_items(lists: RawLists, labels: Labels) -> RawLists:
-    judged = contained(lists.items, labels.items.where(labels.grades.values >= 0))
+def _with_judged_items(lists: RawLists, labels: user_lists.Labels) -> RawLists:
+    judged = user_lists.contained(lists.items, labels.items.where(labels.grades.values >= 0))
     if lists.matchable is not None:
         judged &= lists.matchable
     return replace(lists.where(judged), n_predictions=None)
@@ -309,11 +294,11 @@ def _order_of(lists: RawLists, ties: Ties) -> IntArray:
     order = np.arange(len(items.values))
     if scores is None:
         return order
-    for users, width in width_batches(items.lengths):
+    for users, width in user_lists.width_batches(items.lengths):
         # What is no number comes last.
         first = np.argsort(-scores.padded(users, width, np.nan), axis=1)
         items.fill(order, users, items.offsets[users, None] + first)
-    new = starts_of_runs(items.user, scores.values[order])
+    new = user_lists.starts_of_runs(items.user, scores.values[order])
     tied = np.flatnonzero(~(new & np.append(new, True)[1:]))
     if not len(tied):
         return order
@@ -335,7 +320,7 @@ def _within_budget(lists: RawLists, policy: RankingPolicy) -> tuple[RawLists, In
     # A sum of costs such as 0.1 is a little more than what it stands for.
     most = policy.budget * (1 + _ROUNDING)
     passes = items.like(lists.costs[order]).accumulated(np.add).values > most
-    is_first = starts_of_runs(items.user)
+    is_first = user_lists.starts_of_runs(items.user)
     passed_before = np.append(False, passes)[:-1] & ~is_first
     is_kept = np.empty(len(order), np.bool_)
     is_kept[order] = ~passed_before if policy.crossing == "in" else ~passes
@@ -354,7 +339,7 @@ def _with_cheapest_first(lists: RawLists) -> RawLists:
     items, scores, costs = lists.items, lists.scores, lists.costs
     if scores is None or costs is None:
         return lists
-    repeated = repeated_items(items) if lists.repeated is None else lists.repeated
+    repeated = user_lists.repeated_items(items) if lists.repeated is None else lists.repeated
     entry = np.flatnonzero((repeated.lengths > 0)[items.user])
     same = scores.values[entry], items.values[entry], items.user[entry]
     cheapest_first = costs.copy()
@@ -362,15 +347,15 @@ def _with_cheapest_first(lists: RawLists) -> RawLists:
     return replace(lists, costs=cheapest_first)
 
 
-def _apply_duplicates_rule(lists: RawLists, rule: Duplicates) -> tuple[RawLists, IntArray]:
+def _apply_duplicates_rule(lists: RawLists, rule: user_lists.Duplicates) -> tuple[RawLists, IntArray]:
     """The lists as a rule for duplicates leaves them, and how many predictions of each user repeat another."""
     none = np.zeros(lists.items.n_users, np.int64)
     if rule in ("each", "once"):
         return lists, none
-    repeated = repeated_items(lists.items) if lists.repeated is None else lists.repeated
+    repeated = user_lists.repeated_items(lists.items) if lists.repeated is None else lists.repeated
     if not len(repeated.values):
         return lists, none
-    keep = first_occurrences(lists.items, repeated, lists.scores)
+    keep = user_lists.first_occurrences(lists.items, repeated, lists.scores)
     n_repeats = np.bincount(lists.items.user[~keep], minlength=lists.items.n_users)
     if rule in ("keep_best", "distinct"):
         n_predictions = None if lists.n_predictions is None else lists.n_predictions - n_repeats
@@ -380,7 +365,7 @@ def _apply_duplicates_rule(lists: RawLists, rule: Duplicates) -> tuple[RawLists,
 
 def _with_best_matchable(lists: RawLists) -> RawLists:
     """The lists with labels for the best of repeated items alone."""
-    best = first_occurrences(lists.items, repeated_items(lists.items), lists.scores)
+    best = user_lists.first_occurrences(lists.items, user_lists.repeated_items(lists.items), lists.scores)
     return replace(lists, matchable=best if lists.matchable is None else best & lists.matchable)
 
 
@@ -393,17 +378,19 @@ def _with_scores_of_32_bits(lists: RawLists) -> RawLists:
     return replace(lists, scores=lists.scores.like(rounded))
 
 
-def _matches(lists: RawLists, labels: Labels, largest_cutoff: int | None) -> Matches:
+def _matches(lists: RawLists, labels: user_lists.Labels, largest_cutoff: int | None) -> user_lists.Matches:
     """The labelled predictions that may carry their label."""
     # Where the order is given, what stands below the largest cutoff does not matter.
     matches = match(lists.items, labels.items, largest_cutoff if lists.scores is None else None)
     if lists.matchable is None:
         return matches
     allowed = lists.matchable[matches.prediction]
-    return Matches(matches.prediction[allowed], matches.label[allowed])
+    return user_lists.Matches(matches.prediction[allowed], matches.label[allowed])
 
 
-def _ranked(lists: RawLists, labels: Labels, matches: Matches, ties: Ties) -> tuple[RankingBatch, DistinctIntents]:
+def _ranked(
+    lists: RawLists, labels: user_lists.Labels, matches: user_lists.Matches, ties: Ties
+) -> tuple[RankingBatch, user_lists.DistinctIntents]:
     """The labelled predictions, best first; and the intents of the labels."""
     items, prediction = lists.items, matches.prediction
     ranks = ranks_of(lists, prediction, ties)
@@ -412,7 +399,7 @@ def _ranked(lists: RawLists, labels: Labels, matches: Matches, ties: Ties) -> tu
     # Labelled predictions come by their places in the lists, which are in order where nothing has a score.
     order = slice(None) if lists.scores is None else _best_first(items, user, ranks.rank)
     label = matches.label[order]
-    intents = distinct_intents(lists, labels, label, ranks.rank[order])
+    intents = user_lists.distinct_intents(lists, labels, label, ranks.rank[order])
     batch = RankingBatch(
         n_users=items.n_users,
         n_predictions=items.lengths if lists.n_predictions is None else lists.n_predictions,
@@ -437,7 +424,7 @@ def _best_first(items: Ragged, user: IntArray, rank: IntArray) -> IntArray:
     if bool((rank <= n_of_user[user]).all()):
         # Every rank from 1 on is there once, and says where its item goes.
         order = np.empty(len(rank), np.int64)
-        order[offsets_of(n_of_user)[user] + rank - 1] = np.arange(len(rank))
+        order[user_lists.offsets_of(n_of_user)[user] + rank - 1] = np.arange(len(rank))
         return order
     return np.argsort(user * (items.longest + 1) + rank)
 

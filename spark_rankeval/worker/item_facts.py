@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_rankeval.ranking import user_lists
 from spark_rankeval.ranking.batch import (
     ATTRIBUTES,
     FACT_FIELDS,
@@ -27,16 +28,7 @@ from spark_rankeval.ranking.batch import (
     unit_vectors,
 )
 from spark_rankeval.ranking.ranks import rank_lists
-from spark_rankeval.ranking.user_lists import (
-    Array,
-    FloatArray,
-    IntArray,
-    Ragged,
-    RawLists,
-    contained,
-    match,
-    starts_of_runs,
-)
+from spark_rankeval.ranking.user_lists import Array, FloatArray, IntArray, Ragged, RawLists
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.process import BatchFeature, PartitionFeature, RankedView, ScoringFeature, unpacked
@@ -116,7 +108,7 @@ def count_items(batch: pa.RecordBatch) -> pa.Table:
     kind = np.int32 if len(lengths) * len(coded) < np.iinfo(np.int32).max else np.int64
     user = np.repeat((np.arange(len(lengths)) * len(coded)).astype(kind), lengths)
     pairs = np.sort(user + code.astype(kind))
-    first = starts_of_runs(pairs)
+    first = user_lists.starts_of_runs(pairs)
     users = np.bincount(pairs[first] - user[first], minlength=len(coded))
     occurs = np.flatnonzero(users)
     columns = {
@@ -313,7 +305,7 @@ def _read_groups(table: pa.Table, _: Collection[str]) -> ItemTable:
     group = codes[grouped_row.filled(named.indices, len(dictionary_names)).astype(np.int64)]
     pairs = grouped_row.filled(ids.indices, 0).astype(np.int64) * (len(names) + 1) + group
     pairs = np.sort(pairs[group >= 0])
-    item, group = np.divmod(pairs[starts_of_runs(pairs)], len(names) + 1)
+    item, group = np.divmod(pairs[user_lists.starts_of_runs(pairs)], len(names) + 1)
     size = np.bincount(item, minlength=len(index))
     # The empty set comes first, then each group alone, then sets of two, and so on.
     members: list[list[int]] = [[], *([each] for each in range(len(names)))]
@@ -503,7 +495,7 @@ class _FactsOfBatch(BatchFeature):
         ids = ranked.predictions.ids.take(pa.array(recommended.entry))
         facts = {**self._items.look_up(ids, self._fields), **self._items.sets, **self._user_facts}
         if "training" in self._lists:
-            facts["consumed"] = contained(ranked.items, self._lists["training"])[recommended.entry]
+            facts["consumed"] = user_lists.contained(ranked.items, self._lists["training"])[recommended.entry]
         if "baseline" in self._lists:
             facts["baseline_rank"] = self._ranks_in_baseline(ranked)[recommended.entry]
             facts["baseline_size"] = self._lists["baseline"].lengths
@@ -551,7 +543,7 @@ class _FactsOfBatch(BatchFeature):
         rank = np.zeros(len(items.values), np.int64)
         rank[baseline.entry] = baseline.rank
         is_ranked = rank > 0
-        matched = match(ranked.items, items.where(is_ranked))
+        matched = user_lists.match(ranked.items, items.where(is_ranked))
         ranks = np.zeros(len(ranked.items.values), np.int64)
         ranks[matched.prediction] = rank[is_ranked][matched.label]
         return ranks

@@ -13,19 +13,10 @@ import pyarrow.compute as pc
 
 from spark_rankeval.metrics.base import Metric, metric_values
 from spark_rankeval.metrics.expected_values import lowest_limit
+from spark_rankeval.ranking import user_lists
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
-from spark_rankeval.ranking.user_lists import (
-    Array,
-    IntArray,
-    Ragged,
-    RawLists,
-    contained,
-    distinct,
-    offsets_of,
-    pieces,
-    repeated_items,
-)
+from spark_rankeval.ranking.user_lists import Array, IntArray, Ragged, RawLists
 from spark_rankeval.request.call import INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, CountNames, Overlap
 from spark_rankeval.request.task import NORMALISER, ScoringTask, View, counts_of_models, user_counts
 from spark_rankeval.wire import Message, messages_of
@@ -138,7 +129,7 @@ def _read(task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[process.
         items=items[: len(predictions)],
         labels=labels,
         label_items=items_by_role["labels"],
-        excluded=None if excluded is None else distinct(items_by_role["exclude"]),
+        excluded=None if excluded is None else user_lists.distinct(items_by_role["exclude"]),
         sides=sides,
         order=order,
         features=features,
@@ -171,9 +162,9 @@ def _score_model(
     ranker = inputs.rankers.get(model)
     predictions = inputs.predictions[model]
     views = _views_of(task, model, inputs.columns)
-    parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
+    parts = list(user_lists.pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
     if len(views) > 1:
-        lists = replace(lists, repeated=repeated_items(lists.items))
+        lists = replace(lists, repeated=user_lists.repeated_items(lists.items))
     ranked = []
     for index, view in views.items():
         # Ranking items without a label costs time, so only views that read them do it.
@@ -281,7 +272,7 @@ def _without_excluded(excluded: Ragged | None, lists: RawLists) -> tuple[RawList
     entry = np.arange(len(lists.items.values))
     if excluded is None:
         return lists, entry, np.zeros(lists.items.n_users, np.int64)
-    left_out = contained(lists.items, excluded)
+    left_out = user_lists.contained(lists.items, excluded)
     n_excluded = np.bincount(lists.items.user[left_out], minlength=lists.items.n_users)
     return lists.where(~left_out), entry[~left_out], n_excluded
 
@@ -291,7 +282,7 @@ def _n_labelled(excluded: Ragged | None, labels: Ragged) -> IntArray:
     if excluded is None:
         return np.zeros(labels.n_users, np.int64)
     # Excluded items are looked up among labels, not vice versa: labels are fewer, and an item counts once.
-    return np.bincount(excluded.user[contained(excluded, labels)], minlength=labels.n_users)
+    return np.bincount(excluded.user[user_lists.contained(excluded, labels)], minlength=labels.n_users)
 
 
 def _counts(
@@ -521,4 +512,6 @@ def _list_array(series: pd.Series, kind: pa.DataType) -> pa.ListArray:
     present = [values for values in series if values is not None and len(values)]
     lengths = np.array([0 if values is None else len(values) for values in series], np.int64)
     values = pa.array(np.concatenate(present) if present else [], kind)
-    return pa.ListArray.from_arrays(pa.array(offsets_of(lengths), pa.int32()), values, mask=pa.array(missing))
+    return pa.ListArray.from_arrays(
+        pa.array(user_lists.offsets_of(lengths), pa.int32()), values, mask=pa.array(missing)
+    )

@@ -11,23 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_rankeval.ranking import user_lists
 from spark_rankeval.ranking.batch import RankingBatch, depends_on_tie
 from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
-from spark_rankeval.ranking.user_lists import (
-    Array,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Ragged,
-    RawLists,
-    Ties,
-    contained,
-    distinct,
-    distinct_intents,
-    distinct_labels,
-    grouped,
-    position_within,
-)
+from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, Ragged, RawLists, Ties
 from spark_rankeval.request.call import CATALOGUE_TOO_LARGE, Similarity
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker import process
@@ -426,7 +413,7 @@ class Limits(NamedTuple):
             return np.zeros(len(self.has_list), np.int64)
         lost = self.has_list[self.excluded.user]
         if self.candidates is not None:
-            lost &= contained(self.excluded, self.candidates)
+            lost &= user_lists.contained(self.excluded, self.candidates)
         return np.bincount(self.excluded.user[lost], minlength=len(self.has_list))
 
     def lengths(self, n_items: int) -> IntArray:
@@ -438,9 +425,9 @@ class Limits(NamedTuple):
         """Which items are in the lists of their users; −1 is none."""
         inside = (items.values >= 0) & self.has_list[items.user]
         if self.candidates is not None:
-            inside &= contained(items, self.candidates)
+            inside &= user_lists.contained(items, self.candidates)
         if self.excluded is not None:
-            inside &= ~contained(items, self.excluded)
+            inside &= ~user_lists.contained(items, self.excluded)
         return inside
 
 
@@ -492,7 +479,7 @@ def rank_items(
         above=spread(counts.above),
         tied=spread(counts.tied),
         score=spread(score),
-        first=grouped(firsts.item, firsts.user, len(limits.has_list)),
+        first=user_lists.grouped(firsts.item, firsts.user, len(limits.has_list)),
         first_scores=firsts.score,
     )
 
@@ -547,7 +534,7 @@ def _cells(items: Ragged, users: IntArray, start: int, width: int) -> tuple[IntA
     """Where the items of some users are in a block: rows and columns."""
     lengths = items.lengths[users]
     row = np.repeat(np.arange(len(users)), lengths)
-    column = items.values[items.offsets[users][row] + position_within(row, len(users))] - start
+    column = items.values[items.offsets[users][row] + user_lists.position_within(row, len(users))] - start
     inside = (column >= 0) & (column < width)
     return row[inside], column[inside]
 
@@ -716,7 +703,7 @@ def _first(users: ScoredUserVectors, chosen: list[tuple[IntArray, IntArray]], fi
     user, item = map(np.concatenate, zip(*chosen, strict=True))
     score = users.exact(user, item)
     order = np.lexsort((-item if ties == "item_desc" else item, -score, user))
-    kept = order[position_within(user[order], len(users.bias)) < first]
+    kept = order[user_lists.position_within(user[order], len(users.bias)) < first]
     return _Firsts(user[kept], item[kept], score[kept])
 
 
@@ -738,7 +725,7 @@ class TaskCatalogue(NamedTuple):
     def indices(self, side: grouped_row.Side) -> Ragged:
         """Each user's items by their index in the catalogue, each once; those that it lacks are left out."""
         indices = side.lists.like(self.index_of(side.ids))
-        return distinct(indices.where(indices.values >= 0))
+        return user_lists.distinct(indices.where(indices.values >= 0))
 
     def index_of(self, ids: pa.Array) -> IntArray:
         """The index of each item in the catalogue, −1 if it has none."""
@@ -852,7 +839,7 @@ class VectorLists:
 
     def rank(self, view: View, lists: RawLists) -> tuple[RankingBatch, RankingCounts]:
         """The rankings of a view. `lists` has the labels and the first items; the labels' ranks are those in the whole catalogue."""
-        labels, ties = distinct_labels(lists, view.ranking.conflicting_labels), view.ranking.ties
+        labels, ties = user_lists.distinct_labels(lists, view.ranking.conflicting_labels), view.ranking.ties
         if ties not in self._ranks:
             self._ranks[ties] = rank_items(self.users, self.indices, self.limits, ties)
         ranks, user = self._ranks[ties], labels.items.user
@@ -861,7 +848,7 @@ class VectorLists:
         settled = np.flatnonzero(ranks.is_ranked[labels.entry])
         settled = settled[np.lexsort((ranks.rank[labels.entry[settled]], user[settled]))]
         label = labels.entry[settled]
-        intents = distinct_intents(lists, labels, settled, ranks.rank[label])
+        intents = user_lists.distinct_intents(lists, labels, settled, ranks.rank[label])
         batch = RankingBatch(
             n_users=labels.items.n_users,
             n_predictions=self.n_predictions,
