@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_rankeval.metrics.base import Metric, Needs, Reads, Unset, parameter
 from spark_rankeval.metrics.kinds import ListMetric, RelevanceMetric, ratio
-from spark_rankeval.ranking.batch import RankingBatch, required_fact
+from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.user_lists import BoolArray, FloatArray
 
 __all__ = ["Abstention", "Confidence", "FalseAbstention", "FalseAlarm"]
@@ -139,7 +139,7 @@ class Confidence(ListMetric):
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
-        score = required_fact(recommended.score)
+        score = recommended.score
         if self.kind == "std":
             with np.errstate(invalid="ignore", over="ignore"):
                 within, n = recommended.within(self.k), recommended.n_within(self.k)

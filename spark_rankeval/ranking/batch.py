@@ -260,7 +260,7 @@ class Recommended:
     rank: IntArray
     grade: FloatArray
     entry: IntArray
-    score: FloatArray | None = None
+    score: FloatArray
     training_users: IntArray | None = None
     training_interactions: IntArray | None = None
     share_above: FloatArray | None = None
@@ -291,14 +291,13 @@ class Recommended:
     def concatenate(cls, parts: Sequence[Recommended]) -> Recommended:
         """The lists of several parts, one after the other, before any facts are added."""
         first_user = offsets_of([part.n_users for part in parts])
-        scores = [part.score for part in parts if part.score is not None]
         return cls(
             n_users=int(first_user[-1]),
             user=np.concatenate([part.user + first for part, first in zip(parts, first_user, strict=False)]),
             rank=np.concatenate([part.rank for part in parts]),
             grade=np.concatenate([part.grade for part in parts]),
             entry=np.concatenate([part.entry for part in parts]),
-            score=np.concatenate(scores) if len(scores) == len(parts) else None,
+            score=np.concatenate([part.score for part in parts]),
         )
 
     @cached_property
@@ -335,6 +334,12 @@ def is_relevant(grade: FloatArray, threshold: float | None) -> BoolArray:
 def retrieved(batch: RankingBatch, k: int | None) -> IntArray:
     """ρ_k = min(k, ρ), how many items stand in the first k places; ρ without a cutoff."""
     return batch.n_predictions if k is None else np.minimum(batch.n_predictions, k)
+
+
+def _together(parts: Sequence[T | None], concatenate: Callable[[list[T]], T]) -> T | None:
+    """The parts as one; None if any is missing."""
+    there = [part for part in parts if part is not None]
+    return concatenate(there) if len(there) == len(parts) else None
 
 
 class Hits(NamedTuple):
@@ -404,27 +409,25 @@ class RankingBatch:
         if len(batches) == 1:
             return batches[0]
         first_user = offsets_of([batch.n_users for batch in batches])
-        flat = ("n_predictions", "rank", "grade", "score", "tied_above", "tied")
-        recommended = [batch.recommended for batch in batches if batch.recommended is not None]
-        raw_labels = [batch.raw_labels for batch in batches if batch.raw_labels is not None]
-        intents = [batch.intents for batch in batches if batch.intents is not None]
-        no_answer = [batch.no_answer for batch in batches if batch.no_answer is not None]
         first_label = offsets_of([len(batch.labels.values) for batch in batches])
-        label = [batch.label for batch in batches if batch.label is not None]
+        flat = ("n_predictions", "rank", "grade", "score", "tied_above", "tied")
         names = batches[0].extra_values
         return cls(
             n_users=int(first_user[-1]),
             user=np.concatenate([batch.user + first for batch, first in zip(batches, first_user, strict=False)]),
             **{name: np.concatenate([getattr(batch, name) for batch in batches]) for name in flat},
             labels=Ragged.concatenate([batch.labels for batch in batches]),
-            raw_labels=Ragged.concatenate(raw_labels) if len(raw_labels) == len(batches) else None,
-            recommended=Recommended.concatenate(recommended) if len(recommended) == len(batches) else None,
-            intents=IntentPairs.concatenate(intents, first_user, first_label) if len(intents) == len(batches) else None,
-            label=np.concatenate(label) if len(label) == len(batches) else None,
-            no_answer=np.concatenate(no_answer) if len(no_answer) == len(batches) else None,
+            raw_labels=_together([batch.raw_labels for batch in batches], Ragged.concatenate),
+            recommended=_together([batch.recommended for batch in batches], Recommended.concatenate),
+            intents=_together(
+                [batch.intents for batch in batches],
+                lambda intents: IntentPairs.concatenate(intents, first_user, first_label),
+            ),
+            label=_together([batch.label for batch in batches], np.concatenate),
+            no_answer=_together([batch.no_answer for batch in batches], np.concatenate),
             extra_values={name: np.concatenate([batch.extra_values[name] for batch in batches]) for name in names},
             label_extra_values={
-                name: Ragged.concatenate([b.label_extra_values[name] for b in batches]) for name in names
+                name: Ragged.concatenate([batch.label_extra_values[name] for batch in batches]) for name in names
             },
         )
 
