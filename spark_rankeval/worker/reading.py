@@ -12,7 +12,16 @@ import pyarrow.compute as pc
 
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking.batch import ATTRIBUTES, UNKNOWN, Recommended
-from spark_rankeval.ranking.user_lists import EXTRA_COLUMNS, Array, BoolArray, IntArray, Ragged, offsets_of, pieces
+from spark_rankeval.ranking.user_lists import (
+    EXTRA_COLUMNS,
+    Array,
+    BoolArray,
+    IntArray,
+    Ragged,
+    offsets_of,
+    pieces,
+    starts_of_runs,
+)
 from spark_rankeval.request.call import Overlap
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.table_fingerprints import limbs_of, xxhash64
@@ -48,12 +57,10 @@ BIAS = "bias"  # what is added to the user's scores
 CANDIDATES = "candidates"  # the items that the user can be recommended
 CATALOGUE = "catalogue"  # the packed catalogue
 LABELS = "labels"  # the labelled items
-GRADES = "grades_{}"  # their grades of a relevance
 LABEL_ROWS = "n_label_rows"  # how many rows of labels there are
 NO_USER = "no_user"  # whether the rows have no user: only what is wrong with them counts
 USER_HASH = "user_hash"  # the hash of the user's id
 EXCLUDED = "excluded"  # the items that predictions leave out
-SLICES = "slice_{}"  # an attribute that divides users into slices
 USER_WEIGHT = "user_weight"  # the user's weight
 PROBABILITY = "probability"  # the probability that people graded the user's items
 GRADED = "graded"  # whether people graded the user's items
@@ -61,7 +68,6 @@ STRATUM = "stratum"  # the stratum that the user was drawn from
 #: The attributes of users that are numbers; the others are texts.
 NUMBERS_OF_USERS = (USER_WEIGHT, PROBABILITY, GRADED)
 CLUSTER_HASH = "cluster_hash"  # the hash of the user's cluster
-CLUSTERS = "cluster_{}"  # an attribute of the cluster
 ATTRIBUTE_CONFLICTS = "n_attribute_conflicts"  # in how many attributes rows disagree
 ABSENT = "absent"  # whether only a table of attributes has the user: not evaluated, but the slice is there
 
@@ -73,7 +79,7 @@ def hash_column(table: str) -> str:
 
 def grades_column(index: int) -> str:
     """The column of the grades of a relevance, by its index."""
-    return GRADES.format(index)
+    return f"grades_{index}"
 
 
 def label_column(name: str) -> str:
@@ -83,12 +89,12 @@ def label_column(name: str) -> str:
 
 def slice_column(index: int) -> str:
     """The column of an attribute that divides users into slices, by its index."""
-    return SLICES.format(index)
+    return f"slice_{index}"
 
 
 def cluster_column(index: int) -> str:
     """The column of an attribute of the user's cluster, by its index."""
-    return CLUSTERS.format(index)
+    return f"cluster_{index}"
 
 
 Batches = Iterator[pa.RecordBatch]
@@ -200,7 +206,7 @@ def _merged(side: Side) -> Side:
     code = side.ids.dictionary_encode().indices.to_numpy(zero_copy_only=False)
     order = np.lexsort((code, side.lists.user))
     user, code = side.lists.user[order], code[order]
-    first = np.flatnonzero(np.append(True, (user[1:] != user[:-1]) | (code[1:] != code[:-1]))[: len(code)])
+    first = np.flatnonzero(starts_of_runs(user, code))
     lengths = np.bincount(user[first], minlength=side.lists.n_users)
     return side._replace(
         lists=Ragged(np.empty(len(first), np.bool_), offsets_of(lengths)),
@@ -230,7 +236,7 @@ def side_of(items: pa.Array, values: Sequence[Array] = ()) -> Side:
     return Side(Ragged(np.empty(len(ids), np.bool_), offsets), ids, list(values), none, none, none)
 
 
-def _existing_columns(columns: dict[str, pa.Array], *names: str) -> list[pa.Array]:
+def _existing_columns(columns: Mapping[str, pa.Array], *names: str) -> list[pa.Array]:
     return [columns[name] for name in names if name in columns]
 
 
@@ -448,13 +454,9 @@ def hashes_of_users(table: str, columns: Mapping[str, pa.Array]) -> pa.Array:
     if hash_column(table) in columns:
         return columns[hash_column(table)]
     assert table.startswith(_PREDICTIONS), "Spark hashes the rows of all other tables"
-    return hashes_of_predictions(columns, (ITEMS, SCORES, COSTS), table.removeprefix(_PREDICTIONS))
-
-
-def hashes_of_predictions(columns: Mapping[str, pa.Array], names: Sequence[str], suffix: str = "") -> pa.Array:
-    """The sums of the hashes of the users' predictions of a model, null without a row, from those of the lists that are there."""
+    suffix = table.removeprefix(_PREDICTIONS)
     offsets = flat(columns[ITEMS + suffix])[1]
-    lists = [flat(columns[name + suffix])[0] for name in names if name + suffix in columns]
+    lists = [column.flatten() for column in _existing_columns(columns, ITEMS + suffix, SCORES + suffix, COSTS + suffix)]
     totals = np.zeros(len(offsets) - 1, np.int64)
     for start, stop in pieces(offsets, _HASHED_TOGETHER):
         first, last = offsets[start], offsets[stop]
@@ -627,17 +629,14 @@ def overlap_counts(
         predicted: the predicted items.
         has_list: which users have predictions.
     """
-    is_met_by_name: dict[str, Any] = {}
+    counts = {}
     for overlap in overlaps:
         side = sides.get(overlap.role)
-        if overlap.kind == "users":
-            is_met_by_name[overlap.column] = side is not None and bool((side.lists.lengths[has_list] > 0).any())
-        else:
-            is_met_by_name[overlap.column] = overlap.role in met or (
-                side is not None and _share_an_item(side.ids, predicted)
-            )
-    return {name: np.full(len(has_list), is_met, np.int64) for name, is_met in is_met_by_name.items()}
-
-
-def _share_an_item(left: pa.Array, right: pa.Array) -> bool:
-    return bool(pc.any(pc.is_in(left, value_set=right.cast(left.type), skip_nulls=True)).as_py())
+        is_met = overlap.kind == "items" and overlap.role in met
+        if overlap.kind == "users" and side is not None:
+            is_met = bool((side.lists.lengths[has_list] > 0).any())
+        elif side is not None and not is_met:
+            shared = pc.is_in(side.ids, value_set=predicted.cast(side.ids.type), skip_nulls=True)
+            is_met = bool(pc.any(shared).as_py())
+        counts[overlap.column] = np.full(len(has_list), is_met, np.int64)
+    return counts

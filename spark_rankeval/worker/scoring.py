@@ -192,10 +192,14 @@ def _score_model(
         counts["left_out"] &= 1 - counts["has_no_answer"]
     if ranker is not None:
         counts |= ranker.counts()
-    counts["n_excluded_labels"] = _n_labelled(inputs.excluded, inputs.label_items)
-    conflicts = inputs.columns.get(grouped_row.ATTRIBUTE_CONFLICTS)
-    none = np.zeros(batch.n_users, np.int64)
-    counts["n_conflicting_attributes"] = none if conflicts is None else grouped_row.whole_numbers(conflicts)
+    counts["n_excluded_labels"] = counts["n_conflicting_attributes"] = np.zeros(batch.n_users, np.int64)
+    if inputs.excluded is not None:
+        # Excluded items are looked up among labels, not vice versa: labels are fewer, and an item counts once.
+        is_labelled = user_lists.contained(inputs.excluded, inputs.label_items)
+        counts["n_excluded_labels"] = np.bincount(inputs.excluded.user[is_labelled], minlength=batch.n_users)
+    if grouped_row.ATTRIBUTE_CONFLICTS in inputs.columns:
+        conflicts = inputs.columns[grouped_row.ATTRIBUTE_CONFLICTS]
+        counts["n_conflicting_attributes"] = grouped_row.whole_numbers(conflicts)
     if task.overlaps:
         counts |= _overlaps(task, inputs, model, ranked, tuple(views.values()), counts)
     scores.counts.update((count_of_model(name, model), count) for name, count in counts.items())
@@ -275,14 +279,6 @@ def _without_excluded(excluded: Ragged | None, lists: RawLists) -> tuple[RawList
     left_out = user_lists.contained(lists.items, excluded)
     n_excluded = np.bincount(lists.items.user[left_out], minlength=lists.items.n_users)
     return lists.where(~left_out), entry[~left_out], n_excluded
-
-
-def _n_labelled(excluded: Ragged | None, labels: Ragged) -> IntArray:
-    """How many of a user's excluded items have a label; int64 (n_users,)."""
-    if excluded is None:
-        return np.zeros(labels.n_users, np.int64)
-    # Excluded items are looked up among labels, not vice versa: labels are fewer, and an item counts once.
-    return np.bincount(excluded.user[user_lists.contained(excluded, labels)], minlength=labels.n_users)
 
 
 def _counts(
@@ -430,11 +426,9 @@ def rows_of_users(
 
 def evaluated_users(rows: pa.RecordBatch, users: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of users who are evaluated; those who are only in a table of attributes are not."""
-    return (
-        rows
-        if grouped_row.ABSENT not in users.schema.names
-        else rows.filter(pc.invert(users.column(grouped_row.ABSENT)))
-    )
+    if grouped_row.ABSENT not in users.schema.names:
+        return rows
+    return rows.filter(pc.invert(users.column(grouped_row.ABSENT)))
 
 
 def messages_with_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
