@@ -11,17 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.metrics.base import as_float32
+from spark_rankeval.ranking import user_lists
 from spark_rankeval.ranking.batch import ATTRIBUTES, UNKNOWN, Recommended
-from spark_rankeval.ranking.user_lists import (
-    EXTRA_COLUMNS,
-    Array,
-    BoolArray,
-    IntArray,
-    Ragged,
-    offsets_of,
-    pieces,
-    starts_of_runs,
-)
+from spark_rankeval.ranking.user_lists import Array, BoolArray, IntArray, Ragged
 from spark_rankeval.request.call import Overlap
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.table_fingerprints import limbs_of, xxhash64
@@ -134,7 +126,7 @@ def read_predictions(task: ScoringTask, columns: dict[str, pa.Array], model: int
         scores, costs = _existing_columns(lists, SCORES), _existing_columns(lists, COSTS)
         checks: list[Callable[[Array], BoolArray]] = [
             *([np.isnan] * len(scores)),
-            *(EXTRA_COLUMNS[name].is_wrong for name in task.prediction_columns),
+            *(user_lists.EXTRA_COLUMNS[name].is_wrong for name in task.prediction_columns),
         ]
         side = _check_arrays(rows, is_null_user, lists[ITEMS], [*scores, *costs], checks, task.keep_null_items)
         if total is not None:
@@ -163,7 +155,7 @@ def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
             single = [has_single_precision(columns, grades_column(relevance)) for relevance in range(len(grades))]
             is_bad = _too_large if task.grades_may_be_missing else _bad_grade
             checks = [partial(is_bad, largest=as_float32(largest) if is_single else largest) for is_single in single]
-        checks += [EXTRA_COLUMNS[name].is_wrong for name in task.label_columns]
+        checks += [user_lists.EXTRA_COLUMNS[name].is_wrong for name in task.label_columns]
         side = _check_arrays(rows, is_null_user, columns[LABELS], value_columns, checks, keep_null_items=False)
     else:
         side = side_of(columns[LABELS], [numbers(flat(column)[0]) for column in value_columns])
@@ -206,10 +198,10 @@ def _merged(side: Side) -> Side:
     code = side.ids.dictionary_encode().indices.to_numpy(zero_copy_only=False)
     order = np.lexsort((code, side.lists.user))
     user, code = side.lists.user[order], code[order]
-    first = np.flatnonzero(starts_of_runs(user, code))
+    first = np.flatnonzero(user_lists.starts_of_runs(user, code))
     lengths = np.bincount(user[first], minlength=side.lists.n_users)
     return side._replace(
-        lists=Ragged(np.empty(len(first), np.bool_), offsets_of(lengths)),
+        lists=Ragged(np.empty(len(first), np.bool_), user_lists.offsets_of(lengths)),
         ids=side.ids.take(pa.array(order[first])),
         values=[np.fmax.reduceat(values[order], first) if len(first) else values for values in side.values],
         merged=side.merged + side.lists.lengths - lengths,
@@ -325,7 +317,7 @@ def columns_of(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 def flat(column: pa.Array) -> tuple[pa.Array, IntArray]:
     """The values of all lists, and the offsets; a null list is an empty one."""
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-    return column.flatten(), offsets_of(lengths)
+    return column.flatten(), user_lists.offsets_of(lengths)
 
 
 def whole_numbers(column: pa.Array) -> IntArray:
@@ -390,7 +382,7 @@ def with_lists_of_models(models: Sequence[int], batches: Batches) -> Batches:
             yield batch
             continue
         _, offsets = flat(batch.column(MARKS))
-        for start, stop in pieces(offsets, _TOGETHER):
+        for start, stop in user_lists.pieces(offsets, _TOGETHER):
             yield _parted(models, batch.slice(start, stop - start))
 
 
@@ -412,7 +404,7 @@ def _parted(models: Sequence[int], batch: pa.RecordBatch) -> pa.RecordBatch:
         marks, model, lengths = marks[ranked], model[ranked], np.bincount(cells[ranked], minlength=n_cells)
     # Users stay in their order, so that only the models, which are few, are sorted.
     order = np.argsort(model, kind="stable")
-    bounds = offsets_of(lengths)
+    bounds = user_lists.offsets_of(lengths)
     totals = Ragged(marks[order] >> (MODEL_BITS + KIND_BITS), bounds).summed() if are_hashed else None
     lists = {
         name: flat(columns.pop(column))[0].take(pa.array(order))
@@ -458,7 +450,7 @@ def hashes_of_users(table: str, columns: Mapping[str, pa.Array]) -> pa.Array:
     offsets = flat(columns[ITEMS + suffix])[1]
     lists = [column.flatten() for column in _existing_columns(columns, ITEMS + suffix, SCORES + suffix, COSTS + suffix)]
     totals = np.zeros(len(offsets) - 1, np.int64)
-    for start, stop in pieces(offsets, _HASHED_TOGETHER):
+    for start, stop in user_lists.pieces(offsets, _HASHED_TOGETHER):
         first, last = offsets[start], offsets[stop]
         parts = [column.slice(first, last - first) for column in lists]
         read = [whole_numbers(part) if pa.types.is_integer(part.type) else numbers(part) for part in parts]
@@ -540,7 +532,7 @@ def _codes(sides: Sequence[pa.Array], offsets: Sequence[IntArray]) -> tuple[list
     codes = [np.empty(len(texts), np.int32) for texts in sides]
     dictionaries = [sides[0].slice(0, 0)]
     n_codes = 0
-    for start, stop in pieces(np.add.reduce(offsets), _TEXTS_TOGETHER):
+    for start, stop in user_lists.pieces(np.add.reduce(offsets), _TEXTS_TOGETHER):
         parts = [slice(each[start], each[stop]) for each in offsets]
         together = pa.concat_arrays([texts[part] for texts, part in zip(sides, parts, strict=True)])
         encoded = together.dictionary_encode()
