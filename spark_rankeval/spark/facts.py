@@ -140,10 +140,6 @@ class GroupedTables:
             grouped, sql.call("size", sql.named(item_facts.CONSUMED)) >= 0, sql.named(item_facts.ROWS) >= 0
         )
 
-    @property
-    def _consumed(self) -> DataFrame:
-        return sql.select(self.by_user, *map(sql.named, (item_facts.CONSUMED, item_facts.ROWS)))
-
     @cached_property
     def attributes(self) -> DataFrame:
         """The table of items, one row per item: sets of categories add up, and another attribute in which its rows do not agree is null."""
@@ -182,7 +178,8 @@ class GroupedTables:
 
     def packed_popularity(self) -> DataFrame:
         """How many users have each item of the training data, in one row."""
-        parts = packed_together(self._consumed, count_items, add_counts)
+        lists = sql.select(self.by_user, *map(sql.named, (item_facts.CONSUMED, item_facts.ROWS)))
+        parts = packed_together(lists, count_items, add_counts)
         return packed_together(parts.repartition(1), tables_in, add_counts)
 
     def _baseline(self) -> DataFrame:
@@ -198,8 +195,8 @@ class GroupedTables:
         rows = []
         if self.sources.training is not None and not self.reads_popularity:
             n_users = count_of(sql.call("size", sql.named(item_facts.CONSUMED)) > 0, item_facts.N_TRAINING_USERS)
-            n_invalid = sum_of(sql.named(item_facts.ROWS), "n_invalid_training")
-            rows.append(sql.aggregate(self.by_user, (), n_users, n_invalid))
+            n_invalid = sql.call("coalesce", sql.call("sum", sql.named(item_facts.ROWS)), 0)
+            rows.append(sql.aggregate(self.by_user, (), n_users, n_invalid.alias("n_invalid_training")))
         if self.sources.items is not None and not self.reads_attributes:
             n_invalid = count_of(self.sources.items.ids_sql().is_null(), "n_invalid_items")
             rows.append(sql.aggregate(self.sources.items.frame, (), n_invalid))
@@ -284,9 +281,8 @@ def vector_type(frame: DataFrame, name: str) -> T.ArrayType:
 def _usable_vectors(frame: DataFrame, name: str) -> sql.Sql:
     """Vectors as arrays of numbers; one with a hole or without a number is none, and is counted by its length."""
     array = vector_type(frame, name)
-    vector, one = sql.named(name).cast(array), sql.named("one")
-    is_no_number = one.is_null() | sql.call("isnan", one) | (sql.call("abs", one) == math.inf)
-    broken = sql.call("exists", vector, sql.function_of(["one"], is_no_number))
+    vector = sql.named(name).cast(array)
+    broken = sql.call("exists", vector, sql.function_of(["one"], _is_no_number(sql.named("one"))))
     return sql.when(broken, sql.call("array").cast(array), vector)
 
 
@@ -297,11 +293,6 @@ _VALUES = {"text": sql.text_in_sql, "texts": sql.set_in, "vector": _usable_vecto
 def count_of(condition: sql.Sql, name: str) -> sql.Sql:
     """How many rows meet a condition, under a name."""
     return sql.call("count", sql.when(condition, 1)).alias(name)
-
-
-def sum_of(values: sql.Sql, name: str) -> sql.Sql:
-    """The sum of values, 0 of none, under a name."""
-    return sql.call("coalesce", sql.call("sum", values), 0).alias(name)
 
 
 def _required(table: source_tables.SourceTable | None) -> source_tables.SourceTable:
@@ -369,15 +360,6 @@ def _subtopic_column(
     return column
 
 
-def _categories_as_intents(items: DataFrame, name: str, problems: list[str]) -> str | None:
-    """The column of the table of items that has their categories, one or an array of them."""
-    category = source_tables.require_column("items", items, name, "category", problems)
-    if category is not None:
-        kind = items.schema[category].dataType
-        problems += _problem_of_intents(f"items: the column {category!r} (category=)", kind)
-    return category
-
-
 def _problem_of_intents(what: str, kind: T.DataType) -> list[str]:
     return sql.problem_of_type(what, kind.elementType if isinstance(kind, T.ArrayType) else kind, "intent")
 
@@ -420,7 +402,12 @@ def read_intents(
         return None
     if facts.subtopic is not None:
         return IntentSources(labels, _subtopic_column(labels, facts.subtopic, problems), items, None)
-    category = None if items is None else _categories_as_intents(items.frame, facts.category, problems)
+    category = None
+    if items is not None:
+        category = source_tables.require_column("items", items.frame, facts.category, "category", problems)
+        if category is not None:
+            kind = items.frame.schema[category].dataType
+            problems += _problem_of_intents(f"items: the column {category!r} (category=)", kind)
     return IntentSources(labels, None, items, category)
 
 
@@ -530,35 +517,32 @@ def catalogue_with_reasons(columns: source_tables.VectorColumns, item: str, reas
 
 def read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> source_tables.SourceTable:
     """Find the columns of a model's vectors, as `read_source` finds those of its lists."""
-    table_problems: list[str] = []
-    source = _read_vectors(vectors, names, table_problems)
-    # A problem begins with the role of its table. The caller knows the table by another name.
-    for role, name in {"predictions": "users", "catalogue": "items", "candidates": "candidates"}.items():
-        problems += [f"{name} of Vectors{text.removeprefix(role)}" for text in table_problems if text.startswith(role)]
-    return source
-
-
-def _read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> source_tables.SourceTable:
+    found: list[str] = []
     users = [
         spelled
         for name in names.user
-        if (spelled := source_tables.require_column("predictions", vectors.users, name, "user", problems))
+        if (spelled := source_tables.require_column("predictions", vectors.users, name, "user", found))
     ]
     for name in users:
         kind = vectors.users.schema[name].dataType
-        problems += sql.problem_of_type(f"predictions: the user column {name!r}", kind, "user")
-    items = source_tables.read_source("catalogue", vectors.items, names, problems)
-    vector = array_of_numbers("predictions", vectors.users, vectors.vector, problems)
-    item_vector = array_of_numbers("catalogue", vectors.items, vectors.vector, problems)
-    user_bias = _bias("predictions", vectors.users, vectors.user_bias, "user_bias", problems)
-    item_bias = _bias("catalogue", vectors.items, vectors.item_bias, "item_bias", problems)
+        found += sql.problem_of_type(f"predictions: the user column {name!r}", kind, "user")
+    items = source_tables.read_source("catalogue", vectors.items, names, found)
+    vector = array_of_numbers("predictions", vectors.users, vectors.vector, found)
+    item_vector = array_of_numbers("catalogue", vectors.items, vectors.vector, found)
+    user_bias = _bias("predictions", vectors.users, vectors.user_bias, "user_bias", found)
+    item_bias = _bias("catalogue", vectors.items, vectors.item_bias, "item_bias", found)
     candidates = None
     if vectors.candidates is not None:
         has_users = all(sql.find_column(vectors.candidates, name) for name in names.user)
         role: source_tables.Role = "candidates" if has_users else "catalogue"
         wrong: list[str] = []
         candidates = source_tables.read_source(role, vectors.candidates, names, wrong)
-        problems += [f"candidates{problem.removeprefix(role)}" for problem in wrong]
+        found += [f"candidates{problem.removeprefix(role)}" for problem in wrong]
+    # A problem begins with the role of its table. The caller knows the table by another name.
+    for table, name in {"predictions": "users", "catalogue": "items", "candidates": "candidates"}.items():
+        problems += [
+            f"{name} of Vectors{problem.removeprefix(table)}" for problem in found if problem.startswith(table)
+        ]
     columns = source_tables.VectorColumns(
         items, vector, item_vector, user_bias, item_bias, vectors.similarity, candidates
     )
