@@ -446,7 +446,7 @@ def rank_items(
     is_ranked = limits.has(items)
     ranked = items.where(is_ranked)
     score = users.exact(ranked.user, ranked.values)
-    counts = _Counts.start(users, ranked, score)
+    counts = _Counts(users, ranked, score)
     firsts = _count_blocks(users, counts, limits, ties, first)
     # Of those that score the same, the item itself is neither before nor behind.
     before = counts.tied - 1 - counts.before if ties == "item_desc" else counts.before
@@ -522,35 +522,25 @@ def _cells(items: Ragged, users: IntArray, start: int, width: int) -> tuple[IntA
     return row[inside], column[inside]
 
 
-@dataclass(eq=False)
 class _Counts:
     """How many items score higher than each ranked one, the same, and the same before it: counted block by block."""
 
-    users: ScoredUserVectors
-    ranked: Ragged  # the indices of items in the lists of their users
-    score: FloatArray  # theirs, as of `ScoredUserVectors.exact`
-    low: Array  # of the type of `ScoredUserVectors.about`, the lowest that may be of an item that scores the same; and the highest one
-    high: Array
-    above: IntArray
-    tied: IntArray
-    before: IntArray
-    # Entries and items whose order the products leave open.
-    near: list[tuple[IntArray, IntArray]] = field(default_factory=list)
-    n_near: int = 0
-
-    @classmethod
-    def start(cls, users: ScoredUserVectors, ranked: Ragged, score: FloatArray) -> _Counts:
-        user = ranked.user
-        about, error = users.as_about(user, score), users.error[user]
+    def __init__(self, users: ScoredUserVectors, ranked: Ragged, score: FloatArray) -> None:
+        # The indices of items in the lists of their users, and their scores as of `ScoredUserVectors.exact`.
+        self.users, self.ranked, self.score = users, ranked, score
+        about, error = users.as_about(ranked.user, score), users.error[ranked.user]
         kind = np.float32 if users.catalogue.is_plain else np.float64
+        # The lowest and the highest that `ScoredUserVectors.about` may be of an item that scores the same.
         with np.errstate(over="ignore"):
             # Rounded outwards.
             low = np.nextafter((about - error).astype(kind), kind(-np.inf))
-            high = np.nextafter((about + error).astype(kind), kind(np.inf))
-        none = np.zeros(len(user), np.int64)
+            self.high = np.nextafter((about + error).astype(kind), kind(np.inf))
         # What is in no list is −∞, and below every bound.
-        low = np.maximum(low, np.finfo(kind).min)
-        return cls(users, ranked, score, low, high, none, none.copy(), none.copy())
+        self.low = np.maximum(low, np.finfo(kind).min)
+        self.above, self.tied, self.before = np.zeros((3, len(score)), np.int64)
+        # Entries and items whose order the products leave open.
+        self.near: list[tuple[IntArray, IntArray]] = []
+        self.n_near = 0
 
     def add(self, user: int, start: int, products: Array) -> None:
         """Count among what a user's scores of the items from an index on are about."""
