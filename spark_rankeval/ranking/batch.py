@@ -10,18 +10,8 @@ from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.ranking.user_lists import (
-    Array,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    IntentPairs,
-    Ragged,
-    Runs,
-    offsets_of,
-    position_within,
-    starts_of_runs,
-)
+from spark_rankeval.ranking import user_lists
+from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, IntentPairs, Ragged, Runs
 
 #: What labels have beside their grades if a metric asks for groups: the place of the item's set of groups.
 GROUP_SET = "group_set"
@@ -290,7 +280,7 @@ class Recommended:
     @classmethod
     def concatenate(cls, parts: Sequence[Recommended]) -> Recommended:
         """The lists of several parts, one after the other, before any facts are added."""
-        first_user = offsets_of([part.n_users for part in parts])
+        first_user = user_lists.offsets_of([part.n_users for part in parts])
         return cls(
             n_users=int(first_user[-1]),
             user=np.concatenate([part.user + first for part, first in zip(parts, first_user, strict=False)]),
@@ -408,8 +398,8 @@ class RankingBatch:
         """The users of several batches, one batch after the other."""
         if len(batches) == 1:
             return batches[0]
-        first_user = offsets_of([batch.n_users for batch in batches])
-        first_label = offsets_of([len(batch.labels.values) for batch in batches])
+        first_user = user_lists.offsets_of([batch.n_users for batch in batches])
+        first_label = user_lists.offsets_of([len(batch.labels.values) for batch in batches])
         flat = ("n_predictions", "rank", "grade", "score", "tied_above", "tied")
         names = batches[0].extra_values
         return cls(
@@ -465,7 +455,7 @@ class RankingBatch:
         def find() -> Hits:
             entry = np.flatnonzero(is_relevant(self.grade, threshold))
             user = self.user[entry]
-            return Hits(user, self.rank[entry], position_within(user, self.n_users) + 1, entry)
+            return Hits(user, self.rank[entry], user_lists.position_within(user, self.n_users) + 1, entry)
 
         return self.remember(("hits", threshold), find)
 
@@ -531,14 +521,16 @@ class RankingBatch:
 
     def label_rank(self) -> IntArray:
         """The place of each label among its user's, best first, from 1; int64, shape of `labels`."""
-        return self.labels.remember("label_rank", lambda: position_within(self.labels.user, self.n_users) + 1)
+        return self.labels.remember(
+            "label_rank", lambda: user_lists.position_within(self.labels.user, self.n_users) + 1
+        )
 
     def label_runs(self) -> tuple[Runs, Runs]:
         """How many labels have a higher grade, how many the same: of labels, best first; of labelled predictions."""
 
         def find() -> tuple[Runs, Runs]:
             _, keys, prediction_keys = self._grade_keys()
-            new = starts_of_runs(keys)
+            new = user_lists.starts_of_runs(keys)
             start, run_of_label = np.flatnonzero(new), np.cumsum(new) - 1
             size = np.diff(np.append(start, len(keys)))
 
@@ -629,7 +621,7 @@ def depends_on_tie(batch: RankingBatch, look: Look) -> IntArray:
     if not matters.any():
         return flag
     user, above, tied = batch.user[matters], batch.tied_above[matters], batch.tied[matters]
-    start = np.flatnonzero(starts_of_runs(user, above))
+    start = np.flatnonzero(user_lists.starts_of_runs(user, above))
     # The other items of a group have no label.
     others = np.diff(np.append(start, len(user))) < tied[start]
     if look.sees == "labelled":
@@ -699,12 +691,12 @@ class TiedGroups(NamedTuple):
 def tied_groups(batch: RankingBatch, entry: IntArray) -> TiedGroups:
     """The groups of equal scores that hold some of the labelled predictions, given ascending."""
     user, above = batch.user[entry], batch.tied_above[entry]
-    start = np.flatnonzero(starts_of_runs(user, above))
+    start = np.flatnonzero(user_lists.starts_of_runs(user, above))
     return TiedGroups(
         user=user[start],
         above=above[start],
         size=batch.tied[entry[start]],
-        held_above=position_within(user, batch.n_users)[start],
+        held_above=user_lists.position_within(user, batch.n_users)[start],
         held=np.diff(np.append(start, len(entry))),
         start=start,
     )

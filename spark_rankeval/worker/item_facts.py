@@ -12,21 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_rankeval.ranking import batch as rankings
 from spark_rankeval.ranking import user_lists
-from spark_rankeval.ranking.batch import (
-    ATTRIBUTES,
-    FACT_FIELDS,
-    FACT_TABLES,
-    GROUP_SET,
-    ITEM_FACTS,
-    UNKNOWN,
-    CategoryShares,
-    Fact,
-    GroupSets,
-    RankingBatch,
-    Totals,
-    unit_vectors,
-)
+from spark_rankeval.ranking.batch import Fact, RankingBatch
 from spark_rankeval.ranking.ranks import rank_lists
 from spark_rankeval.ranking.user_lists import Array, FloatArray, IntArray, Ragged, RawLists
 from spark_rankeval.request.task import ScoringTask
@@ -42,7 +30,12 @@ CATEGORY_SET, VECTOR, IS_IN_ITEMS = "category_set", "vector", "is_in_items"
 SHARE_ABOVE, ITEMS_ABOVE = "share_above", "items_above"
 #: The fields that are looked up: those of the training data, and those of the table of items.
 POPULARITY_FIELDS, ATTRIBUTE_FIELDS = (
-    frozenset(field for fact in ITEM_FACTS if FACT_TABLES[fact] == (table,) for field in FACT_FIELDS[fact])
+    frozenset(
+        field
+        for fact in rankings.ITEM_FACTS
+        if rankings.FACT_TABLES[fact] == (table,)
+        for field in rankings.FACT_FIELDS[fact]
+    )
     for table in ("training", "items")
 )
 #: Columns of tables that are grouped by user or by item: the items that a user has in the training data, as often as they are there; how
@@ -55,7 +48,7 @@ POPULARITY_TABLE, ATTRIBUTES_TABLE, GROUPS_TABLE = ITEM_TABLES = tuple(
 #: Columns of attributes in which the rows of an item disagree begin so.
 CONFLICT = "conflict_"
 #: The counts of items whose rows disagree, by the attribute.
-CONFLICTS = {name: f"n_conflicting_{each.plural}" for name, each in ATTRIBUTES.items() if each.plural}
+CONFLICTS = {name: f"n_conflicting_{each.plural}" for name, each in rankings.ATTRIBUTES.items() if each.plural}
 #: The sizes of the tables, in columns that every row repeats.
 N_TRAINING_USERS, N_TRAINING_ITEMS, N_TRAINING_INTERACTIONS, N_ITEMS = SIZES = (
     "n_training_users",
@@ -73,12 +66,12 @@ TOTALS = (*SIZES, DIMENSION, *FAULTS)
 
 def fields_of(facts: Iterable[Fact]) -> set[str]:
     """The fields that hold facts of predicted items or of the items of a history."""
-    return {field for fact in facts for field in FACT_FIELDS.get(fact, ())}
+    return {field for fact in facts for field in rankings.FACT_FIELDS.get(fact, ())}
 
 
-def sizes_of(totals: Mapping[str, int]) -> Totals:
+def sizes_of(totals: Mapping[str, int]) -> rankings.Totals:
     """The sizes of the tables, from `TOTALS` by name."""
-    return Totals(*(totals.get(name, 0) for name in SIZES))
+    return rankings.Totals(*(totals.get(name, 0) for name in SIZES))
 
 
 def shares_above(n_users: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -150,7 +143,7 @@ _COUNTS = dict.fromkeys(
     pa.int64(),
 )
 _KINDS = {"text": pa.string(), "texts": pa.string(), "vector": pa.list_(pa.float64())}
-_TYPES = {GROUP: pa.string(), **{name: _KINDS[each.kind] for name, each in ATTRIBUTES.items()}}
+_TYPES = {GROUP: pa.string(), **{name: _KINDS[each.kind] for name, each in rankings.ATTRIBUTES.items()}}
 _NO_ROWS = pa.schema({ITEM: pa.null(), **_COUNTS, **_TYPES}).empty_table()
 
 
@@ -280,15 +273,15 @@ def _read_facts(items: pa.Table, names: frozenset[str], totals: dict[str, int]) 
     facts: dict[str, Array] = {}
     sets: dict[str, Any] = {}
     for name in names & {*items.column_names}:
-        column, kind = _column(items, name), ATTRIBUTES[name].kind if name in ATTRIBUTES else "number"
+        column, kind = _column(items, name), rankings.ATTRIBUTES[name].kind if name in rankings.ATTRIBUTES else "number"
         if kind == "vector":
             facts[name] = _vectors(column, totals[DIMENSION])
         elif kind == "texts":
             indices, sets["category_sets"] = read_sets(column)
-            facts[name] = np.append(indices, UNKNOWN)
+            facts[name] = np.append(indices, rankings.UNKNOWN)
         elif kind == "text":
-            codes = grouped_row.filled(column.dictionary_encode().indices, UNKNOWN)
-            facts[name] = np.append(codes, UNKNOWN).astype(np.int64)
+            codes = grouped_row.filled(column.dictionary_encode().indices, rankings.UNKNOWN)
+            facts[name] = np.append(codes, rankings.UNKNOWN).astype(np.int64)
         else:
             facts[name] = np.append(grouped_row.whole_numbers(column), 0)
     return ItemTable(ItemIndex(_column(items, ITEM)), facts, totals, sets)
@@ -319,8 +312,8 @@ def _read_groups(table: pa.Table, _: Collection[str]) -> ItemTable:
         sets[which] = len(members) + row_sets
         members += different.tolist()
     counts = np.bincount(sets[:-1], minlength=len(members))
-    groups = GroupSets(names, Ragged.from_lists(members, np.int64), counts)
-    return ItemTable(index, {GROUP_SET: sets}, {}, {"groups": groups})
+    groups = rankings.GroupSets(names, Ragged.from_lists(members, np.int64), counts)
+    return ItemTable(index, {rankings.GROUP_SET: sets}, {}, {"groups": groups})
 
 
 def _different_rows(rows: Array) -> tuple[Array, IntArray]:
@@ -348,10 +341,10 @@ def read_sets(texts: pa.Array) -> tuple[IntArray, Ragged]:
     indices = []
     for text in encoded.dictionary.to_pylist():
         members = [codes.setdefault(category, len(codes)) for category in json.loads(text)]
-        indices.append(len(sets) if members else UNKNOWN)
+        indices.append(len(sets) if members else rankings.UNKNOWN)
         sets += [members] if members else []
     # Null is the last of the indices.
-    of_text = np.array([*indices, UNKNOWN], np.int64)
+    of_text = np.array([*indices, rankings.UNKNOWN], np.int64)
     return of_text[grouped_row.filled(encoded.indices, len(indices)).astype(np.int64)], Ragged.from_lists(
         sets, np.int64
     )
@@ -376,7 +369,7 @@ _READ: dict[str, Callable[[pa.Table, Collection[str]], ItemTable]] = {
 }
 
 
-def shares_of_categories(user: IntArray, indices: IntArray, sets: Ragged) -> CategoryShares:
+def shares_of_categories(user: IntArray, indices: IntArray, sets: Ragged) -> rankings.CategoryShares:
     """Which share of each user's items is of each category; an item is of all of its categories in equal parts.
 
     Items without a category are left out, and users who have no other.
@@ -386,11 +379,11 @@ def shares_of_categories(user: IntArray, indices: IntArray, sets: Ragged) -> Cat
         indices: int64, the index of each item's categories among the sets.
         sets: as of `read_sets`.
     """
-    has_category = indices != UNKNOWN
+    has_category = indices != rankings.UNKNOWN
     user, indices = user[has_category], indices[has_category]
     if not len(user):
         none = np.empty(0, np.int64)
-        return CategoryShares(none, none, np.empty(0))
+        return rankings.CategoryShares(none, none, np.empty(0))
     n_categories, n_sizes = int(sets.values.max()) + 1, int(sets.lengths.max()) + 1
     item_categories = sets.take(indices)
     # Items come in any order, and sums of floats have one: items that share alike are counted, then added by how they share.
@@ -401,7 +394,7 @@ def shares_of_categories(user: IntArray, indices: IntArray, sets: Ragged) -> Cat
     pairs, pair = np.unique(cells // n_sizes, return_inverse=True)
     n_items = np.bincount(user)
     share = np.bincount(pair, counts / (cells % n_sizes)) / n_items[pairs // n_categories]
-    return CategoryShares(pairs // n_categories, pairs % n_categories, share)
+    return rankings.CategoryShares(pairs // n_categories, pairs % n_categories, share)
 
 
 def fields_in(structs: pa.StructArray) -> dict[str, pa.Array]:
@@ -484,7 +477,7 @@ class _FactsOfBatch(BatchFeature):
         self._lists, self._order = items, order
 
     def label_numbers(self, labels: grouped_row.Side) -> Mapping[str, Array]:
-        facts = self._items.look_up(labels.ids, {GROUP_SET} & self._fields)
+        facts = self._items.look_up(labels.ids, {rankings.GROUP_SET} & self._fields)
         return {name: values.astype(np.float64) for name, values in facts.items()}
 
     def add(self, ranked: RankedView) -> RankingBatch:
@@ -524,7 +517,7 @@ class _FactsOfBatch(BatchFeature):
         items, user = history.values, history.user
         # Rows come in any order; sums of floats have one.
         order = np.lexsort((items if self._order is None else self._order(items), user))
-        unit, user = unit_vectors(vectors)[order], user[order]
+        unit, user = rankings.unit_vectors(vectors)[order], user[order]
         size = np.maximum(history.lengths, 1)
         sums = [np.bincount(user, along, history.n_users) / size for along in unit.T]
         return np.stack(sums, axis=1) if sums else np.zeros((history.n_users, 0))
