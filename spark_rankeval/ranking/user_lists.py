@@ -758,21 +758,15 @@ def _highest_first(lists: RawLists, items: Ragged) -> IntArray:
     return items.offsets[items.user + 1] - 1 - position
 
 
-#: No label has a larger weight: squares of these still add up exactly.
-LARGEST_WEIGHT = 2.0**100
-
-
 @dataclass(frozen=True)
 class ExtraColumn:
     """A number beside the score of a prediction or the grade of a label.
 
     Attributes:
-        name: of the option, and in messages.
         wrong: the values that it cannot have, as words, a comparison and a bound, for arrays and Spark's columns. Null
             and NaN are always wrong.
     """
 
-    name: str
     wrong: tuple[tuple[str, Callable[[Any, Any], Any], float], ...]
 
     def is_wrong(self, values: Array) -> BoolArray:
@@ -783,19 +777,18 @@ class ExtraColumn:
         return wrong
 
 
-LABEL_COLUMNS = {
+#: By the names of the options.
+EXTRA_COLUMNS = {
     "weight": ExtraColumn(
-        "weight",
         (
             ("negative weight", operator.lt, 0.0),
             ("weight of 0", operator.eq, 0.0),
             ("infinite weight", operator.eq, math.inf),
-            ("weight above 2^100", operator.gt, LARGEST_WEIGHT),
-        ),
+            # Squares of weights up to this still add up exactly.
+            ("weight above 2^100", operator.gt, 2.0**100),
+        )
     ),
+    "cost": ExtraColumn((("negative cost", operator.lt, 0.0), ("infinite cost", operator.eq, math.inf))),
 }
-#: The same of predictions.
-PREDICTION_COLUMNS = {
-    "cost": ExtraColumn("cost", (("negative cost", operator.lt, 0.0), ("infinite cost", operator.eq, math.inf))),
-}
-EXTRA_COLUMNS = LABEL_COLUMNS | PREDICTION_COLUMNS
+#: Those of labels; the others are of predictions.
+LABEL_COLUMNS = ("weight",)

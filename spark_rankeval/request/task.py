@@ -164,7 +164,7 @@ class ScoringTask:
     has_subtopic_rows: bool = False  # labels have a row for each subtopic of an item
     models: tuple[str, ...] = ("",)  # the names of the models; one of an empty name if there are no names
     label_columns: tuple[str, ...] = ()  # what labels have beside their grades, by name; see `LABEL_COLUMNS`
-    prediction_columns: tuple[str, ...] = ()  # the same of predictions; see `PREDICTION_COLUMNS`
+    prediction_columns: tuple[str, ...] = ()  # what predictions have beside their scores, by name; see `EXTRA_COLUMNS`
     weight_count: str = ""  # the count that is the users' weight, one of `WEIGHTS`; empty: none is
     features: tuple[Feature, ...] = ()  # what the call needs beyond metrics of predictions and labels
     overlaps: tuple[call.Overlap, ...] = ()  # the ids that should occur in other tables; whether any do is counted
