@@ -32,16 +32,6 @@ PREDICTION_ROWS = "n_prediction_rows"  # how many rows of predictions there are
 VALID_PREDICTIONS = "n_valid_predictions"  # how many can be ranked, if only the best are in the lists
 MERGED_PREDICTIONS = "n_merged_predictions"  # how many were left out as they repeat an item
 INFINITE_PREDICTIONS = "n_infinite_predictions"  # how many were left out as infinite
-#: Those that `worker.reading.read_predictions` takes.
-PREDICTION_COLUMNS = (
-    ITEMS,
-    SCORES,
-    COSTS,
-    PREDICTION_ROWS,
-    VALID_PREDICTIONS,
-    MERGED_PREDICTIONS,
-    INFINITE_PREDICTIONS,
-)
 #: The lists of several models as one, instead of those above.
 MARKS = "marks"  # each row's model, whether it is ranked, and its hash
 VECTOR = "vector"  # the user's vector
@@ -114,11 +104,8 @@ class Side(NamedTuple):
 
 def read_predictions(task: ScoringTask, columns: dict[str, pa.Array], model: int = 0) -> Side:
     """The predictions of a model, of a batch of grouped users."""
-    lists = {
-        name: columns[column_of_model(name, model)]
-        for name in PREDICTION_COLUMNS
-        if column_of_model(name, model) in columns
-    }
+    suffix = column_of_model("", model)
+    lists = {name.removesuffix(suffix): column for name, column in columns.items() if name.endswith(suffix)}
     rows = _rows(lists, PREDICTION_ROWS)
     total = whole_numbers(lists[VALID_PREDICTIONS]) if VALID_PREDICTIONS in lists else None
     if model in task.array_models:
