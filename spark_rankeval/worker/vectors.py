@@ -892,16 +892,12 @@ def first_items_of_batches(
             recommended = pa.ListArray.from_arrays(
                 pa.array(first.lists.offsets, pa.int32()), entries, mask=pa.array(~lists.limits.has_list)
             )
-            n_invalid_items = np.full(batch.num_rows, sum(lists.catalogue.faults))
-            yield pa.RecordBatch.from_arrays(
-                [
-                    *(columns[name] for name in user_columns),
-                    recommended,
-                    pa.array(first.invalid),
-                    pa.array(n_invalid_items),
-                ],
-                names=[*user_columns, RECOMMENDATIONS, N_INVALID, N_INVALID_CATALOGUE],
-            )
+            users = {name: columns[name] for name in user_columns}
+            counts = {
+                N_INVALID: pa.array(first.invalid),
+                N_INVALID_CATALOGUE: pa.array(np.full(batch.num_rows, sum(lists.catalogue.faults))),
+            }
+            yield pa.RecordBatch.from_pydict({**users, RECOMMENDATIONS: recommended, **counts})
 
     return run
 
