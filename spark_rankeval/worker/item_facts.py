@@ -137,14 +137,11 @@ def add_counts(counts: pa.Table) -> pa.Table:
 
 # A table of all whole numbers from the least to the greatest has at most so many entries per item; else items are searched for.
 _SPARSE = 8
-# The types of tables without a row, in which columns of other types were never seen.
-_COUNTS = dict.fromkeys(
-    (TRAINING_USERS, TRAINING_INTERACTIONS, ROWS),
-    pa.int64(),
-)
+# Tables without a row, in which columns of other types were never seen.
 _KINDS = {"text": pa.string(), "texts": pa.string(), "vector": pa.list_(pa.float64())}
-_TYPES = {GROUP: pa.string(), **{name: _KINDS[each.kind] for name, each in rankings.ATTRIBUTES.items()}}
-_NO_ROWS = pa.schema({ITEM: pa.null(), **_COUNTS, **_TYPES}).empty_table()
+_COUNTS = dict.fromkeys((TRAINING_USERS, TRAINING_INTERACTIONS, ROWS), pa.int64())
+_ATTRIBUTES = {name: _KINDS[each.kind] for name, each in rankings.ATTRIBUTES.items()}
+_NO_ROWS = pa.schema({ITEM: pa.null(), **_COUNTS, GROUP: pa.string(), **_ATTRIBUTES}).empty_table()
 
 
 class ItemIndex:
