@@ -104,14 +104,13 @@ def count_items(batch: pa.RecordBatch) -> pa.Table:
     first = user_lists.starts_of_runs(pairs)
     users = np.bincount(pairs[first] - user[first], minlength=len(coded))
     occurs = np.flatnonzero(users)
+    interactions = np.append(np.bincount(code)[occurs], grouped_row.whole_numbers(batch.column(ROWS)).sum())
     columns = {
         ITEM: pa.concat_arrays([coded.take(pa.array(occurs)), pa.nulls(1, items.type)]),
-        TRAINING_USERS: np.append(users[occurs], np.count_nonzero(lengths)),
-        TRAINING_INTERACTIONS: np.append(
-            np.bincount(code)[occurs], grouped_row.whole_numbers(batch.column(ROWS)).sum()
-        ),
+        TRAINING_USERS: pa.array(np.append(users[occurs], np.count_nonzero(lengths))),
+        TRAINING_INTERACTIONS: pa.array(interactions),
     }
-    return pa.table({name: pa.array(values) for name, values in columns.items()})
+    return pa.table(columns)
 
 
 def _coded(items: pa.Array) -> tuple[IntArray, pa.Array]:
@@ -239,11 +238,10 @@ def _read_popularity(table: pa.Table, fields: Collection[str]) -> ItemTable:
         "n_invalid_training": _sum(others, TRAINING_INTERACTIONS),
     }
     read = _read_facts(items, POPULARITY_FIELDS, totals)
-    if not {SHARE_ABOVE, ITEMS_ABOVE} & {*fields}:
-        return read
-    # All counts are sorted for it.
-    pairs, items_above = shares_above(read.facts[TRAINING_USERS][:-1])
-    return read._replace(facts={**read.facts, SHARE_ABOVE: pairs, ITEMS_ABOVE: items_above})
+    if {SHARE_ABOVE, ITEMS_ABOVE} & {*fields}:
+        # All counts are sorted for it.
+        read.facts[SHARE_ABOVE], read.facts[ITEMS_ABOVE] = shares_above(read.facts[TRAINING_USERS][:-1])
+    return read
 
 
 def _read_attributes(table: pa.Table, _: Collection[str]) -> ItemTable:
@@ -262,8 +260,8 @@ def _read_attributes(table: pa.Table, _: Collection[str]) -> ItemTable:
         totals[DIMENSION] = int(lengths[usual].sum())
         totals["n_ragged_vectors"] = int(counts.sum() - counts[usual].sum())
     read = _read_facts(items, ATTRIBUTE_FIELDS, totals)
-    is_known = np.arange(items.num_rows + 1) < items.num_rows
-    return read._replace(facts={**read.facts, IS_IN_ITEMS: is_known})
+    read.facts[IS_IN_ITEMS] = np.arange(items.num_rows + 1) < items.num_rows
+    return read
 
 
 def _read_facts(items: pa.Table, names: frozenset[str], totals: dict[str, int]) -> ItemTable:
