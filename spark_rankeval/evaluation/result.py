@@ -948,8 +948,7 @@ class Result(Shown):
         rows = chosen(total_rows, headline_keys(total_rows) if metrics is None else metrics)
         compared = None if comparison is None else comparison.rows
         notes = (*notes_of(rows), *kept_notes_of_tables(self.notes)) if self.notes else ()
-        made = models_table(rows, self.models, compared, notes)
-        return replace(made)
+        return models_table(rows, self.models, compared, notes)
 
     def table(
         self,
@@ -990,7 +989,7 @@ class Result(Shown):
             UnknownMetricError: a metric is not in the result.
         """
         common: dict[Dimension, str | None] = {"model": model, "slice": slice, "group": group}
-        return replace(cross_table(self.summary, rows, columns, metrics, common, intervals))
+        return cross_table(self.summary, rows, columns, metrics, common, intervals)
 
     def to_latex(self) -> str:
         r"""The summary as a LaTeX ``tabular`` for each model and slice; it needs the package ``booktabs``."""
