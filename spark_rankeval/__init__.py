@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.version import __version__ as __version__
+from spark_rankeval.package import __version__ as __version__
 
 if TYPE_CHECKING:
     from spark_rankeval.auditing.audit import Audit as Audit

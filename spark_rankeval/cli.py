@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from spark_rankeval.dialects import explained
 from spark_rankeval.errors import SparkRankEvalError
-from spark_rankeval.version import __version__
+from spark_rankeval.package import __version__
 
 # The main function of each job, which reads its own options, and what the job is for.
 _JOBS = {

@@ -1,4 +1,4 @@
-"""The package as a zip for executors. It needs Python alone, so that `make dist` installs nothing."""
+"""The version of the package, and the package as a zip for executors. It needs Python alone, so that `make dist` installs nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import zipfile
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
+
+__version__ = "0.1.0"
 
 _NAME = "spark_rankeval"
 #: The earliest time that a zip can hold.

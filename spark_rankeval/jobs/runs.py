@@ -41,10 +41,10 @@ from spark_rankeval.jobs.outputs import (
     write_partition,
 )
 from spark_rankeval.jobs.session import OK, outcome_of
+from spark_rankeval.package import __version__
 from spark_rankeval.records.table_columns import RUN_ID
 from spark_rankeval.spark.catalog import lines_at, on_this_disk, staged
 from spark_rankeval.spark.engine import engine_of, input_files, workers_explained
-from spark_rankeval.version import __version__
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,6 +14,7 @@ import jinja2
 from markupsafe import Markup
 
 from spark_rankeval.errors import UnknownMetricError
+from spark_rankeval.package import __version__
 from spark_rankeval.printed_tables import Table
 from spark_rankeval.records.audit_rows import audit_table, findings, headline, left_out_in_words, unchecked_in_words
 from spark_rankeval.records.comparison_rows import (
@@ -50,7 +51,6 @@ from spark_rankeval.report.contents import (
 )
 from spark_rankeval.report.marks import ON_DARK, Drawing
 from spark_rankeval.report.pictures import Picture, picture
-from spark_rankeval.version import __version__
 
 # Charts of slices, of curves and of users are drawn for so many metrics, the first ones: a page is to be read.
 _MOST_SLICED, _MOST_CURVES, _MOST_GROUPED = 3, 6, 4
