@@ -120,7 +120,6 @@ def merge(
         columns={row.key: columns.get(row.key) or column_of(row) for row in summary},
         plan=_plan_of_merge(list(summaries), summary),
         _table=_MERGED,
-        _write=_MERGED,
         notes=(*notes, *table_notes, *_notes_of_groups(unlike, unknown)),
         item_groups=tuple(group for group in groups if group.slice not in unknown),
     )

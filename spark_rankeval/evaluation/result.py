@@ -480,32 +480,6 @@ class Gaps(Shown):
         return Document(tuple(gaps_tables(self.rows, self.level)))
 
 
-def gaps_of(
-    rows: Sequence[SummaryRow],
-    attribute: str | Sequence[str],
-    metrics: Metrics,
-    level: float,
-    margin: float,
-    min_users: int,
-) -> Gaps:
-    """The gaps between slices of a summary; see `Result.gaps`."""
-    checked_level(level)
-    if not is_number(margin) or not 0 <= margin < math.inf:
-        msg = f"margin must be a finite number from 0 on; got {margin!r}"
-        raise OptionError(msg)
-    if not isinstance(min_users, int) or isinstance(min_users, bool) or min_users < 2:
-        msg = f"min_users must be a whole number from 2 on; got {min_users!r}"
-        raise OptionError(msg)
-    total_rows = [row for row in rows if row.slice == "all"]
-    chosen_rows = chosen(total_rows, headline_keys(total_rows) if metrics is None else metrics)
-    keys = {row.key for row in chosen_rows if not is_estimated(row)}
-    compared = [row for row in rows if row.key in keys]
-    names = as_names("attribute", attribute)
-    gaps = gap_rows(compared, names, level=level, margin=margin, least_n=min_users)
-    warn_of_few_clusters(row for row in compared if set(names) <= set(attributes_of(row.slice)))
-    return Gaps(gaps, level)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Shown):
     """The result of an evaluation. It prints as a table.
@@ -535,8 +509,8 @@ class Result(Shown):
     qualities: dict[str, DataQuality]
     columns: dict[str, str]
     plan: tuple[str, ...]
-    _table: Callable[[], DataFrame]
-    _write: Callable[[DataFrame, Mapping[str, Any]], Result]
+    _table: Callable[[], DataFrame] = stored.READ_BACK
+    _write: Callable[[DataFrame, Mapping[str, Any]], Result] = stored.READ_BACK
     _rejected: Callable[[], DataFrame] | None = None
     notes: tuple[str, ...] = ()
     item_groups: tuple[ItemGroup, ...] = ()
@@ -733,10 +707,28 @@ class Result(Shown):
             OptionError: an option is not valid.
             UnknownMetricError: a metric is not in the result.
         """
-        return gaps_of(self.summary, attribute, metrics, level, margin, min_users)
+        checked_level(level)
+        if not is_number(margin) or not 0 <= margin < math.inf:
+            msg = f"margin must be a finite number from 0 on; got {margin!r}"
+            raise OptionError(msg)
+        if not is_number(min_users, int) or min_users < 2:
+            msg = f"min_users must be a whole number from 2 on; got {min_users!r}"
+            raise OptionError(msg)
+        names = as_names("attribute", attribute)
+        # No user has a value that two judges estimate.
+        keys = {row.key for row in self._headline_rows(metrics) if not is_estimated(row)}
+        compared = [row for row in self.summary if row.key in keys]
+        rows = gap_rows(compared, names, level=level, margin=margin, least_n=min_users)
+        warn_of_few_clusters(row for row in compared if set(names) <= set(attributes_of(row.slice)))
+        return Gaps(rows, level)
 
     def _total_rows(self) -> list[SummaryRow]:
         return [row for row in self.summary if row.slice == "all"]
+
+    def _headline_rows(self, metrics: Metrics) -> list[SummaryRow]:
+        """The rows of all users; without a choice of metrics only some cutoffs of a curve with many points."""
+        total_rows = self._total_rows()
+        return chosen(total_rows, headline_keys(total_rows) if metrics is None else metrics)
 
     def curve(self, metric: str | Metric, over: CurveAxis = "cutoff") -> pd.DataFrame:
         """A metric against its cutoff, ready to plot: a row for each model, relevance and cutoff; rows without a cutoff come last.
@@ -845,7 +837,7 @@ class Result(Shown):
         Raises:
             InputError: it is neither.
         """
-        return cls(**stored.read_stored(told)._asdict(), _table=stored.READ_BACK, _write=stored.READ_BACK)
+        return cls(**stored.read_stored(told)._asdict())
 
     @classmethod
     def from_json(cls, text: str) -> Result:
@@ -944,8 +936,7 @@ class Result(Shown):
             UnknownMetricError: a metric is not in the result.
             InputError: the comparison is of other models, or of none of these metrics.
         """
-        total_rows = self._total_rows()
-        rows = chosen(total_rows, headline_keys(total_rows) if metrics is None else metrics)
+        rows = self._headline_rows(metrics)
         compared = None if comparison is None else comparison.rows
         notes = (*notes_of(rows), *kept_notes_of_tables(self.notes)) if self.notes else ()
         return models_table(rows, self.models, compared, notes)

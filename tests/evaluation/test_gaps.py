@@ -13,7 +13,7 @@ from statsmodels.stats.multitest import multipletests
 
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.merge import merged_rows
-from spark_rankeval.evaluation.result import gaps_of
+from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.gaps import attribute_gap_tables, gap_rows, gaps_tables
 from spark_rankeval.report.contents import on_page
 from spark_rankeval.run_history.gate_rules import check_figures, read_gates
@@ -40,7 +40,7 @@ def of_countries(**users):
 
 
 def gaps(rows, metrics=None, level=0.95, margin=0.0, min_users=2, by="country"):
-    return gaps_of(rows, by, metrics, level, margin, min_users)
+    return Result(rows, {}, {}, ()).gaps(by, metrics=metrics, level=level, margin=margin, min_users=min_users)
 
 
 def users_of(is_inside):
