@@ -12,22 +12,17 @@ from spark_rankeval.checks import check_table, kind_of
 from spark_rankeval.errors import InputError, MergeError, MetricError, listed
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import column_name, parse_metric
+from spark_rankeval.records import slices
 from spark_rankeval.records.judge_estimates import is_estimated, merged_estimate, with_judges_alone
 from spark_rankeval.records.notes import kept_notes_of_tables, notes_of
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.slices import (
-    ItemGroup,
-    alike_groups,
-    attributes_of,
-    has_item_group,
-    is_item_group,
-    users_of,
-)
 from spark_rankeval.records.stored import item_groups_of, no_users, qualities_in, row_of
 from spark_rankeval.records.summary import MOST_LISTED, SummaryRow, bounds_of, summary_row
 from spark_rankeval.records.table_columns import METRICS, RUN_ID, TIME
 from spark_rankeval.request.call import Table
+from spark_rankeval.spark.catalog import replaced_files_explained
 from spark_rankeval.spark.local_tables import takes_local_tables
+from spark_rankeval.spark.written_tables import check_run_ids, columns_of_runs
 from spark_rankeval.statistics.cluster_sums import Clusters, GroupedClusters, clusters_of_days, warn_of_few_clusters
 from spark_rankeval.statistics.description import Description, t_interval_of, with_reliable_figures
 from spark_rankeval.statistics.intervals import Interval, requested_method
@@ -38,7 +33,7 @@ from spark_rankeval.statistics.table_fingerprints import added as added_fingerpr
 #: A result, or the output of its `Result.to_dict` or `Result.to_json`.
 Mergeable = Result | Mapping[str, Any] | str
 Read = TypeVar("Read")
-RunFacts = tuple[dict[str, DataQuality], tuple[ItemGroup, ...]]
+RunFacts = tuple[dict[str, DataQuality], tuple[slices.ItemGroup, ...]]
 
 # What rows of a table of metrics do not say: the counts by model, and the groups of items.
 _UNKNOWN: RunFacts = ({}, ())
@@ -83,7 +78,7 @@ def merge(
     """
     summaries: dict[str, Sequence[SummaryRow]]
     qualities: list[dict[str, DataQuality]] = []
-    item_groups: list[tuple[ItemGroup, ...]] = []
+    item_groups: list[tuple[slices.ItemGroup, ...]] = []
     columns: Mapping[str, str] = {}
     noted, table_notes = False, dict[str, None]()
     if not isinstance(results, Result) and hasattr(results, "columns"):
@@ -111,7 +106,7 @@ def merge(
         merged_qualities = {
             model: DataQuality.sum_of_days([day[model] for day in qualities if model in day]) for model in models
         }
-    groups, unlike = alike_groups(item_groups)
+    groups, unlike = slices.alike_groups(item_groups)
     unknown = unknown_groups(summaries.values(), item_groups)
     notes = notes_of(summary) if noted else ()
     return Result(
@@ -165,9 +160,6 @@ def _facts_of_manifests(manifests: Iterable[Any], summaries: Mapping[str, Sequen
 
 
 def _rows_of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:
-    from spark_rankeval.spark.catalog import replaced_files_explained  # noqa: PLC0415 # the same
-    from spark_rankeval.spark.written_tables import check_run_ids, columns_of_runs  # noqa: PLC0415 # it imports pyspark
-
     stored = columns_of_runs(table, [name for name in METRICS.names if name != TIME])
     check_run_ids("results", table)
     runs: dict[str, list[SummaryRow]] = {}
@@ -253,8 +245,8 @@ def merged_rows(summaries: Mapping[str, Sequence[SummaryRow]]) -> tuple[SummaryR
     _add_users_outside(groups, summaries)
     models = list(dict.fromkeys(model for model, _, _ in groups))
     metrics = list(dict.fromkeys(metric for _, _, metric in groups))
-    slices = sorted({slice_ for _, slice_, _ in groups}, key=lambda name: (len(attributes_of(name)), name))
-    ordered = [(model, slice_, metric) for model in models for slice_ in slices for metric in metrics]
+    names = sorted({slice_ for _, slice_, _ in groups}, key=lambda name: (len(slices.attributes_of(name)), name))
+    ordered = [(model, slice_, metric) for model in models for slice_ in names for metric in metrics]
     fingerprints = {model: _fingerprints(model, summaries) for model in models}
     return with_judges_alone(_merged(groups[key], fingerprints[key[0]]) for key in ordered if key in groups)
 
@@ -263,11 +255,11 @@ def _add_users_outside(
     groups: Mapping[_RowKey, list[SummaryRow]], summaries: Mapping[str, Sequence[SummaryRow]]
 ) -> None:
     """Add the users of summaries without a label in a group of items: they are outside the group."""
-    item_group_keys = [key for key in groups if has_item_group(key[1])]
+    item_group_keys = [key for key in groups if slices.has_item_group(key[1])]
     for rows in summaries.values() if item_group_keys else ():
         by_key = {(row.model, row.slice, row.key): row for row in rows}
         for model, slice_, metric in item_group_keys:
-            user_row = by_key.get((model, users_of(slice_), metric))
+            user_row = by_key.get((model, slices.users_of(slice_), metric))
             if (model, slice_, metric) not in by_key and user_row is not None:
                 n_outside = user_row.n_users + user_row.n_undefined
                 group = groups[model, slice_, metric]
@@ -374,7 +366,7 @@ def _check_alike(summaries: Mapping[str, Sequence[SummaryRow]]) -> None:
         if any(map(is_estimated, rows)):
             judges[name] = {" before ".join(dict.fromkeys(row.relevance for row in rows if row.relevance))}
         if any(row.n_users + row.n_undefined for row in rows):
-            parted[name] = {" and ".join(attributes_of(row.slice)) for row in rows} - {""}
+            parted[name] = {" and ".join(slices.attributes_of(row.slice)) for row in rows} - {""}
         for row in rows:
             what = _what(row)
             where, other = seen.setdefault(row.key, (name, what))
@@ -418,7 +410,7 @@ def _figure_in_words(row: SummaryRow) -> str:
 
 
 def unknown_groups(
-    summaries: Iterable[Sequence[SummaryRow]], groups_by_day: Iterable[tuple[ItemGroup, ...]]
+    summaries: Iterable[Sequence[SummaryRow]], groups_by_day: Iterable[tuple[slices.ItemGroup, ...]]
 ) -> list[str]:
     """The groups of items with figures in a summary that does not tell their sizes and edges, which other days may not share.
 
@@ -427,8 +419,8 @@ def unknown_groups(
     names: set[str] = set()
     tables = set()
     for rows, groups in zip(summaries, groups_by_day, strict=True):
-        names |= {row.slice for row in rows if is_item_group(row.slice)} - {group.slice for group in groups}
+        names |= {row.slice for row in rows if slices.is_item_group(row.slice)} - {group.slice for group in groups}
         tables |= {tuple(row.fingerprints.get(table) for table in ("items", "training")) for row in rows}
     if len(tables) == 1 and any(next(iter(tables))):
         return []
-    return sorted(names, key=lambda name: (attributes_of(name), name))
+    return sorted(names, key=lambda name: (slices.attributes_of(name), name))
