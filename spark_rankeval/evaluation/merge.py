@@ -76,30 +76,27 @@ def merge(
         InputError: something is not a result or a manifest; a column or a run's manifest is missing; or a run in the table was
             repeated since the table was read.
     """
-    summaries: dict[str, Sequence[SummaryRow]]
-    qualities: list[dict[str, DataQuality]] = []
-    item_groups: list[tuple[slices.ItemGroup, ...]] = []
+    summaries: dict[str, Sequence[SummaryRow]] = {}
+    facts: list[RunFacts] = []
     columns: Mapping[str, str] = {}
     noted, table_notes = False, dict[str, None]()
     if not isinstance(results, Result) and hasattr(results, "columns"):
         check_table("the table of metrics", results)
         summaries = _rows_of_table(results)
-        run_facts = [_UNKNOWN] * len(summaries) if manifests is None else _facts_of_manifests(manifests, summaries)
-        qualities, item_groups = [each[0] for each in run_facts], [each[1] for each in run_facts]
+        facts = [_UNKNOWN] * len(summaries) if manifests is None else _facts_of_manifests(manifests, summaries)
     else:
-        summaries = {}
         for name, value in _named(results):
             result = _read(name, value)
             summaries[name], columns = result.summary, {**result.columns, **columns}
             noted = noted or bool(result.notes)
             table_notes |= dict.fromkeys(kept_notes_of_tables(result.notes))
-            qualities.append(result.qualities)
-            item_groups.append(result.item_groups)
+            facts.append((result.qualities, result.item_groups))
     if not summaries:
         msg = "there is nothing to merge; pass at least one result"
         raise MergeError(msg)
     summary = merged_rows(summaries)
     warn_of_few_clusters(summary)
+    qualities, item_groups = [quality for quality, _ in facts], [groups for _, groups in facts]
     merged_qualities: dict[str, DataQuality] = {}
     if all(qualities):
         models = dict.fromkeys(model for day in qualities for model in day)
@@ -412,15 +409,8 @@ def _figure_in_words(row: SummaryRow) -> str:
 def unknown_groups(
     summaries: Iterable[Sequence[SummaryRow]], groups_by_day: Iterable[tuple[slices.ItemGroup, ...]]
 ) -> list[str]:
-    """The groups of items with figures in a summary that does not tell their sizes and edges, which other days may not share.
-
-    Days whose tables of items and training data are the same have the same groups.
-    """
+    """The groups of items with figures in a summary that does not tell their sizes and edges, which other days may not share."""
     names: set[str] = set()
-    tables = set()
     for rows, groups in zip(summaries, groups_by_day, strict=True):
         names |= {row.slice for row in rows if slices.is_item_group(row.slice)} - {group.slice for group in groups}
-        tables |= {tuple(row.fingerprints.get(table) for table in ("items", "training")) for row in rows}
-    if len(tables) == 1 and any(next(iter(tables))):
-        return []
     return sorted(names, key=lambda name: (slices.attributes_of(name), name))
