@@ -22,15 +22,7 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import check_place
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.records.table_columns import RUN_COLUMN, RUN_ID, check_run
-from spark_rankeval.spark.engine import (
-    condition_of,
-    engine_of,
-    file_vanished,
-    input_files,
-    said_by_java,
-    save_mode,
-    setting,
-)
+from spark_rankeval.spark import engine
 from spark_rankeval.spark.sql import column, find_column, literal, quoted
 
 if TYPE_CHECKING:
@@ -73,7 +65,7 @@ def writable(path: str, option: str = "path") -> Iterator[None]:
         if not said:
             raise
         # The last line is the cause of the others. Hadoop's names of temporary files help no reader.
-        reason = said_by_java(said[-1]).partition("/_temporary")[0]
+        reason = engine.said_by_java(said[-1]).partition("/_temporary")[0]
         msg = f"{option}: cannot write to {path}: {reason}"
         raise OptionError(msg) from error
 
@@ -90,7 +82,7 @@ def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
     # Spark would log that it ignores a path whose last part is hidden.
     table = f"{staging}/{_STAGED}"
     with writable(path):
-        frame.write.mode(save_mode("errorifexists")).parquet(table)
+        frame.write.mode(engine.save_mode("errorifexists")).parquet(table)
     session = frame.sparkSession
     try:
         # The schema is passed, so nothing is inferred and the metadata still says what the columns are.
@@ -129,7 +121,7 @@ def read_while_others_write(read: Callable[[bool], Read]) -> Read:
     try:
         return read(False)
     except Exception as error:
-        if not file_vanished(error):
+        if not engine.file_vanished(error):
             raise
     return read(True)
 
@@ -140,7 +132,7 @@ def replaced_files_explained(option: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not file_vanished(error):
+        if not engine.file_vanished(error):
             raise
         msg = f"{option}: files of the table were replaced after it was read, for example by a repeated run; read it again"
         raise InputError(msg) from error
@@ -155,7 +147,7 @@ def lines_at(session: SparkSession, path: str) -> list[str]:
 def files_at(session: SparkSession, path: str) -> list[str]:
     """The files in a folder, on any storage that Spark can read; none if nothing is there, or the platform does not list them."""
     text = _text_at(session, path)
-    return [] if text is None else input_files(text)
+    return [] if text is None else engine.input_files(text)
 
 
 def _text_at(session: SparkSession, path: str) -> DataFrame | None:
@@ -168,10 +160,10 @@ def _text_at(session: SparkSession, path: str) -> DataFrame | None:
             _ = reader.text([path, path]).schema
             text = reader.text(path)
     except AnalysisException as error:
-        if condition_of(error) != "PATH_NOT_FOUND":
+        if engine.condition_of(error) != "PATH_NOT_FOUND":
             raise
         return None
-    if not engine_of(session).is_spark and not input_files(text):
+    if not engine.engine_of(session).is_spark and not engine.input_files(text):
         return None
     return text
 
@@ -186,13 +178,13 @@ def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:
     folder = _folder_on_disk(staged_table)
     place = None if folder is None else folder.parent.with_name(path.rstrip("/").rpartition("/")[2])
     if folder is None or place is None or not _can_be_renamed(place, mode):
-        staged_table.write.mode(save_mode(mode)).parquet(path)
+        staged_table.write.mode(engine.save_mode(mode)).parquet(path)
         return session.read.schema(schema).parquet(path)
     replaced = place.with_name(f"_{place.name}.replaced-{uuid.uuid4().hex}")
     if place.exists():
         os.rename(place, replaced)
     os.rename(folder, place)
-    if engine_of(session).is_spark:
+    if engine.engine_of(session).is_spark:
         # Spark does the same for its own writes, so that no query reads cached files of the old table.
         session.catalog.refreshByPath(path)
     shutil.rmtree(replaced, ignore_errors=True)
@@ -200,7 +192,7 @@ def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:
 
 
 def _folder_on_disk(table: DataFrame) -> Path | None:
-    for file in input_files(table):
+    for file in engine.input_files(table):
         place = urlsplit(file)
         folder = Path(url2pathname(place.path)).parent
         return folder if place.scheme == "file" and folder.is_dir() else None
@@ -282,7 +274,7 @@ class CatalogTable:
     def frame(self) -> DataFrame | None:
         """The rows of all runs; None: the table is not there."""
         # Sail's catalogue has forgotten what an earlier session made. The folder of the schema still has the files.
-        for kind in ("",) if engine_of(self.spark).is_spark else ("", *_LAKES):
+        for kind in ("",) if engine.engine_of(self.spark).is_spark else ("", *_LAKES):
             try:
                 if kind:
                     self.run(f"CREATE TABLE IF NOT EXISTS {self.quoted} USING {kind}")
@@ -290,8 +282,7 @@ class CatalogTable:
                 # Spark Connect looks for a table only when its schema is asked for.
                 _ = frame.schema
             except PySparkException as error:
-                is_missing = condition_of(error) in _NOT_THERE or any(words in str(error) for words in _NOT_THERE)
-                if not kind and not is_missing:
+                if not kind and not any(words in str(error) for words in _NOT_THERE):
                     raise self._refusal("read", error) from error
             else:
                 return frame
@@ -357,14 +348,14 @@ class CatalogTable:
         """The format of a table that is to be made; empty: the catalogue's own."""
         if self.format:
             return self.format.lower()
-        if not engine_of(self.spark).is_spark:
+        if not engine.engine_of(self.spark).is_spark:
             return _LAKES[0]
         # Without a format Spark 3.5 would make a table of Hive in its own catalogue; other catalogues have a default.
         is_own = len(self._parts) < len(("catalog", "schema", "table"))
-        return setting(self.spark, "spark.sql.sources.default", "parquet") if is_own else ""
+        return engine.setting(self.spark, "spark.sql.sources.default", "parquet") if is_own else ""
 
     def _create(self, schema: T.StructType) -> None:
-        if engine_of(self.spark).is_spark:
+        if engine.engine_of(self.spark).is_spark:
             writer = self.spark.createDataFrame([], schema).writeTo(self.quoted).partitionedBy(F.col(RUN_ID))
             (writer.using(self._new_format) if self._new_format else writer).create()
             return
@@ -392,7 +383,7 @@ class CatalogTable:
             raise OptionError(f"{about} has other types ({', '.join(wrong)}); choose another table")
         if not lacking:
             return
-        if engine_of(self.spark).is_spark:
+        if engine.engine_of(self.spark).is_spark:
             columns = ", ".join(f"{quoted(name)} {type_}" for name, type_ in lacking.items())
             advice = f"ALTER TABLE {self.quoted} ADD COLUMNS ({columns})"
         else:
@@ -404,10 +395,10 @@ class CatalogTable:
 
     def _check_format(self, kind: str) -> None:
         """Refuse a format in which no run can be replaced."""
-        engine = engine_of(self.spark)
-        able = (*_LAKES, *_FILES) if engine.is_spark else _LAKES
+        here = engine.engine_of(self.spark)
+        able = (*_LAKES, *_FILES) if here.is_spark else _LAKES
         if kind not in able:
-            msg = f"{engine.name} cannot replace one run in {self.name}, a table of format {kind}; let it be {' or '.join(able)}"
+            msg = f"{here.name} cannot replace one run in {self.name}, a table of format {kind}; let it be {' or '.join(able)}"
             raise OptionError(f"{self.option}: {msg}")
 
     def check(self, schema: T.StructType, run_id: str | None, mode: str) -> None:
@@ -473,7 +464,7 @@ class CatalogTable:
 
     def _refusal(self, verb: str, error: PySparkException) -> OptionError:
         """The error that an engine's refusal is for the caller."""
-        reason = said_by_java((str(error).strip() or type(error).__name__).splitlines()[0])
+        reason = engine.said_by_java((str(error).strip() or type(error).__name__).splitlines()[0])
         has_no_schema = any(words in reason for words in _NO_SCHEMA)
         advice = ". Make its schema, with a folder: CREATE SCHEMA … LOCATION '/a/folder'" if has_no_schema else ""
         return OptionError(f"{self.option}: cannot {verb} the table {self.name}: {reason}{advice}")
