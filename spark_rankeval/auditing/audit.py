@@ -20,7 +20,7 @@ from spark_rankeval.records import audit_rows
 from spark_rankeval.records.table_columns import AUDIT
 from spark_rankeval.report.contents import Gate
 from spark_rankeval.request.call import ColumnNames, OnInvalid, ScoringOptions, Table, Vectors
-from spark_rankeval.spark import source_tables, sql, tasks, written_tables
+from spark_rankeval.spark import catalog, source_tables, sql, tasks
 from spark_rankeval.spark import tables as spark_tables
 from spark_rankeval.spark.local_tables import takes_local_tables
 
@@ -249,7 +249,7 @@ class Audit(OneTable):
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """The rows of `to_pandas` as a Spark DataFrame; see `Result.to_spark`."""
-        return written_tables.table_of(map(_record, self.rows), AUDIT, spark)
+        return catalog.table_of(map(_record, self.rows), AUDIT, spark)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """The counts as plain values by the names of checks, without examples; a share that is undefined is None.

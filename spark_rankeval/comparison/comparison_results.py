@@ -30,8 +30,8 @@ from spark_rankeval.records.selection import Metrics, VerdictTables, by_slice, r
 from spark_rankeval.records.summary import as_json_record, record_of
 from spark_rankeval.records.table_columns import MODEL_COMPARISON, PAIRS, RANKS, frame_of
 from spark_rankeval.report.comparison_charts import ComparisonPlots, pairs_chart
+from spark_rankeval.spark.catalog import table_of
 from spark_rankeval.spark.per_user import users_by_difference
-from spark_rankeval.spark.written_tables import table_of
 from spark_rankeval.statistics.intervals import detectable_difference as smallest_difference
 from spark_rankeval.statistics.verdicts import interval_in_words
 

@@ -24,7 +24,7 @@ from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.table_columns import DIALECT_MAP
 from spark_rankeval.request import call
 from spark_rankeval.request.task import Lists, Reading, ScoringTask, Value, View, policy_of, resolve
-from spark_rankeval.spark import per_user, tables, written_tables
+from spark_rankeval.spark import catalog, per_user, tables
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.scoring import Scoring, totals_in
 from spark_rankeval.statistics.description import MOMENTS_ALONE
@@ -59,7 +59,7 @@ class DialectMap(OneTable):
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """The rows of `to_pandas` as a Spark DataFrame; see `Result.to_spark`."""
-        return written_tables.table_of(self._records(), DIALECT_MAP, spark)
+        return catalog.table_of(self._records(), DIALECT_MAP, spark)
 
     def _records(self) -> list[dict[str, Any]]:
         return [{name: getattr(row, name) for name in DIALECT_MAP.names} for row in self.rows]

@@ -20,9 +20,8 @@ from spark_rankeval.records.stored import item_groups_of, no_users, qualities_in
 from spark_rankeval.records.summary import MOST_LISTED, SummaryRow, bounds_of, summary_row
 from spark_rankeval.records.table_columns import METRICS, RUN_ID, TIME
 from spark_rankeval.request.call import Table
-from spark_rankeval.spark.catalog import replaced_files_explained
+from spark_rankeval.spark.catalog import check_run_ids, columns_of_runs, replaced_files_explained
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.written_tables import check_run_ids, columns_of_runs
 from spark_rankeval.statistics.cluster_sums import Clusters, GroupedClusters, clusters_of_days, warn_of_few_clusters
 from spark_rankeval.statistics.description import Description, t_interval_of, with_reliable_figures
 from spark_rankeval.statistics.intervals import Interval, requested_method

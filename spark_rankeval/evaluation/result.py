@@ -38,6 +38,7 @@ from spark_rankeval.report import Gate
 from spark_rankeval.report.contents import Audited, ReportedComparison, checked_path, text_of, write_page, write_report
 from spark_rankeval.report.result_charts import ResultPlots
 from spark_rankeval.request.call import KINDS, OnInvalid, Overlap
+from spark_rankeval.spark.catalog import table_of
 from spark_rankeval.spark.engine import draws_anew, may_change
 from spark_rankeval.spark.facts import users_with_answer
 from spark_rankeval.spark.invalid_rows import Finding, conflicting_attribute, unusable_weight
@@ -46,7 +47,6 @@ from spark_rankeval.spark.scoring import Apart, Scoring, ids_apart
 from spark_rankeval.spark.source_tables import REPEATED_USER, SourceTable
 from spark_rankeval.spark.sql import column, example_of
 from spark_rankeval.spark.tables import Model, Sources
-from spark_rankeval.spark.written_tables import table_of
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.moments import Moments

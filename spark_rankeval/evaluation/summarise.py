@@ -43,6 +43,7 @@ from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, bounds_o
 from spark_rankeval.records.table_columns import COUNT, FIGURE, FIGURES, RUN_ID, SUMMARY, TEXT
 from spark_rankeval.request import call
 from spark_rankeval.request.task import NORMALISER, has_groups
+from spark_rankeval.spark.catalog import check_run_ids, place_of_users, schema_of
 from spark_rankeval.spark.engine import workers_explained
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import (
@@ -70,7 +71,6 @@ from spark_rankeval.spark.scoring import (
 )
 from spark_rankeval.spark.sql import check_types, check_unambiguous, find_column, model_in, name_in
 from spark_rankeval.spark.tables import Sources
-from spark_rankeval.spark.written_tables import check_run_ids, place_of_users, schema_of
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.statistics.intervals import IntervalMethod, valid_bounds

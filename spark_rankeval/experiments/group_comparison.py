@@ -15,7 +15,7 @@ from spark_rankeval.records.selection import VerdictTables
 from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.records.summary import record_of
 from spark_rankeval.records.table_columns import GROUP_COMPARISON, frame_of
-from spark_rankeval.spark.written_tables import table_of
+from spark_rankeval.spark.catalog import table_of
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
 from spark_rankeval.statistics.confidence_sequences import sequence_of
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of

@@ -28,9 +28,9 @@ from spark_rankeval.jobs.reporting import about_the_run, folded, planned, write_
 from spark_rankeval.jobs.runs import Run, running
 from spark_rankeval.records.table_columns import COMPARISONS, GROUP_COMPARISONS, TIME
 from spark_rankeval.request.call import parts_of
+from spark_rankeval.spark.catalog import schema_of, table_of
 from spark_rankeval.spark.per_user import marked_as_model
 from spark_rankeval.spark.sql import column, find_column
-from spark_rankeval.spark.written_tables import schema_of, table_of
 from spark_rankeval.statistics.intervals import Student
 
 if TYPE_CHECKING:

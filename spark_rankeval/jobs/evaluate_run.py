@@ -42,10 +42,10 @@ from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.records.table_columns import GATES, RUN_ID
 from spark_rankeval.request.call import POPULARITY, UNUSABLE_FACTS, Facts, attributes_in
 from spark_rankeval.run_history.gates import GateOutcome, failed, render_gates
+from spark_rankeval.spark.catalog import schema_of
 from spark_rankeval.spark.per_user import PerUserSchema, without_standards
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.spark.sql import column
-from spark_rankeval.spark.written_tables import schema_of
 from spark_rankeval.splits import SplitCounts
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from spark_rankeval.records.table_columns import RUN_ID, TIME
 from spark_rankeval.run_history.gate_rules import ATTRIBUTES, GateRule
 from spark_rankeval.run_history.gates import GateOutcome, check_gates, lacking_rows
 from spark_rankeval.run_history.history import date_of_run
-from spark_rankeval.spark.catalog import read_while_others_write
-from spark_rankeval.spark.written_tables import table_of
+from spark_rankeval.spark.catalog import read_while_others_write, table_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

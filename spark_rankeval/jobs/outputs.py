@@ -28,11 +28,12 @@ from spark_rankeval.spark.catalog import (
     lines_at,
     make_schema,
     on_this_disk,
+    schema_of,
+    stored_schema,
     with_metadata_of,
     writable,
 )
 from spark_rankeval.spark.engine import engine_of, setting
-from spark_rankeval.spark.written_tables import schema_of, stored_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -34,9 +34,8 @@ from spark_rankeval.report.contents import checked_path, write_page
 from spark_rankeval.report.estimate_charts import interval_reading
 from spark_rankeval.request.call import Table
 from spark_rankeval.run_history.gate_rules import FIGURES, GateRule, names
-from spark_rankeval.spark.catalog import replaced_files_explained
+from spark_rankeval.spark.catalog import check_run_ids, columns_of_runs, replaced_files_explained, table_of
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.written_tables import check_run_ids, columns_of_runs, table_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tables that Spark stores: folders that are written apart and then published, and tables of the catalogue."""
+"""Tables that Spark stores: their schemas, folders that are written apart and then published, and tables of the catalogue."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
 from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval import local
 from spark_rankeval.checks import check_place
 from spark_rankeval.errors import InputError, OptionError
+from spark_rankeval.records import table_columns
 from spark_rankeval.records.table_columns import RUN_COLUMN, RUN_ID, check_run
 from spark_rankeval.spark import engine
 from spark_rankeval.spark.sql import column, find_column, literal, quoted
@@ -31,6 +34,18 @@ if TYPE_CHECKING:
 
 Read = TypeVar("Read")
 
+_TYPES: dict[str, T.DataType] = {
+    table_columns.TEXT: T.StringType(),
+    table_columns.FIGURE: T.DoubleType(),
+    table_columns.COUNT: T.LongType(),
+    table_columns.FLAG: T.BooleanType(),
+    table_columns.MOMENT: T.TimestampType(),
+    table_columns.FIGURES: T.MapType(T.DoubleType(), T.DoubleType()),
+    table_columns.TEXTS: T.MapType(T.StringType(), T.StringType()),
+}
+_NUMBERS: dict[str, Callable[[Any], Any]] = {table_columns.FIGURE: float, table_columns.COUNT: int}
+_RUN_IN_PATH = re.compile(rf"/{RUN_ID}=([^/]+)/")
+_KEEP_TEXT = 'spark.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")'
 # What file systems say about a place that cannot be written. The user has to fix that, unlike a job that fails.
 _NO_PLACE = (
     "ParentNotDirectoryException",
@@ -52,6 +67,101 @@ _NO_PLACE = (
 )
 # The name of the staged table in its staging folder.
 _STAGED = "table"
+
+
+def schema_of(columns: Iterable[table_columns.TableColumn]) -> T.StructType:
+    """The types of columns, with their meanings as comments."""
+    return T.StructType(
+        [T.StructField(name, _TYPES[kind], metadata={"comment": meaning}) for name, kind, meaning in columns]
+    )
+
+
+def table_of(
+    records: Iterable[Mapping[str, Any]],
+    columns: table_columns.TableColumns,
+    session: SparkSession | None = None,
+    session_of_tables: Callable[[], SparkSession] | None = None,
+) -> DataFrame:
+    """Records by column as a DataFrame with comments: NaN stays NaN, and None is null.
+
+    Without a session it belongs to the active one, or to that of the caller's tables.
+
+    Raises:
+        InputError: there is no session.
+    """
+    session = session or local.active_session()
+    if session is None and session_of_tables is not None:
+        # A result that was read back has no tables.
+        with suppress(InputError):
+            session = session_of_tables()
+    if session is None:
+        msg = "no session is active: pass one, as in to_spark(spark), or start one with spark_rankeval.session()"
+        raise InputError(msg)
+    rows = [tuple(_value(record[name], kind) for name, kind, _ in columns.columns) for record in records]
+    return session.createDataFrame(rows, schema_of(columns.columns))
+
+
+def _value(value: Any, kind: str) -> Any:
+    # Spark takes no whole number for a double, and no number of numpy.
+    number = _NUMBERS.get(kind)
+    return value if value is None or number is None else number(value)
+
+
+def stored_schema(columns: table_columns.TableColumns) -> T.StructType:
+    """What a folder of stored runs holds: the columns, and the run as text."""
+    kinds = [T.StructField(name, _TYPES[kind]) for name, kind, _ in columns.columns]
+    return T.StructType([*kinds, T.StructField(RUN_ID, T.StringType())])
+
+
+def columns_of_runs(frame: DataFrame, wanted: Collection[str]) -> DataFrame:
+    """Some columns of a job's table of metrics, and that of the run.
+
+    Raises:
+        InputError: the table lacks some of them.
+    """
+    lacking = [name for name in (*wanted, RUN_ID) if name not in frame.columns]
+    if lacking:
+        msg = (
+            f"the table has no {', '.join(lacking)}; pass a job's table of metrics, the folder 'metrics' of its output"
+        )
+        raise InputError(msg)
+    return frame.select(*map(column, (*wanted, RUN_ID)))
+
+
+def check_run_ids(option: str, frame: DataFrame, name: str = RUN_ID) -> None:
+    """Refuse a column of runs that was read as numbers or times, if its text is not that of the runs' names: ``007`` as 7.
+
+    Raises:
+        InputError: the names have changed, or may have.
+    """
+    kind = frame.schema[name].dataType
+    # Spark takes a name for a date only if it is written as dates are.
+    if isinstance(kind, T.StringType | T.DateType):
+        return
+    changed = ""
+    if isinstance(kind, T.IntegralType):
+        changed = next((run for run in _runs_in_paths(frame) if run != _as_number(run)), "")
+        if not changed:
+            return
+    example = f", and {changed!r} as {_as_number(changed)}" if changed else ""
+    msg = (
+        f"{option}: the column {name!r} was read as {kind.simpleString()}{example}, but names of runs are text. Call "
+        f"{_KEEP_TEXT} before you read the table"
+    )
+    raise InputError(msg)
+
+
+def _runs_in_paths(frame: DataFrame) -> Sequence[str]:
+    """The names of runs in the paths of a table's files; none if it has no files, or the platform does not tell."""
+    paths = {match[1] for file in engine.input_files(frame) if (match := _RUN_IN_PATH.search(file))}
+    return sorted(map(unquote, paths))
+
+
+def _as_number(run: str) -> str:
+    try:
+        return str(int(run))
+    except ValueError:
+        return ""
 
 
 @contextmanager
@@ -473,3 +583,27 @@ class CatalogTable:
 def with_metadata_of(schema: T.StructType, frame: DataFrame) -> DataFrame:
     """The columns of a schema out of a table, with what the schema says of them: few catalogues keep it."""
     return frame.select(*(column(each.name).alias(each.name, metadata=each.metadata) for each in schema.fields))
+
+
+def place_of_users(
+    per_user: DataFrame, path: str | os.PathLike[str] | None, table: str | None, run_id: str | None, mode: str
+) -> tuple[AbstractContextManager[DataFrame], Callable[[DataFrame], DataFrame]]:
+    """What writes a per-user table once beside its place and gives it as it is read back, and what then moves it to its place.
+
+    A place that cannot be written, or is taken, is an `OptionError`.
+    """
+    if (path is None) == (table is None):
+        raise OptionError(f"name either a path or a table to write to; got {'neither' if path is None else 'both'}")
+    if table is not None:
+        target = CatalogTable(per_user.sparkSession, table)
+        target.check(per_user.schema, run_id, mode)
+        return target.staged(per_user), partial(target.write, run_id=run_id)
+    if run_id is not None:
+        msg = "run_id is for a table of the catalogue, which may have several runs; name one with table="
+        raise OptionError(msg)
+    path = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(path, str) or not path.strip():
+        raise OptionError(f"path must be a non-empty string; got {path!r}")
+    if mode == "errorifexists" and exists(per_user.sparkSession, path):
+        raise OptionError(f"{path} already exists; choose another path, or pass mode='overwrite'")
+    return staged(per_user, path), partial(publish, path=path, mode=mode)

@@ -1,6 +1,7 @@
 """What a call takes in the place of DataFrames: tables of pandas, polars and pyarrow, and names of tables in the catalogue.
 
-Before the call they become DataFrames of the session. DataFrames of files get types that Spark has.
+Before the call they become DataFrames of the session. DataFrames of files get types that Spark has. `write_table` writes what calls
+return to a table of the catalogue.
 """
 
 from __future__ import annotations
@@ -12,23 +13,26 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
 from spark_rankeval import local
-from spark_rankeval.checks import is_table, kind_of, local_package, tested_engine
+from spark_rankeval.checks import check_table, is_table, kind_of, local_package, one_of, tested_engine
 from spark_rankeval.errors import InputError, OptionError, did_you_mean
+from spark_rankeval.records.table_columns import TIME
 from spark_rankeval.request.call import Facts, Vectors
 from spark_rankeval.spark.catalog import CatalogTable
 from spark_rankeval.spark.engine import from_arrow
-from spark_rankeval.spark.sql import MARK_KEY
+from spark_rankeval.spark.sql import MARK_KEY, find_column
 from spark_rankeval.spark.sql import column as column_of
 
 if TYPE_CHECKING:
@@ -327,3 +331,65 @@ def _schema(table: pa.Table, name: str) -> T.StructType:
 
 def _no_type(name: str, column: str, kind: pa.DataType) -> str:
     return f"{name}: the column {column!r} is {kind}, which Spark has no type for. Convert it, such as to strings, or leave it out"
+
+
+class Rows(Protocol):
+    """What has rows to write: a result, a comparison, gaps, an audit or a history. A result also has those that `history` reads."""
+
+    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
+        """The rows as a DataFrame."""
+        ...
+
+
+@takes_local_tables
+def write_table(
+    rows: Rows | DataFrame,
+    table: str,
+    *,
+    run_id: str | None = None,
+    time: datetime | None = None,
+    mode: str = "errorifexists",
+) -> DataFrame:
+    """Write the rows of a result to a table of the catalogue, and give them as they are read back.
+
+    Columns have their meanings as comments (docs/tables.md). Users' values are written by `Result.write`. Of a result with `run_id` it
+    writes what jobs store of their means, which `history` and `merge` read.
+
+    Examples:
+        >>> _ = spark.sql(f"CREATE SCHEMA IF NOT EXISTS evaluation LOCATION '{folder}/evaluation'").collect()
+        >>> for day in ("2026-11-20", "2026-11-21", "2026-11-20"):
+        ...     stored = write_table(result, "evaluation.metrics", run_id=day)
+        >>> sorted({row["run_id"] for row in spark.table("evaluation.metrics").collect()}), stored.count() == len(result.summary)
+        (['2026-11-20', '2026-11-21'], True)
+
+    Args:
+        rows: what `evaluate`, `compare`, `all_pairs`, `compare_groups`, `gaps`, `audit` or `history` returned, or any DataFrame.
+        table: the name of the table, such as ``main.evaluation.metrics``. It is made if it is not there.
+        run_id: the name of a run, in a table that has the rows of several: they replace those of that name, and other runs stay. None:
+            the table has these rows alone.
+        time: when the run began, in the column ``time``. None: now.
+        mode: what to do without `run_id` if the table exists: ``errorifexists`` or ``overwrite``.
+
+    Raises:
+        InputError: it has no rows to write, or has a column ``run_id`` of its own beside `run_id`.
+        OptionError: the table exists already, cannot take such rows or replace one run, or an option is not valid.
+    """
+    one_of("mode", mode, ("errorifexists", "overwrite"))
+    time = time or datetime.now(UTC)
+    # A protocol does not tell a DataFrame from what has rows.
+    given: Any = rows
+    if is_table(given):
+        check_table("rows", given)
+        frame: DataFrame = given
+    elif run_id is not None and hasattr(given, "to_stored"):
+        frame = given.to_stored(time)
+    elif hasattr(given, "to_spark"):
+        frame = given.to_spark()
+    else:
+        msg = f"rows must be a result, a comparison, gaps, an audit, a history or a DataFrame; got a {kind_of(rows)}"
+        raise InputError(msg)
+    if run_id is not None and find_column(frame, TIME) is None:
+        frame = frame.withColumn(TIME, F.lit(time)).withMetadata(TIME, {"comment": "when the run began"})
+    target = CatalogTable(frame.sparkSession, table)
+    target.check(frame.schema, run_id, mode)
+    return target.write(frame, run_id)

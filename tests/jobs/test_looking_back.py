@@ -20,7 +20,7 @@ from spark_rankeval.jobs.trend import read_history
 from spark_rankeval.records.stored import metrics_record
 from spark_rankeval.records.table_columns import METRICS, TIME
 from spark_rankeval.run_history.gate_rules import read_gates
-from spark_rankeval.spark.written_tables import table_of
+from spark_rankeval.spark.catalog import table_of
 
 START = datetime(2026, 10, 1, 4, 30, 0, 123456, tzinfo=UTC)
 SLICES = ["all", *(f"country={letter}" for letter in "ABCDEFGH")]

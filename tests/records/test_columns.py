@@ -25,7 +25,7 @@ from spark_rankeval.records.side_by_side import Choice, MapRow
 from spark_rankeval.records.stored import HistoryRow
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.run_history import gates, history
-from spark_rankeval.spark import written_tables
+from spark_rankeval.spark import catalog
 from spark_rankeval.worker.process import without_collection
 
 KINDS = {
@@ -63,7 +63,7 @@ def test_columns_have_the_names_and_types_of_rows(name, rows, whole):
 @pytest.mark.parametrize("columns", LISTS.values(), ids=LISTS)
 def test_every_column_has_one_name_and_a_meaning_in_a_line(columns):
     assert len(set(columns.names)) == len(columns.names)
-    comments = [field.metadata["comment"] for field in written_tables.schema_of(columns.columns)]
+    comments = [field.metadata["comment"] for field in catalog.schema_of(columns.columns)]
     assert all(0 < len(comment) <= 110 and "\n" not in comment for comment in comments)
 
 
@@ -87,10 +87,10 @@ def test_names_of_runs_that_were_read_as_numbers_are_refused_if_they_changed(kin
         inputFiles=lambda: [f"file:/out/metrics/run_id={run}/part-0.parquet".replace("+", "%2B") for run in runs],
     )
     if problem is None:
-        written_tables.check_run_ids("results", frame)
+        catalog.check_run_ids("results", frame)
     else:
         with pytest.raises(InputError, match=f"results: the column 'run_id' was {problem} .*Inference.enabled"):
-            written_tables.check_run_ids("results", frame)
+            catalog.check_run_ids("results", frame)
 
 
 # --- as DataFrames, up to the session that makes them
@@ -166,10 +166,10 @@ def test_the_session_is_the_callers_the_active_one_or_that_of_the_users(monkeypa
         SimpleNamespace(createDataFrame=lambda *_, name=name: sessions.append(name)) for name in ("active", "own")
     )
     result = Result(tuple(ROWS), {}, {}, (), lambda: SimpleNamespace(sparkSession=own), None)
-    monkeypatch.setattr(written_tables.local, "active_session", lambda: active)
+    monkeypatch.setattr(catalog.local, "active_session", lambda: active)
     result.to_spark(own)
     result.to_spark()
-    monkeypatch.setattr(written_tables.local, "active_session", lambda: None)
+    monkeypatch.setattr(catalog.local, "active_session", lambda: None)
     result.to_spark()
     assert sessions == ["own", "active", "own"]
     for shown in (Result.from_dict(result.to_dict()), comparison_of([difference()])):
