@@ -89,19 +89,9 @@ def takes_local_tables(function: Callable[P, R]) -> Callable[P, R]:
             msg = f"{function.__name__} has no option {words}; {did_you_mean(unknown[0], names)}it has: {', '.join(names)}"
             raise OptionError(msg)
         arguments = [*zip(chain(names, repeat("")), args, strict=False), *kwargs.items()]
-        parts = [part for _, value in arguments for part in _parts(value)]
-        has_names = any(
-            isinstance(part, str)
-            for name, value in arguments
-            if name in table_parameters or isinstance(value, Facts | Vectors)
-            for part in _parts(value)
-        )
-        if not (has_names or any(local_package(part) or is_table(part) for part in parts)):
-            return function(*args, **kwargs)
-        session = next((part.sparkSession for part in parts if is_table(part)), None)
-        tables = _Tables(
-            session, _may_be_missing(dict(arguments)) if {"score", "relevance"} <= {*names} else frozenset()
-        )
+        session = next((part.sparkSession for _, value in arguments for part in _parts(value) if is_table(part)), None)
+        may_be_missing = _may_be_missing(dict(arguments)) if {"score", "relevance"} <= {*names} else frozenset()
+        tables = _Tables(session, may_be_missing)
         values = [tables.converted(value, name, takes_names=name in table_parameters) for name, value in arguments]
         return function(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
 
@@ -140,7 +130,7 @@ class _Tables:
     """The tables of a call, each made once."""
 
     session: SparkSession | None
-    may_be_missing: frozenset[str] = frozenset()
+    may_be_missing: frozenset[str]
     frames: dict[int, DataFrame] = field(default_factory=dict)
 
     def converted(self, value: Any, name: str, *, takes_names: bool = False) -> Any:
