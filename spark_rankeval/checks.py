@@ -283,11 +283,15 @@ def number(
     def check(value: Any) -> str | None:
         if value is None and optional:
             return None
-        if not _fits_a_float(value):
+        if not is_number(value):
             return what
-        number = float(value)
-        outside = number < low or number > high or (open_low and number == low) or (open_high and number == high)
-        return what if outside else None
+        try:
+            number = float(value)
+        except OverflowError:
+            return what
+        # NaN is in no interval.
+        is_inside = low <= number <= high and not (open_low and number == low) and not (open_high and number == high)
+        return None if is_inside else what
 
     return check
 
@@ -295,16 +299,6 @@ def number(
 def is_cutoff(value: Any) -> bool:
     """Whether a value is a number of places: a whole number from 1 on."""
     return is_number(value, numbers.Integral) and 1 <= value <= _LARGEST_CUTOFF
-
-
-def _fits_a_float(value: Any) -> bool:
-    """Whether a value is a number, not NaN, that fits into a float: below about 10³⁰⁸ in size, or infinite."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        return False
-    try:
-        return not math.isnan(value)
-    except OverflowError:
-        return False
 
 
 def read_numbers(listed: object) -> list[float]:
