@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
@@ -335,14 +335,11 @@ class ModelTables:
     def notes(self, labels: Sequence[str]) -> tuple[str, ...]:
         """What figures of these metrics could be taken for."""
         noted = [label for label in labels if any(table.metrics[label].standard for table in self.tables)]
-        notes = filter(None, [note_of_labels(self.metric_names(noted))])
-        return (*notes, *self._notes_of_tables())
-
-    def _notes_of_tables(self) -> Iterator[str]:
-        """The notes on what the tables were made of, with the models' names if not all have the same."""
+        notes = list(filter(None, [note_of_labels(self.metric_names(noted))]))
         for note in dict.fromkeys(note for table in self.tables for note in table.notes):
             names = [table.name for table in self.tables if note in table.notes]
-            yield note if len(names) == len(self.tables) else f"{listed(names)}: {note}"
+            notes.append(note if len(names) == len(self.tables) else f"{listed(names)}: {note}")
+        return tuple(notes)
 
     def caller_key(self, label: str) -> str:
         """What the caller called a metric, in the first table; empty: by its label."""
