@@ -29,7 +29,6 @@ from spark_rankeval.spark.catalog import (
     make_schema,
     on_this_disk,
     schema_of,
-    stored_schema,
     with_metadata_of,
     writable,
 )
@@ -227,7 +226,7 @@ def read_metrics(spark: SparkSession, output: Output, *, missing_ok: bool = Fals
     """The table of metrics of all runs; with `missing_ok`, files that have gone are passed over."""
     if _is_in_catalog(output, METRICS):
         return _catalog_table(spark, output, METRICS).rows()
-    reader = spark.read.option("ignoreMissingFiles", missing_ok).schema(stored_schema(METRIC_COLUMNS))
+    reader = spark.read.option("ignoreMissingFiles", missing_ok).schema(metrics_schema().add(RUN_ID, "string"))
     return reader.parquet(folder_of(output, METRICS))
 
 

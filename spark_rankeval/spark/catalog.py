@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -107,12 +107,6 @@ def _value(value: Any, kind: str) -> Any:
     return value if value is None or number is None else number(value)
 
 
-def stored_schema(columns: table_columns.TableColumns) -> T.StructType:
-    """What a folder of stored runs holds: the columns, and the run as text."""
-    kinds = [T.StructField(name, _TYPES[kind]) for name, kind, _ in columns.columns]
-    return T.StructType([*kinds, T.StructField(RUN_ID, T.StringType())])
-
-
 def columns_of_runs(frame: DataFrame, wanted: Collection[str]) -> DataFrame:
     """Some columns of a job's table of metrics, and that of the run.
 
@@ -138,23 +132,19 @@ def check_run_ids(option: str, frame: DataFrame, name: str = RUN_ID) -> None:
     # Spark takes a name for a date only if it is written as dates are.
     if isinstance(kind, T.StringType | T.DateType):
         return
-    changed = ""
+    example = ""
     if isinstance(kind, T.IntegralType):
-        changed = next((run for run in _runs_in_paths(frame) if run != _as_number(run)), "")
+        # Files have the names in their paths, if the platform tells.
+        paths = {match[1] for file in engine.input_files(frame) if (match := _RUN_IN_PATH.search(file))}
+        changed = [run for run in sorted(map(unquote, paths)) if run != _as_number(run)]
         if not changed:
             return
-    example = f", and {changed!r} as {_as_number(changed)}" if changed else ""
+        example = f", and {changed[0]!r} as {_as_number(changed[0])}"
     msg = (
         f"{option}: the column {name!r} was read as {kind.simpleString()}{example}, but names of runs are text. Call "
         f"{_KEEP_TEXT} before you read the table"
     )
     raise InputError(msg)
-
-
-def _runs_in_paths(frame: DataFrame) -> Sequence[str]:
-    """The names of runs in the paths of a table's files; none if it has no files, or the platform does not tell."""
-    paths = {match[1] for file in engine.input_files(frame) if (match := _RUN_IN_PATH.search(file))}
-    return sorted(map(unquote, paths))
 
 
 def _as_number(run: str) -> str:
