@@ -16,7 +16,7 @@ from spark_rankeval.records import slices
 from spark_rankeval.records.judge_estimates import is_estimated, merged_estimate, with_judges_alone
 from spark_rankeval.records.notes import kept_notes_of_tables, notes_of
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.stored import item_groups_of, no_users, qualities_in, row_of
+from spark_rankeval.records.stored import item_groups_of, no_table, qualities_in, row_of
 from spark_rankeval.records.summary import MOST_LISTED, SummaryRow, bounds_of, summary_row
 from spark_rankeval.records.table_columns import METRICS, RUN_ID, TIME
 from spark_rankeval.request.call import Table
@@ -37,7 +37,7 @@ RunFacts = tuple[dict[str, DataQuality], tuple[slices.ItemGroup, ...]]
 # What rows of a table of metrics do not say: the counts by model, and the groups of items.
 _UNKNOWN: RunFacts = ({}, ())
 _GROUPED_SEPARATELY = "each summary's labels were grouped by its own tables, and item_groups leaves these groups out"
-_MERGED = no_users("a merged result has no values of users; read the per-user tables of the runs that were merged")
+_MERGED = no_table("a merged result has no values of users; read the per-user tables of the runs that were merged")
 
 
 @takes_local_tables

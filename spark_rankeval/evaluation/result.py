@@ -511,10 +511,10 @@ class Result(Shown):
     plan: tuple[str, ...]
     _table: Callable[[], DataFrame] = stored.READ_BACK
     _write: Callable[[DataFrame, Mapping[str, Any]], Result] = stored.READ_BACK
-    _rejected: Callable[[], DataFrame] | None = None
+    _rejected: Callable[[], DataFrame] = stored.NO_REJECTED
     notes: tuple[str, ...] = ()
     item_groups: tuple[ItemGroup, ...] = ()
-    _group_table: Callable[[], DataFrame] | None = None
+    _group_table: Callable[[], DataFrame] = stored.NO_ITEM_GROUPS
 
     @cached_property
     def per_user(self) -> DataFrame:
@@ -539,9 +539,6 @@ class Result(Shown):
         Raises:
             InputError: the evaluation has no groups of items, or the result was read back or summarised from a table.
         """
-        if self._group_table is None:
-            msg = "only the result of evaluate(…, facts=Facts(items=…, item_by=…)) has values by group of items"
-            raise InputError(msg)
         return self._group_table()
 
     @cached_property
@@ -555,9 +552,6 @@ class Result(Shown):
         Raises:
             InputError: the result comes from a per-user table, which lacks these rows; or two columns would have the same name.
         """
-        if self._rejected is None:
-            msg = "a per-user table counts rejected rows but does not hold them; use evaluate(…).quarantine, or quarantine(…)"
-            raise InputError(msg)
         return self._rejected()
 
     @cached_property

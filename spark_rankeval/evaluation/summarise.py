@@ -39,6 +39,7 @@ from spark_rankeval.records.slices import (
     slice_name,
     sorted_keys,
 )
+from spark_rankeval.records.stored import NO_ITEM_GROUPS, NO_REJECTED
 from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, bounds_of, metric_or_none, summary_row
 from spark_rankeval.records.table_columns import COUNT, FIGURE, FIGURES, RUN_ID, SUMMARY, TEXT
 from spark_rankeval.request import call
@@ -161,8 +162,8 @@ def build_result(
     table: Callable[[], DataFrame],
     write: Callable[..., Result],
     *,
-    rejected: Callable[[], DataFrame] | None = None,
-    per_item_group: Callable[[], DataFrame] | None = None,
+    rejected: Callable[[], DataFrame] = NO_REJECTED,
+    per_item_group: Callable[[], DataFrame] = NO_ITEM_GROUPS,
 ) -> Result:
     """The result of what was found: warnings first, then figures, and notes below them. Raises `DataError` for bad rows.
 
@@ -171,8 +172,8 @@ def build_result(
         options: how users were summarised.
         table: the lazy table of users.
         write: `write_per_user`.
-        rejected: the lazy table of the rows that were not ranked; None: they are not at hand.
-        per_item_group: the lazy table of users and groups of items; None: likewise.
+        rejected: the lazy table of the rows that were not ranked; by default it says that they are not at hand.
+        per_item_group: the lazy table of users and groups of items; likewise.
     """
     schema, settings = findings.schema, findings.schema.settings
     qualities = checked_qualities(findings)

@@ -179,8 +179,8 @@ def item_groups_of(stored: Mapping[str, Any]) -> tuple[ItemGroup, ...]:
     return tuple(ItemGroup(**group) for group in stored.get("item_groups", ()))
 
 
-def no_users(why: str) -> Callable[..., NoReturn]:
-    """A stand-in for the table of users of a result that has none: it raises an `InputError` that says why."""
+def no_table(why: str) -> Callable[..., NoReturn]:
+    """A stand-in for a table that a result does not have: it raises an `InputError` that says why."""
 
     def refuse(*_: object) -> NoReturn:
         raise InputError(why)
@@ -188,9 +188,15 @@ def no_users(why: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-READ_BACK = no_users(
+READ_BACK = no_table(
     "a result that was read back has no values of users; summarise the table that result.write(path) wrote, as in "
     "summarise(spark.read.parquet(path))"
+)
+NO_REJECTED = no_table(
+    "a per-user table counts rejected rows but does not hold them; use evaluate(…).quarantine, or quarantine(…)"
+)
+NO_ITEM_GROUPS = no_table(
+    "only the result of evaluate(…, facts=Facts(items=…, item_by=…)) has values by group of items"
 )
 
 # So many runs of a metric are printed, the newest ones.
