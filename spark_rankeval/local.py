@@ -125,7 +125,12 @@ def session(*, cores: int | None = None, memory: int | str | None = None) -> Spa
             )
             raise EngineError(msg)
         if _running is not None and not _running.session.is_stopped:  # type: ignore[attr-defined] # of Connect
-            _check_same(_running.settings, settings)
+            if settings not in (_running.settings, _Settings(None, None)):
+                msg = (
+                    f"the engine runs with cores={_running.settings.cores!r} and memory={_running.settings.memory!r}, and a process has "
+                    "one. Call stop() on its session first, or leave the arguments out"
+                )
+                raise EngineError(msg)
             return _running.session
         check_installed()
         _running = _start(settings)
@@ -213,15 +218,6 @@ def _bytes(memory: object) -> int:
     if isinstance(memory, str) and (match := _SIZE.fullmatch(memory.strip())):
         return int(match[1]) << _UNITS[match[2].lower()]
     return max(0, memory) if is_number(memory, int) else 0  # type: ignore[call-overload] # it is a number
-
-
-def _check_same(running: _Settings, settings: _Settings) -> None:
-    if settings not in (running, _Settings(None, None)):
-        msg = (
-            f"the engine runs with cores={running.cores!r} and memory={running.memory!r}, and a process has one. Call stop() on its "
-            "session first, or leave the arguments out"
-        )
-        raise EngineError(msg)
 
 
 def _start(settings: _Settings) -> _Running:

@@ -54,7 +54,6 @@ from spark_rankeval.spark.per_user import (
     estimated_metrics,
     hashes_by_name,
     how_marks_are_read,
-    is_marked,
     table_hash,
 )
 from spark_rankeval.spark.scoring import (
@@ -70,7 +69,7 @@ from spark_rankeval.spark.scoring import (
     shared_count,
     states_of_table,
 )
-from spark_rankeval.spark.sql import check_types, check_unambiguous, find_column, model_in, name_in
+from spark_rankeval.spark.sql import check_types, check_unambiguous, find_column, mark_of, model_in, name_in
 from spark_rankeval.spark.tables import Sources
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
@@ -683,7 +682,7 @@ def _check_no_models(per_user: DataFrame, slices: Sequence[str]) -> None:
 def _column_of_runs(per_user: DataFrame, schema: PerUserSchema) -> str | None:
     """The column that tells runs apart in a folder of per-user tables, if there is one."""
     column = find_column(per_user, RUN_ID)
-    if column is None or column in schema.users or is_marked(per_user.schema[column]):
+    if column is None or column in schema.users or mark_of(per_user.schema[column]):
         return None
     check_run_ids("per_user", per_user, column)
     return None if column == schema.model else column

@@ -97,7 +97,8 @@ def read_table(
         how = per_user.how_marks_are_read(frame)
         msg = f"{name} has lost the metadata that marks its user columns; pass user={how}. It has: {columns_in_words(frame)}"
         raise InputError(msg)
-    marked = per_user.columns_of_models(frame)
+    # A table that was joined from two may have several.
+    marked = tuple(item.name for item in frame.schema.fields if sql.mark_of(item).get("kind") == "model")
     models: tuple[str, ...] = ()
     if model is None:
         models = _column_of_models(frame, model_column, marked, name, is_scored=schema.is_marked)

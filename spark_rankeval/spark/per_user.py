@@ -242,11 +242,6 @@ def without_standards(per_user: DataFrame) -> DataFrame:
     return per_user.select(*(column(name) for name in per_user.columns if name not in left_out))
 
 
-def columns_of_models(frame: DataFrame) -> tuple[str, ...]:
-    """The columns that say that they name models; a table that was joined from two may have several."""
-    return tuple(item.name for item in frame.schema.fields if mark_of(item).get("kind") == "model")
-
-
 def table_hash(table: str) -> str:
     """The column of the hashes of users' rows of a table."""
     return f"{table}_hash"
@@ -266,11 +261,6 @@ def type_of_count(name: str) -> T.DataType:
     return T.DoubleType() if is_sum(name) else T.LongType()
 
 
-def is_marked(item: T.StructField) -> bool:
-    """Whether a column says what it is."""
-    return bool(mark_of(item))
-
-
 def how_marks_are_read(frame: DataFrame) -> str:
     """Where an engine keeps metadata that it leaves out by default; empty if the engine always reads it."""
     if engine_of(frame.sparkSession).is_spark:
@@ -285,7 +275,7 @@ def marked_as_model(names: Column, name: str, models: Sequence[str]) -> Column:
 
 def marked_as_covariate(frame: DataFrame, name: str) -> DataFrame:
     """The table with a column that was a metric of an earlier table, and is no metric of this one."""
-    if not is_marked(frame.schema[name]):
+    if not mark_of(frame.schema[name]):
         return frame
     # Empty metadata would not do: on Spark 3.5 a column without any takes that of the column that it is made of.
     return frame.withMetadata(name, {MARK_KEY: json.dumps({"kind": "covariate"})})
