@@ -69,12 +69,6 @@ class ModelTable:
         """What messages call it."""
         return "the table" if self.model is None else f"{self.model!r}"
 
-    def users_like(self, names: Sequence[str]) -> list[str]:
-        """The user's columns of these names, in any case if none has the same; fewer if some are lacking."""
-        lower_case = {name.lower(): name for name in self.users}
-        same = [name if name in self.users else lower_case.get(name.lower()) for name in names]
-        return [name for name in same if name is not None]
-
 
 def read_table(
     frame: DataFrame,
@@ -185,6 +179,13 @@ def columns_in_words(frame: DataFrame) -> str:
     return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in frame.schema.fields)
 
 
+def _same_names(wanted: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    """The wanted names among others, in any case if none is the same; fewer if some are lacking."""
+    lower_case = {name.lower(): name for name in names}
+    same = [name if name in names else lower_case.get(name.lower()) for name in wanted]
+    return tuple(name for name in same if name is not None)
+
+
 def _named(frame: DataFrame, names: Sequence[str], table: str) -> tuple[str, ...]:
     columns = []
     for name in names:
@@ -232,11 +233,12 @@ class ModelTables:
 
     @classmethod
     def checked(cls, tables: Sequence[ModelTable]) -> ModelTables:
-        """The tables; user columns of the same name are the same."""
+        """The tables; columns of users and clusters that have the same names are the same, and get the order of the first table."""
         first = tables[0]
         types = [first.frame.schema[name].dataType for name in first.users]
+        ordered = [first]
         for other in tables[1:]:
-            names = other.users_like(first.users)
+            names = _same_names(first.users, other.users)
             if sorted(names) != sorted(other.users):
                 msg = (
                     f"the tables have different user columns: {', '.join(first.users)} in {first.name}, "
@@ -257,7 +259,8 @@ class ModelTables:
                 here, there = (", ".join(table.clusters) or "none" for table in (first, other))
                 msg = f"the tables have different clusters: {here} in {first.name}, {there} in {other.name}; pass cluster="
                 raise InputError(msg)
-        return cls(tuple(tables), tuple(types))
+            ordered.append(replace(other, users=names, clusters=_same_names(first.clusters, other.clusters)))
+        return cls(tuple(ordered), tuple(types))
 
     @property
     def names(self) -> list[str]:
@@ -403,13 +406,9 @@ class ModelTables:
     def _users(self) -> list[Column]:
         return [F.col(user_column(index)) for index in range(len(self.user_types))]
 
-    def _users_of(self, table: ModelTable) -> list[Column]:
-        """The user's columns in the order of the first table."""
-        return [sql.column(name) for name in table.users_like(self.tables[0].users)]
-
     def _rows(self, table: ModelTable, labels: Sequence[str], by: Sequence[str], shared: Sequence[str]) -> DataFrame:
-        typed = zip(self._users_of(table), self.user_types, strict=True)
-        users = [id_.cast(type_).alias(user_column(index)) for index, (id_, type_) in enumerate(typed)]
+        typed = enumerate(zip(table.users, self.user_types, strict=True))
+        users = [sql.column(name).cast(type_).alias(user_column(index)) for index, (name, type_) in typed]
         errors = [
             F.coalesce(sql.column(name).cast("bigint"), F.lit(0)) * weight for name, weight in table.errors.items()
         ]
@@ -438,17 +437,16 @@ class ModelTables:
         """The hash of the cluster of each row's user, null if one of its columns is; none if users are independent."""
         if not self.clusters:
             return []
-        types_by_user = dict(zip(table.users_like(self.tables[0].users), self.user_types, strict=True))
-        same = [next(name for name in table.clusters if name.lower() == first.lower()) for first in self.clusters]
+        types_by_user = dict(zip(table.users, self.user_types, strict=True))
         text = T.StringType()
         typed = [
             (sql.named(name).cast(types_by_user[name]), types_by_user[name])
             if name in types_by_user
             else (sql.name_in_sql(table.frame, name), text)
-            for name in same
+            for name in table.clusters
         ]
         values, types = zip(*typed, strict=True)
-        has_cluster = ~sql.any_null([sql.column(name) for name in same])
+        has_cluster = ~sql.any_null([sql.column(name) for name in table.clusters])
         return [F.when(has_cluster, sql.user_hash(values, types).column).alias(comparing.CLUSTER)]
 
     def collected(
@@ -486,7 +484,7 @@ class ModelTables:
         for table in self.tables:
             if table.model not in (None, model):
                 continue
-            users = [id_.alias(user_column(index)) for index, id_ in enumerate(self._users_of(table))]
+            users = [sql.column(name).alias(user_column(index)) for index, name in enumerate(table.users)]
             rows = (
                 table.frame.where(_model_of(table) == F.lit(model)).select(*users).where(~sql.any_null(self._users()))
             )
