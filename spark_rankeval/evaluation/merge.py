@@ -270,9 +270,10 @@ def _merged(rows: Sequence[SummaryRow], fingerprints: Mapping[str, str]) -> Summ
         except ValueError as error:
             msg = f"{_figure_in_words(first)} cannot be merged: {error}. Evaluate all with the same draw, as Judged says it"
             raise MergeError(msg) from error
-    sums = _sums(row for row in rows if row.n_users)
+    with_users = [row for row in rows if row.n_users]
+    sums = added([_read_text(row, "moments", from_text) for row in with_users])
     try:
-        clusters = _clusters(rows) if first.cluster else None
+        clusters = _clusters(with_users) if first.cluster else None
         moments, weighted, interval = _figures(rows, sums, clusters)
     except (ArithmeticError, ValueError) as error:
         msg = f"{_figure_in_words(first)} has moments that no users can have: {error}. Read the summaries again from their source"
@@ -298,11 +299,10 @@ def _fingerprints(model: str, summaries: Mapping[str, Sequence[SummaryRow]]) -> 
 
 
 def _clusters(rows: Sequence[SummaryRow]) -> Clusters:
-    """What groups of clusters say of the mean over all summaries; nothing if one of these has no sums of them."""
-    with_users = [row for row in rows if row.n_users]
-    if not with_users or not all(row.cluster_sums for row in with_users):
+    """What groups of clusters say of the mean over all summaries with users; nothing if one of these has no sums of them."""
+    if not rows or not all(row.cluster_sums for row in rows):
         return Clusters(0)
-    return clusters_of_days([_read_text(row, "cluster_sums", GroupedClusters.from_text) for row in with_users])
+    return clusters_of_days([_read_text(row, "cluster_sums", GroupedClusters.from_text) for row in rows])
 
 
 def _figures(
@@ -331,10 +331,6 @@ def _figures(
     elif method:
         interval = Interval.missing(first.interval_level, method, NO_BOOTSTRAP)
     return moments, weighted, interval
-
-
-def _sums(rows: Iterable[SummaryRow]) -> Sums:
-    return added([_read_text(row, "moments", from_text) for row in rows])
 
 
 def _read_text(row: SummaryRow, name: str, read: Callable[[str], Read]) -> Read:
