@@ -65,8 +65,6 @@ _NO_PLACE = (
     "Failed to resolve region",
     "Unable to recognise URL",
 )
-# The name of the staged table in its staging folder.
-_STAGED = "table"
 
 
 def schema_of(columns: Iterable[table_columns.TableColumn]) -> T.StructType:
@@ -180,7 +178,7 @@ def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
     head, _, tail = path.rstrip("/").rpartition("/")
     staging = f"{head}{'/' if head or path.startswith('/') else ''}_{tail}.staging-{uuid.uuid4().hex}"
     # Spark would log that it ignores a path whose last part is hidden.
-    table = f"{staging}/{_STAGED}"
+    table = f"{staging}/table"
     with writable(path):
         frame.write.mode(engine.save_mode("errorifexists")).parquet(table)
     session = frame.sparkSession
