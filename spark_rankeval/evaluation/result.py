@@ -247,17 +247,6 @@ def all_relevant_in_words(sources: Sources, quality: DataQuality, rows: Iterable
     ]
 
 
-def warn_if_changed(before: Mapping[str, str], now: Mapping[str, str], what: str) -> None:
-    """Warn if `what` was made of other rows than the figures, by the fingerprints of both."""
-    changed = [table for table, digits in now.items() if before.get(table, digits) != digits]
-    if changed:
-        msg = (
-            f"{what} was computed from other rows of {listed(changed)} than the figures before: the input changed in between, or differs "
-            "each time that it is computed. Write the input first, and evaluate what was written"
-        )
-        warn(msg)
-
-
 def warn_of_labels(qualities: Mapping[str, DataQuality], metrics: Iterable[Metric]) -> None:
     """Warn if the labels are such that metrics say nothing, or less than they seem to; labels are the same for all models."""
     quality, needs = next(iter(qualities.values())), {metric.needs for metric in metrics}
@@ -903,7 +892,14 @@ class Result(Shown):
             OptionError: the path or the table exists already, or the table cannot take such rows; nothing was computed.
         """
         written = self._write(self._table(), {"path": path, "mode": mode, "table": table, "run_id": run_id})
-        warn_if_changed(self.fingerprints, written.fingerprints, "the table that was written")
+        before = self.fingerprints
+        changed = [table for table, digits in written.fingerprints.items() if before.get(table, digits) != digits]
+        if changed:
+            msg = (
+                f"the table that was written was computed from other rows of {listed(changed)} than the figures before: the input changed "
+                "in between, or differs each time that it is computed. Write the input first, and evaluate what was written"
+            )
+            warn(msg)
         # The per-user table does not hold the values by other definitions.
         means = {(row.model, row.slice, row.key): row.standard_mean for row in self.summary}
         summary = tuple(

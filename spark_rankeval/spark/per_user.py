@@ -285,36 +285,28 @@ def marked_as_covariate(frame: DataFrame, name: str) -> DataFrame:
 _HAIR = 1e-9
 
 
-def binned(
-    frame: DataFrame, name: str, grid: Grid, model: str | None = None, *, leave_out: float | None = None
-) -> Counts:
-    """Count the rows of each bin, in one action that returns one row per model and bin that is not empty.
+def users_by_value(frame: DataFrame, name: str, grid: Grid, *, leave_out: float | None = None) -> Counts:
+    """Count the users of a per-user table by their value in a column, in one action.
 
-    NaN, null and `leave_out` are in no bin. Without a column of models all rows are of one without a name.
+    It returns one row per model and bin that is not empty. NaN, null and `leave_out` are in no bin.
+    Without a column of models all rows are of one without a name.
     """
     value = column(name)
     keep = value.isNotNull() & ~F.isnan(value)
     if leave_out is not None:
         keep &= value != F.lit(leave_out)
-    owner = F.lit("") if model is None else model_in(frame, model)
     bin_number = F.floor((value - F.lit(grid.low)) / F.lit(grid.width) + F.lit(_HAIR))
     bin_index = F.greatest(F.least(bin_number, F.lit(grid.n - 1)), F.lit(0)).cast("int")
     counts: Counts = {}
-    bins = frame.where(keep).select(owner.alias("model"), bin_index.alias("bin")).groupBy("model", "bin")
-    for name_of_model, index_of_bin, count in bins.agg(F.count(F.lit(1))).collect():
-        counts.setdefault(name_of_model, {})[index_of_bin] = count
+    bins = frame.where(keep).select(_model(frame), bin_index.alias("bin")).groupBy("model", "bin")
+    for model, index, count in bins.agg(F.count(F.lit(1))).collect():
+        counts.setdefault(model, {})[index] = count
     return counts
-
-
-def users_by_value(per_user: DataFrame, name: str, grid: Grid) -> Counts:
-    """Count the users of a per-user table by their value in a metric's column."""
-    return binned(per_user, name, grid, PerUserSchema.read(per_user).model)
 
 
 def users_by_difference(differences: DataFrame, metric: str, grid: Grid) -> Counts:
     """Count the users of a table of `differences` by theirs in a metric; those without any difference are in no bin."""
-    schema = PerUserSchema.read(differences)
-    return binned(differences, schema.differences[metric], grid, schema.model, leave_out=0.0)
+    return users_by_value(differences, PerUserSchema.read(differences).differences[metric], grid, leave_out=0.0)
 
 
 _NEEDED = ("n_predictions", "n_relevant", "left_out")
@@ -371,6 +363,7 @@ def _counted(per_user: DataFrame) -> DataFrame:
 
 
 def _model(per_user: DataFrame) -> Column:
+    """The model of each row, by its name; empty if the table has one without a name."""
     name = PerUserSchema.read(per_user).model
     return (F.lit("") if name is None else model_in(per_user, name)).alias("model")
 

@@ -9,7 +9,7 @@ import pytest
 from spark_rankeval import compare, differences
 from spark_rankeval.records.chart_rows import Grid, coarsened
 from spark_rankeval.report.pictures import Picture
-from spark_rankeval.spark.per_user import binned
+from spark_rankeval.spark.per_user import users_by_value
 
 EMPTY = Picture("title", "", "words", "", "")
 
@@ -22,14 +22,14 @@ def bars(chart):
 def test_bins_are_those_of_numpy_with_all_that_lies_beyond_in_the_outer_ones(spark):
     values = np.random.default_rng(3).normal(size=500)
     frame = spark.createDataFrame([(float(v),) for v in values] + [(math.nan,), (None,)], "value double")
-    counts = binned(frame, "value", Grid(-1.0, 0.25, 8))[""]
+    counts = users_by_value(frame, "value", Grid(-1.0, 0.25, 8))[""]
     inside = np.clip(values, -1 + 1e-12, 1 - 1e-12)
     assert [counts.get(index, 0) for index in range(8)] == np.histogram(inside, bins=8, range=(-1, 1))[0].tolist()
 
 
 def test_values_on_a_bound_are_in_the_bin_that_begins_there(spark):
     frame = spark.createDataFrame([(0.05 * k,) for k in range(21)] + [(0.15,), (0.1 + 0.2,)], "value double")
-    counts = binned(frame, "value", Grid(0.0, 0.05, 20))[""]
+    counts = users_by_value(frame, "value", Grid(0.0, 0.05, 20))[""]
     assert counts == {index: 1 + (index in (3, 6)) + (index == 19) for index in range(20)}
 
 
