@@ -197,12 +197,11 @@ def with_spark_types(frame: DataFrame, name: str) -> DataFrame:
 
 def _with_orders(frame: DataFrame, table: pa.Table) -> DataFrame:
     """The frame of a table; columns that are ordered categories there say their order, as slices by them have it."""
-    kinds = zip(table.column_names, table.columns, strict=True)
-    ordered = {
-        name: values.chunk(0) for name, values in kinds if getattr(values.type, "ordered", False) and len(values)
-    }
-    orders = {name: list(map(str, values.dictionary.to_pylist())) for name, values in ordered.items()}
-    marks = {name: {MARK_KEY: json.dumps({"kind": "order", "order": order})} for name, order in orders.items()}
+    marks = {}
+    for name, values in zip(table.column_names, table.columns, strict=True):
+        if getattr(values.type, "ordered", False) and len(values):
+            order = list(map(str, values.chunk(0).dictionary.to_pylist()))
+            marks[name] = {MARK_KEY: json.dumps({"kind": "order", "order": order})}
     columns = [
         column_of(name).alias(name, metadata=marks[name]) if name in marks else column_of(name)
         for name in frame.columns
