@@ -278,7 +278,8 @@ def marked_as_covariate(frame: DataFrame, name: str) -> DataFrame:
     if not mark_of(frame.schema[name]):
         return frame
     # Empty metadata would not do: on Spark 3.5 a column without any takes that of the column that it is made of.
-    return frame.withMetadata(name, {MARK_KEY: json.dumps({"kind": "covariate"})})
+    marked = column(name).alias(name, metadata={MARK_KEY: json.dumps({"kind": "covariate"})})
+    return frame.withColumn(name, marked)
 
 
 # Values computed in floating point may lie a hair below the bound that they stand for: 0.15 / 0.05 is 2.9999999999999996.

@@ -49,6 +49,9 @@ def test_the_figures_are_those_without_spark(tables, together):
     assert repr(of_one.rows) == repr(expected.rows)
     of_several = compare_groups(tables, "control", user_weight="spend", **options)
     assert repr(of_several.rows) == repr(expected.rows)
+    dotted, options["covariate"] = together.withColumnRenamed("before", "last.month"), "last.month"
+    by_dot = compare_groups(dotted, "control", group="variant", user_weight="spend", **options)
+    assert [row.difference for row in by_dot] == [row.difference for row in expected]
 
 
 def test_users_of_no_group_or_of_several_are_counted(together):
