@@ -20,7 +20,7 @@ from spark_rankeval.records.stored import item_groups_of, no_table, qualities_in
 from spark_rankeval.records.summary import MOST_LISTED, SummaryRow, bounds_of, summary_row
 from spark_rankeval.records.table_columns import METRICS, RUN_ID, TIME
 from spark_rankeval.request.call import Table
-from spark_rankeval.spark.catalog import check_run_ids, columns_of_runs, replaced_files_explained
+from spark_rankeval.spark.catalog import columns_of_runs, replaced_files_explained
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.statistics.cluster_sums import Clusters, GroupedClusters, clusters_of_days, warn_of_few_clusters
 from spark_rankeval.statistics.description import Description, t_interval_of, with_reliable_figures
@@ -156,8 +156,7 @@ def _facts_of_manifests(manifests: Iterable[Any], summaries: Mapping[str, Sequen
 
 
 def _rows_of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:
-    stored = columns_of_runs(table, [name for name in METRICS.names if name != TIME])
-    check_run_ids("results", table)
+    stored = columns_of_runs("results", table, [name for name in METRICS.names if name != TIME])
     runs: dict[str, list[SummaryRow]] = {}
     with replaced_files_explained("results"):
         records = stored.collect()

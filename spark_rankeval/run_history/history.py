@@ -34,7 +34,7 @@ from spark_rankeval.report.contents import checked_path, write_page
 from spark_rankeval.report.estimate_charts import interval_reading
 from spark_rankeval.request.call import Table
 from spark_rankeval.run_history.gate_rules import FIGURES, GateRule, names
-from spark_rankeval.spark.catalog import check_run_ids, columns_of_runs, replaced_files_explained, table_of
+from spark_rankeval.spark.catalog import columns_of_runs, replaced_files_explained, table_of
 from spark_rankeval.spark.local_tables import takes_local_tables
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ def history(metrics_table: Table, *, slice: str | None = "all") -> History:  # t
     """
     check_table("metrics_table", metrics_table)
     # What only `merge` reads is long.
-    stored = columns_of_runs(metrics_table, [name for name in METRICS.names if name not in _FOR_MERGE])
-    check_run_ids("metrics_table", metrics_table)
+    wanted = [name for name in METRICS.names if name not in _FOR_MERGE]
+    stored = columns_of_runs("metrics_table", metrics_table, wanted)
     chosen = stored if slice is None else stored.where(F.col("slice") == slice)
     with replaced_files_explained("metrics_table"):
         records = [record.asDict() for record in chosen.withColumn(TIME, F.unix_micros(TIME)).collect()]

@@ -105,11 +105,11 @@ def _value(value: Any, kind: str) -> Any:
     return value if value is None or number is None else number(value)
 
 
-def columns_of_runs(frame: DataFrame, wanted: Collection[str]) -> DataFrame:
+def columns_of_runs(option: str, frame: DataFrame, wanted: Collection[str]) -> DataFrame:
     """Some columns of a job's table of metrics, and that of the run.
 
     Raises:
-        InputError: the table lacks some of them.
+        InputError: the table lacks some of them, or its names of runs have changed, or may have.
     """
     lacking = [name for name in (*wanted, RUN_ID) if name not in frame.columns]
     if lacking:
@@ -117,6 +117,7 @@ def columns_of_runs(frame: DataFrame, wanted: Collection[str]) -> DataFrame:
             f"the table has no {', '.join(lacking)}; pass a job's table of metrics, the folder 'metrics' of its output"
         )
         raise InputError(msg)
+    check_run_ids(option, frame)
     return frame.select(*map(column, (*wanted, RUN_ID)))
 
 
