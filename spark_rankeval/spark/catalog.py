@@ -199,10 +199,10 @@ def on_this_disk(place: str) -> Path:
 
 def clear_folder(place: str) -> bool:
     """Remove a folder if it is on the driver's disk; says whether it was."""
-    local = on_this_disk(place)
-    is_there = bool(place) and local.is_dir()
+    folder = on_this_disk(place)
+    is_there = bool(place) and folder.is_dir()
     if is_there:
-        shutil.rmtree(local)
+        shutil.rmtree(folder)
     return is_there
 
 
