@@ -20,7 +20,7 @@ from spark_rankeval.worker import states
 from spark_rankeval.request.call import CountNames
 from spark_rankeval.statistics.description import MOMENTS_ALONE
 assert gc.get_freeze_count() == 0, "importing freezes nothing: the driver imports it, too"
-run = states.state_of_columns(("value",), CountNames((), ()), MOMENTS_ALONE, "nobody")
+run = states.state_of_columns(("value",), CountNames((), ()), MOMENTS_ALONE)
 next(run(iter([])))
 first = gc.get_freeze_count()
 loaded_later = [[] for _ in range(1000)]

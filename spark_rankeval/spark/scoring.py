@@ -465,7 +465,6 @@ def states_of_table(
         tuple(columns),
         counts,
         options,
-        grouped_row.NO_USER,
         tuple(keyed),
         {index: f"normaliser_{index}" for index in normaliser_names},
         judges,
@@ -774,9 +773,8 @@ class Scoring:
             return self.stored.where(F.col(KIND) != scoring.USER_ROWS)
         grouping = self.grouping(plan)
         run = state_of_batches(
-            self.reading.task, options, grouped_row.NO_USER, self._keys, groups.rollup, tables=groups.names.tables,
-            rows=rows,
-        )  # fmt: skip
+            self.reading.task, options, self._keys, groups.rollup, tables=groups.names.tables, rows=rows
+        )
         has_ids = options.clustered or bool(grouping.user_columns)
         return run_on_workers(grouping.frame(with_users=rows is not None, with_user_hash=has_ids), run, MESSAGE_SCHEMA)
 

@@ -39,7 +39,7 @@ from spark_rankeval.wire import Merger, Mergers, Message, unpack
 from spark_rankeval.worker import process
 from spark_rankeval.worker.group_states import rows_by_key
 from spark_rankeval.worker.item_facts import sizes_of
-from spark_rankeval.worker.reading import Side, columns_of, flags, numbers, whole_numbers
+from spark_rankeval.worker.reading import NO_USER, Side, columns_of, flags, numbers, whole_numbers
 from spark_rankeval.worker.states import drawn
 
 # Waiting tables are merged when they take more bytes than this.
@@ -826,7 +826,7 @@ class _ExposureAccumulator:
         groups = list(rows_by_key([batch.column(name) for name in self._context.keys], batch.num_rows))
         blocks = blocks_of(drawn(columns_of(batch), options), options.seed) if options.resamples else None
         for counted in self._counted:
-            yield from counted.add(groups, ~flags(batch.column(self._context.no_user)), scores.exposed, blocks)
+            yield from counted.add(groups, ~flags(batch.column(NO_USER)), scores.exposed, blocks)
 
     def messages(self) -> Iterator[Message]:
         for counted in self._counted:

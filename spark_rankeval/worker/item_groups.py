@@ -387,7 +387,7 @@ class ScoresOfGroups:
                 self.attributes.append(ScoresOfPairs(self.tables.keys(index, group), user))
             self.attributes[index].add(view, ranked, included)
 
-    def batches(self, users: pa.RecordBatch, no_user: str) -> Iterator[tuple[pa.RecordBatch, ScoresOfPairs]]:
+    def batches(self, users: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, ScoresOfPairs]]:
         """The users of each attribute's pairs with the keys of their groups, and the values of the pairs.
 
         Rows of null users have no pairs: their faults are counted among all items.
@@ -396,7 +396,7 @@ class ScoresOfGroups:
         columns = [
             name for name in users.schema.names if name not in keys and not _is_of_rows(users.schema.field(name))
         ]
-        is_null_user = flags(users.column(no_user))
+        is_null_user = flags(users.column(NO_USER))
         for whole in self.attributes:
             scores = whole.where(~is_null_user[whole.user]) if is_null_user.any() else whole
             rows = users.select(columns).take(pa.array(scores.user))
@@ -539,7 +539,7 @@ class _GroupAccumulator:
         """Take in the pairs of users and groups of items; they have values, and counts are the users'."""
         if not isinstance(scores, GroupsOfBatch):
             return
-        for rows, values in scores.scores.batches(users.batch, self._context.no_user):
+        for rows, values in scores.scores.batches(users.batch):
             weights = None if users.weights is None else users.weights[values.user]
             pair_values = [*values.values, *values.standard_values]
             yield from self._states.add(rows, pair_values, {}, values.normalisers, weights)

@@ -363,7 +363,6 @@ class StateContext(NamedTuple):
     n_values: int  # how many values a user has
     names: CountNames
     options: DescriptionOptions
-    no_user: str  # the column that says whether a row has no user
     keys: tuple[str, ...]  # the columns that divide users into groups
     rollup: Callable[[Key], Iterable[Key]] = lambda key: [key]  # the groups that the users of a key belong to
 

@@ -321,7 +321,7 @@ class _Accumulator:
         """Take in the users of a batch."""
         assert isinstance(scores, GradedOfBatch), "the feature of the same task"
         batch = users.batch
-        there = ~grouped_row.flags(batch.column(self._context.no_user))
+        there = ~grouped_row.flags(batch.column(grouped_row.NO_USER))
         if grouped_row.ABSENT in batch.schema.names:
             there &= ~grouped_row.flags(batch.column(grouped_row.ABSENT))
         weight = np.where(there, scores.grading_weight, math.nan)
@@ -460,7 +460,6 @@ _TOGETHER = 1 << 16
 def state_of_batches(
     task: ScoringTask,
     options: DescriptionOptions,
-    no_user: str,
     keys: tuple[str, ...] = (),
     rollup: Callable[[Key], Iterable[Key]] = lambda key: [key],
     *,
@@ -473,7 +472,7 @@ def state_of_batches(
     belong to, for features that count by them. Of rows without a user only the invalid rows are counted. `rows` gives rows of
     users, which go on as messages, too.
     """
-    context = process.StateContext(task.n_values, count_names(task, tables), options, no_user, keys, rollup)
+    context = process.StateContext(task.n_values, count_names(task, tables), options, keys, rollup)
 
     @process.sends_messages
     def run(batches: Batches) -> Iterator[Message]:
@@ -517,7 +516,6 @@ def state_of_columns(
     values: tuple[str, ...],
     names: CountNames,
     options: DescriptionOptions,
-    no_user: str,
     keys: tuple[str, ...] = (),
     normalisers: Mapping[int, str] | None = None,
     judges: TwoJudges | None = None,
@@ -530,7 +528,7 @@ def state_of_columns(
 
     @process.sends_messages
     def run(batches: Batches) -> Iterator[Message]:
-        states = PartitionStates(process.StateContext(len(values), names, options, no_user, keys))
+        states = PartitionStates(process.StateContext(len(values), names, options, keys))
         judged = JudgedAccumulator()
         for batch in batches:
             columns = grouped_row.columns_of(batch)
@@ -542,9 +540,8 @@ def state_of_columns(
             user_values = [grouped_row.numbers(columns[name]) for name in values]
             yield from states.add(batch, user_values, counts, weights)
             if judges is not None:
-                weight = np.where(
-                    grouped_row.flags(columns[no_user]), math.nan, grouped_row.numbers(columns[GRADING_WEIGHT])
-                )
+                no_user, weight = columns[grouped_row.NO_USER], columns[GRADING_WEIGHT]
+                weight = np.where(grouped_row.flags(no_user), math.nan, grouped_row.numbers(weight))
                 graded = judged.graded(batch, keys, weight, is_weighted=judges.is_weighted)
                 for pair in judges.pairs:
                     judged.add(pair.human, user_values[pair.human], user_values[pair.judge], graded)
@@ -563,7 +560,7 @@ class PartitionStates:
     def __init__(self, context: process.StateContext, *, has_hashes: bool = True) -> None:
         n_values, names, options = context.n_values, context.names, context.options
         self._new = partial(group_states.StateAccumulator, n_values, names, options)
-        self._options, self._no_user, self._keys = options, context.no_user, context.keys
+        self._options, self._keys = options, context.keys
         self._hashed = names.tables if has_hashes else ()
         self._clusters = (
             group_states.ClusterRows(group_states.ClusterLayout.for_options(n_values, options, len(context.keys)))
@@ -596,7 +593,7 @@ class PartitionStates:
         Without `weights` a column of the batch has them, if users are weighted.
         """
         columns = grouped_row.columns_of(batch)
-        about = {"is_null": grouped_row.flags(columns[self._no_user])}
+        about = {"is_null": grouped_row.flags(columns[grouped_row.NO_USER])}
         if self._options.resamples:
             about["hash"] = drawn(columns, self._options)
         if self._options.weighted:

@@ -224,7 +224,7 @@ def test_a_group_without_a_label_is_one_of_all_users_with_its_size_and_edges():
     batch, asked = batch_with(world, [1, 2], **columns), ItemGroups(("genre",), popularity=2)
     task = task_of_views(View((parse_metric("recall@1").resolve(),), RankingPolicy()), groups=asked)
     options, keys = DescriptionOptions("t", quantiles=()), ("country", ATTRIBUTE_KEY, GROUP_KEY)
-    rows = list(state_of_batches(task, options, NO_USER, keys)(iter([batch])))
+    rows = list(state_of_batches(task, options, keys)(iter([batch])))
     attributes = asked.attributes
     rolls = slices.rollup_with_items(slices.rollup(1), attributes)
     groups = scoring.Groups(count_names(task), 1, options, len(keys), rolls, attributes)

@@ -446,7 +446,7 @@ def test_no_more_users_are_scored_at_a_time_than_their_first_items_fit_into_memo
         return found
 
     monkeypatch.setattr(catalogue.VectorLists, "read", noted)
-    run = state_of_batches(task, DescriptionOptions(None, quantiles=()), g.NO_USER)
+    run = state_of_batches(task, DescriptionOptions(None, quantiles=()))
     assert [*run(iter([batch]))]
     assert n_kept == [0, 0, 0, 0]
 

@@ -267,9 +267,7 @@ def in_slices(asked, batch):
         for metric, (relevance, judged_only) in asked
     ]
     task = task_of_views(*views)
-    run = state_of_batches(
-        task, DescriptionOptions(None, quantiles=()), "nobody", ("side",), lambda key: [("all",), key]
-    )
+    run = state_of_batches(task, DescriptionOptions(None, quantiles=()), ("side",), lambda key: [("all",), key])
     merged = met(rows_of(each for each in messages_of(run(iter([batch]))) if each.kind != STATES), merging_exposure())
     items = exposures_of(merged, slots_of(task), Totals(items=30, training_items=20))
     groups = group_exposures_of(merged, group_slots_of(task), has_blocks=False)
@@ -291,7 +289,7 @@ def test_each_metric_of_all_lists_has_the_same_values_beside_every_other_in_ever
     other_grades = [[2.0 - grade for _, grade in world.labels.get(user, [])] for user in world.users]
     for name, column in (
         (grades_column(1), pa.array(other_grades, pa.list_(pa.float64()))),
-        ("nobody", pa.array([False] * len(world.users))),
+        ("no_user", pa.array([False] * len(world.users))),
         ("side", pa.array(["ab"[user % 2] for user in world.users])),
     ):
         batch = with_columns(batch, {name: column})

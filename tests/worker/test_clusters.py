@@ -47,7 +47,7 @@ def users():
         "a": value[0],
         "b": value[1],
         "normaliser": random.exponential(size=N_USERS),
-        "nobody": random.random(N_USERS) < 0.02,
+        "no_user": random.random(N_USERS) < 0.02,
         "slice": [None if n % 50 == 3 else f"s{n % 3}" for n in range(N_USERS)],
         USER_HASH: ids,
         CLUSTER_HASH: pa.array(hashes, mask=is_without),
@@ -62,7 +62,7 @@ def merged_messages(order, n_partitions, options=OPTIONS, keys=("slice",), size=
     """What the driver gets of rows in this order, from so many partitions before and after the shuffle."""
     normalisers = {1: "normaliser"} if options.normalised else {}
     names = CountNames((), ())
-    run = state_of_columns(("a", "b"), names, options, "nobody", keys, normalisers)
+    run = state_of_columns(("a", "b"), names, options, keys, normalisers)
     sent = []
     for part in np.array_split(order, n_partitions):
         sent += run(iter(table.take(pa.array(part)).combine_chunks().to_batches(max_chunksize=size)))
@@ -97,7 +97,7 @@ def test_no_partition_order_or_bound_changes_a_bit(options, keys, monkeypatch):
 def test_the_sums_of_each_slice_are_those_of_its_users(options):
     states = merged_clusters(merged_messages(np.arange(N_USERS), 4, options))
     frame = TABLE.to_pandas()
-    frame = frame[~frame["nobody"]]
+    frame = frame[~frame["no_user"]]
     weights = frame[USER_WEIGHT] if options.weighted else frame[USER_WEIGHT] * 0 + 1
     frame = frame.assign(weight=weights)[weights > 0]
     # A user without a cluster is one alone.

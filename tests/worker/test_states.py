@@ -34,7 +34,7 @@ def users(n_slices=7, n_users=N_USERS):
         "a": np.where(random.random(n_users) < 0.1, np.nan, value),
         "b": random.choice([0.0, 0.1, 1 / 3, 3e7], n_users),
         "count": random.integers(0, 9, n_users),
-        "nobody": random.random(n_users) < 0.02,
+        "no_user": random.random(n_users) < 0.02,
         "slice": [None if n % 50 == 3 else f"s{n % n_slices}" for n in range(n_users)],
         USER_HASH: random.integers(-(2**63), 2**63 - 1, n_users),
         USER_WEIGHT: random.random(n_users) * 5,
@@ -47,7 +47,7 @@ def batches_of(table, order, size):
 
 
 def run(keys=("slice",), options=OPTIONS):
-    return state_of_columns(("a", "b"), COUNTS, options, "nobody", keys)
+    return state_of_columns(("a", "b"), COUNTS, options, keys)
 
 
 def by_bucket(rows):
@@ -98,13 +98,13 @@ def test_groups_added_up_together_have_the_states_that_each_has_alone(monkeypatc
     table, options = users(), DescriptionOptions("t", quantiles=quantiles, n_plain=1)
     # Nobody of a group is evaluated, and of another nobody is anybody.
     table[ABSENT] = [name == "s1" or number % 9 == 0 for number, name in enumerate(table["slice"])]
-    table["nobody"] = table["nobody"] | (np.array(table["slice"]) == "s2")
+    table["no_user"] = table["no_user"] | (np.array(table["slice"]) == "s2")
     together = figures(whole(run(options=options)(batches_of(table, EVERYBODY, 64)), options), options)
     assert set(together) == {(name,) for name in table["slice"]}
     for (name,), of_group in together.items():
         # Rows of nobody have no part in it.
         alone = [
-            n for n, each in enumerate(table["slice"]) if each == name and (name == "s2" or not table["nobody"][n])
+            n for n, each in enumerate(table["slice"]) if each == name and (name == "s2" or not table["no_user"][n])
         ]
         assert of_group == figures(whole(run((), options)(batches_of(table, alone, 64)), options), options)[()]
 
