@@ -767,9 +767,13 @@ def _described(
 class AllLists(process.ScoringFeature):
     """Metrics of all lists together."""
 
-    def begin(self, task: ScoringTask) -> process.PartitionFeature:
+    def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: Side) -> process.BatchFeature:
+        """The lists of a batch that metrics of all lists look at."""
+        return ExposureOfBatch({slot.view for slot in slots_of(task)} | {slot.view for slot in group_slots_of(task)})
+
+    def new_accumulator(self, task: ScoringTask, context: process.StateContext) -> process.FeatureAccumulator:
         """What the metrics of a task count."""
-        return _ExposureOfPartition(task)
+        return _ExposureAccumulator(task, context)
 
     def mergers(self, options: DescriptionOptions) -> Mergers:
         """Counts of items become histograms, and those of groups are added up."""
@@ -782,18 +786,6 @@ class AllLists(process.ScoringFeature):
     def figures(self, figures: Mapping[Key, Figures], gathered: process.Gathered) -> Mapping[Key, Figures]:
         """The figures with the values of all lists together."""
         return with_corpus_values(figures, gathered)
-
-
-class _ExposureOfPartition(process.PartitionFeature):
-    def __init__(self, task: ScoringTask) -> None:
-        self._task = task
-        self._views = {*(slot.view for slot in slots_of(task)), *(slot.view for slot in group_slots_of(task))}
-
-    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> process.BatchFeature:
-        return ExposureOfBatch(self._views)
-
-    def new_accumulator(self, context: process.StateContext) -> process.FeatureAccumulator:
-        return _ExposureAccumulator(self._task, context)
 
 
 class ExposureOfBatch(process.BatchFeature):

@@ -24,7 +24,7 @@ from spark_rankeval.ranking.user_lists import (
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.item_facts import ITEM, fields_in
-from spark_rankeval.worker.process import BatchFeature, PartitionFeature, RankedView, ScoringFeature
+from spark_rankeval.worker.process import BatchFeature, RankedView, ScoringFeature
 
 #: The column of a grouped row, and the field of its structs that has the intent.
 INTENTS = "intents"  # labelled items, one entry per item and intent, with grades
@@ -35,25 +35,15 @@ INTENT = "intent"
 class Intents(ScoringFeature):
     """What labelled items are about."""
 
-    def begin(self, task: ScoringTask) -> PartitionFeature:
-        """The intents of a task's labels."""
-        return _IntentsOfPartition(clip=task.clip_grades)
-
-
-class _IntentsOfPartition(PartitionFeature):
-    def __init__(self, *, clip: bool) -> None:
-        self._clip = clip
-
-    def read(
-        self, columns: Mapping[str, pa.Array], labels: grouped_row.Side, excluded: grouped_row.Side | None
-    ) -> BatchFeature:
+    def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: grouped_row.Side) -> BatchFeature:
+        """The intents of the labels of a batch."""
         if INTENTS not in columns:
             return BatchFeature()
         side = grouped_row.side_of(columns[INTENTS])
         fields = fields_in(side.ids)
         items, intents = fields.pop(ITEM), _codes_in_order(fields.pop(INTENT))
         grades = list(map(grouped_row.numbers, fields.values()))
-        return _IntentsOfBatch(side._replace(ids=items, values=grades), intents, clip=self._clip)
+        return _IntentsOfBatch(side._replace(ids=items, values=grades), intents, clip=task.clip_grades)
 
 
 class _IntentsOfBatch(BatchFeature):
@@ -96,19 +86,9 @@ _ITEM = "labelled_item"
 class Stages(ScoringFeature):
     """Models as stages: each is measured against those before it."""
 
-    def begin(self, task: ScoringTask) -> PartitionFeature:
-        """The stages of a task."""
-        return _StagesOfPartition(len(task.views) // len(task.models))
-
-
-class _StagesOfPartition(PartitionFeature):
-    def __init__(self, n_views: int) -> None:
-        self._n_views = n_views
-
-    def read(
-        self, columns: Mapping[str, pa.Array], labels: grouped_row.Side, excluded: grouped_row.Side | None
-    ) -> BatchFeature:
-        return _StagesOfBatch(self._n_views)
+    def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: grouped_row.Side) -> BatchFeature:
+        """The stages of a batch."""
+        return _StagesOfBatch(len(task.views) // len(task.models))
 
 
 class _StagesOfBatch(BatchFeature):
@@ -161,15 +141,8 @@ class NoAnswer(ScoringFeature):
 
     name = "no_answer"
 
-    def begin(self, task: ScoringTask) -> PartitionFeature:
-        """The feature for a partition."""
-        return _NoAnswerOfPartition()
-
-
-class _NoAnswerOfPartition(PartitionFeature):
-    def read(
-        self, columns: Mapping[str, pa.Array], labels: grouped_row.Side, excluded: grouped_row.Side | None
-    ) -> BatchFeature:
+    def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: grouped_row.Side) -> BatchFeature:
+        """Who of a batch has no answer."""
         return NoAnswerOfBatch(grouped_row.whole_numbers(columns[NO_ANSWER]) > 0)
 
 

@@ -19,7 +19,7 @@ from spark_rankeval.ranking.ranks import rank_lists
 from spark_rankeval.ranking.user_lists import Array, FloatArray, IntArray, Ragged, RawLists
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.worker import reading as grouped_row
-from spark_rankeval.worker.process import BatchFeature, PartitionFeature, RankedView, ScoringFeature, unpacked
+from spark_rankeval.worker.process import BatchFeature, RankedView, ScoringFeature, unpacked
 
 HISTORY = "history"  # the user's items in the training data
 BASELINE = "baseline"  # the items that a baseline recommends
@@ -403,9 +403,15 @@ def fields_in(structs: pa.StructArray) -> dict[str, pa.Array]:
 _ROLES = {"training": HISTORY, "baseline": BASELINE}
 
 
+# So many numbers of vectors are worked at a time.
+_CELLS = 1 << 21
+
+
 @dataclass(frozen=True)
 class FactsOfItems(ScoringFeature):
-    """The facts of items, looked up in tables that every task receives."""
+    """The facts of items, looked up in tables that every task receives; `items` are those that this one received."""
+
+    items: ItemFacts = ItemFacts((), {}, {})
 
     totals = TOTALS
     faults = FAULTS
@@ -414,38 +420,24 @@ class FactsOfItems(ScoringFeature):
         """Those of items."""
         return ITEM_TABLES
 
-    def begin(self, task: ScoringTask) -> PartitionFeature:
+    def with_tables(self, task: ScoringTask, tables: Mapping[str, pa.Scalar]) -> FactsOfItems:
         """The facts that the metrics of a task ask for."""
-        return _FactsOfPartition(task.facts)
+        cells = {name: tables[name] for name in ITEM_TABLES if name in tables}
+        return replace(self, items=ItemFacts.read(task.facts, cells)) if cells else self
 
-
-# So many numbers of vectors are worked at a time.
-_CELLS = 1 << 21
-
-
-class _FactsOfPartition(PartitionFeature):
-    def __init__(self, facts: frozenset[Fact]) -> None:
-        self._facts = facts
-        self._items = ItemFacts((), {}, {})
-
-    def receive(self, tables: Mapping[str, pa.Scalar]) -> None:
-        if cells := {name: tables[name] for name in ITEM_TABLES if name in tables}:
-            self._items = ItemFacts.read(self._facts, cells)
-
-    def parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def parts(self, task: ScoringTask, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The batch in parts whose vectors, one per prediction, fit into little memory."""
         size = batch.num_rows
-        if dimension := self._items.totals.get(DIMENSION, 0):
+        if dimension := self.items.totals.get(DIMENSION, 0):
             names = [name for name in batch.schema.names if name.startswith((grouped_row.ITEMS, HISTORY))]
             n_cells = dimension * sum(len(batch.column(name).flatten()) for name in names)
             size //= -(-n_cells // _CELLS) or 1
         size = max(1, size)
         yield from (batch.slice(start, size) for start in range(0, max(1, batch.num_rows), size))
 
-    def read(
-        self, columns: Mapping[str, pa.Array], labels: grouped_row.Side, excluded: grouped_row.Side | None
-    ) -> BatchFeature:
-        return _FactsOfBatch(self._facts, columns, self._items)
+    def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: grouped_row.Side) -> BatchFeature:
+        """The facts of the lists of a batch."""
+        return _FactsOfBatch(task.facts, columns, self.items)
 
 
 class _FactsOfBatch(BatchFeature):

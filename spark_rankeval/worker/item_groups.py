@@ -361,38 +361,46 @@ class RankedPairs:
         return self.whole(metric.normaliser(self.pairs.batch) if is_about_labels(metric) else none, 0.0)
 
 
-@dataclass
-class ScoresOfGroups:
-    """The values of the groups of all attributes of items, of a batch of users."""
+class GroupsOfBatch(process.BatchFeature):
+    """The values of the users of a batch in the groups of all attributes of items."""
 
-    tables: GroupTables
-    indices: Mapping[str, Array]  # of the labels as they came, as of `GroupTables.indices`
-    has_shares: bool = False  # whether any metric is a share of a group
-    attributes: list[ScoresOfPairs] = field(default_factory=list)
+    def __init__(self, tables: GroupTables, labels: Side, *, has_shares: bool) -> None:
+        self._tables, self._has_shares = tables, has_shares
+        self._indices = tables.indices(labels.ids)
+        self.totals = tables.faults
+        self.attributes: list[ScoresOfPairs] = []
 
-    def add(self, view: View, batch: RankingBatch, included: BoolArray, items: pa.Array) -> None:
-        """Add the metrics of a view, from its rankings; `items` are those of ``batch.recommended``, if there are any.
+    def label_numbers(self, labels: Side) -> Mapping[str, Array]:
+        """Where the labels' items stand in the tables."""
+        return self._indices
 
-        The labels, and so the pairs, are those of every other view.
-        """
-        for index, pairs in enumerate(self.tables.pairs(batch, self.indices)):
-            n_groups = len(self.tables.attributes[index].names)
+    def counts(self, labels: Ragged) -> Mapping[str, Array]:
+        """How many labels are of items that the table of items lacks."""
+        return {"n_unlisted_labels": self._tables.n_unlisted(labels, self._indices)}
+
+    def add(self, ranked: process.RankedView) -> RankingBatch:
+        """Add the metrics of a view. Its labels, and so the pairs, are those of every other view."""
+        batch, tables = ranked.batch, self._tables
+        recommended = Recommended.none(batch.n_users) if batch.recommended is None else batch.recommended
+        items = ranked.predictions.ids.take(pa.array(recommended.entry))
+        for index, pairs in enumerate(tables.pairs(batch, self._indices)):
+            n_groups = len(tables.attributes[index].names)
             user, group = pairs.user, pairs.group
-            ranked = RankedPairs(pairs, n_groups)
-            if self.has_shares:
+            ranked_pairs = RankedPairs(pairs, n_groups)
+            if self._has_shares:
                 user, group = np.divmod(np.arange(batch.n_users * n_groups), n_groups)
-                recommended = Recommended.none(batch.n_users) if batch.recommended is None else batch.recommended
-                ranked = RankedPairs(pairs, n_groups, recommended, self.tables.memberships(index, items))
+                ranked_pairs = RankedPairs(pairs, n_groups, recommended, tables.memberships(index, items))
             if index == len(self.attributes):
-                self.attributes.append(ScoresOfPairs(self.tables.keys(index, group), user))
-            self.attributes[index].add(view, ranked, included)
+                self.attributes.append(ScoresOfPairs(tables.keys(index, group), user))
+            self.attributes[index].add(ranked.view, ranked_pairs, ranked.included)
+        return batch
 
     def batches(self, users: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, ScoresOfPairs]]:
         """The users of each attribute's pairs with the keys of their groups, and the values of the pairs.
 
         Rows of null users have no pairs: their faults are counted among all items.
         """
-        keys = set(self.tables.no_keys(0))
+        keys = set(self._tables.no_keys(0))
         columns = [
             name for name in users.schema.names if name not in keys and not _is_of_rows(users.schema.field(name))
         ]
@@ -418,6 +426,7 @@ class FiguresOfGroups(process.ScoringFeature):
     """Figures of only the labels in a group of items."""
 
     groups: ItemGroups
+    received: GroupTables | None = None  # the tables, once a task has them
 
     name = "groups"
     totals = faults = GROUP_FAULTS
@@ -437,80 +446,45 @@ class FiguresOfGroups(process.ScoringFeature):
     def _own_tables(self) -> tuple[str, ...]:
         return tuple(table_of(index) for index in range(len(self.groups.attributes)))
 
-    def begin(self, task: ScoringTask) -> process.PartitionFeature:
-        """The groups for the metrics of a task."""
-        return GroupsOfPartition(self.groups, self._own_tables, task)
+    def with_tables(self, task: ScoringTask, tables: Mapping[str, pa.Scalar]) -> FiguresOfGroups:
+        """The feature with the tables that put items into groups."""
+        return replace(self, received=GroupTables.read(self.groups, tables))
+
+    def parts(self, task: ScoringTask, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The users with columns that say that their rows are about all items, and without the tables.
+
+        They are few if any metric is a share of a group of items, because every user then has a value in every group.
+        """
+        if self.received is None or not batch.num_rows:
+            # A batch without a row has no group, and does not bring the tables.
+            return
+        keys = self.received.no_keys(batch.num_rows)
+        # By selection: PyArrow 15, of Spark 3.5, drops no columns of a batch.
+        users = batch.select([name for name in batch.schema.names if name not in self._own_tables])
+        users = process.with_columns(users, keys)
+        size = batch.num_rows
+        if _has_shares(task):
+            size = max(1, _MOST_VALUES // (self.received.n_groups * task.n_values))
+        yield from (users.slice(first, size) for first in range(0, batch.num_rows, size))
+
+    def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: Side) -> process.BatchFeature:
+        """The groups of the labels of a batch."""
+        if self.received is None:
+            return process.BatchFeature()
+        return GroupsOfBatch(self.received, labels, has_shares=_has_shares(task))
+
+    def new_accumulator(self, task: ScoringTask, context: process.StateContext) -> process.FeatureAccumulator:
+        """States of users in groups of items."""
+        return _GroupAccumulator(self.received, context)
 
     def figures(self, figures: Mapping[Key, Figures], gathered: process.Gathered) -> Mapping[Key, Figures]:
         """The figures, in which users of a slice without a value in a group are counted as undefined there."""
         return with_users_outside(figures, len(self.groups.attributes))
 
 
-class GroupsOfPartition(process.PartitionFeature):
-    """The tables that put items into groups."""
-
-    def __init__(
-        self, groups: ItemGroups, own_tables: Sequence[str], task: ScoringTask, tables: GroupTables | None = None
-    ) -> None:
-        self._groups, self._own_tables, self.tables = groups, own_tables, tables
-        self._n_values = task.n_values
-        # Users without a label in a group have such a share, too.
-        self._has_shares = any(isinstance(metric, GroupShare) for metric in task.metrics)
-
-    def receive(self, tables: Mapping[str, pa.Scalar]) -> None:
-        """Read the tables."""
-        if self.tables is None and tables:
-            self.tables = GroupTables.read(self._groups, tables)
-
-    def parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The users with columns that say that their rows are about all items, and without the tables.
-
-        They are few if any metric is a share of a group of items, because every user then has a value in every group.
-        """
-        if self.tables is None or not batch.num_rows:
-            # A batch without a row has no group, and does not bring the tables.
-            return
-        keys = self.tables.no_keys(batch.num_rows)
-        # By selection: PyArrow 15, of Spark 3.5, drops no columns of a batch.
-        users = batch.select([name for name in batch.schema.names if name not in self._own_tables])
-        users = process.with_columns(users, keys)
-        size = batch.num_rows
-        if self._has_shares:
-            size = max(1, _MOST_VALUES // (self.tables.n_groups * self._n_values))
-        yield from (users.slice(first, size) for first in range(0, batch.num_rows, size))
-
-    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> process.BatchFeature:
-        """The groups of the labels of a batch."""
-        if self.tables is None:
-            return process.BatchFeature()
-        return GroupsOfBatch(ScoresOfGroups(self.tables, self.tables.indices(labels.ids), self._has_shares))
-
-    def new_accumulator(self, context: process.StateContext) -> process.FeatureAccumulator:
-        """States of users in groups of items."""
-        return _GroupAccumulator(self, context)
-
-
-class GroupsOfBatch(process.BatchFeature):
-    """The values of the users of a batch in groups of items."""
-
-    def __init__(self, scores: ScoresOfGroups) -> None:
-        self.scores = scores
-        self.totals = scores.tables.faults
-
-    def label_numbers(self, labels: Side) -> Mapping[str, Array]:
-        """Where the labels' items stand in the tables."""
-        return self.scores.indices
-
-    def add(self, ranked: process.RankedView) -> RankingBatch:
-        """Add the metrics of a view."""
-        batch = ranked.batch
-        entries = np.zeros(0, np.int64) if batch.recommended is None else batch.recommended.entry
-        self.scores.add(ranked.view, batch, ranked.included, ranked.predictions.ids.take(pa.array(entries)))
-        return batch
-
-    def counts(self, labels: Ragged) -> Mapping[str, Array]:
-        """How many labels are of items that the table of items lacks."""
-        return {"n_unlisted_labels": self.scores.tables.n_unlisted(labels, self.scores.indices)}
+def _has_shares(task: ScoringTask) -> bool:
+    """Whether any metric is a share of a group, which users without a label there have, too."""
+    return any(isinstance(metric, GroupShare) for metric in task.metrics)
 
 
 def with_users_outside(figures: Mapping[Key, Figures], n_attributes: int) -> dict[Key, Figures]:
@@ -531,25 +505,24 @@ def with_users_outside(figures: Mapping[Key, Figures], n_attributes: int) -> dic
 
 
 class _GroupAccumulator:
-    def __init__(self, partition: GroupsOfPartition, context: process.StateContext) -> None:
-        self._partition, self._context = partition, context
+    def __init__(self, tables: GroupTables | None, context: process.StateContext) -> None:
+        self._tables, self._context = tables, context
         self._states = PartitionStates(context, has_hashes=False)
 
     def add(self, users: process.ScoredUsers, scores: process.BatchFeature) -> Iterator[Message]:
         """Take in the pairs of users and groups of items; they have values, and counts are the users'."""
         if not isinstance(scores, GroupsOfBatch):
             return
-        for rows, values in scores.scores.batches(users.batch):
+        for rows, values in scores.batches(users.batch):
             weights = None if users.weights is None else users.weights[values.user]
             pair_values = [*values.values, *values.standard_values]
             yield from self._states.add(rows, pair_values, {}, values.normalisers, weights)
 
     def messages(self) -> Iterator[Message]:
-        tables = self._partition.tables
-        if tables is None:
+        if self._tables is None:
             return
         n_attributes = len(self._context.keys) - len(FiguresOfGroups.keys)
-        yield from self._states.add_counts(tables.group_facts(n_attributes))
+        yield from self._states.add_counts(self._tables.group_facts(n_attributes))
         yield from self._states.messages()
 
 
@@ -573,8 +546,8 @@ def score_pairs(
                 # Models do not differ in it.
                 columns[task.weight_count] = pa.array(scores.counts[count_of_model(task.weight_count, 0)])
             user_rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-            group_scores = (feature.scores for feature in scores.features if isinstance(feature, GroupsOfBatch))
-            for attribute_scores in (each for groups in group_scores for each in groups.attributes):
+            (groups,) = (feature for feature in scores.features if isinstance(feature, GroupsOfBatch))
+            for attribute_scores in groups.attributes:
                 pairs = attribute_scores.where(~is_null_user[attribute_scores.user])
                 users = user_rows.take(pa.array(pairs.user))
                 keys = [pairs.keys[name].dictionary_decode() for name in (ATTRIBUTE_KEY, GROUP_KEY)]

@@ -6,7 +6,7 @@ import gc
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
@@ -367,25 +367,6 @@ class StateContext(NamedTuple):
     rollup: Callable[[Key], Iterable[Key]] = lambda key: [key]  # the groups that the users of a key belong to
 
 
-class PartitionFeature:
-    """A feature for the users of a partition."""
-
-    def receive(self, tables: Mapping[str, pa.Scalar]) -> None:
-        """Keep what the first row of the partition brings; none if no row has come."""
-
-    def parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The batch in parts that fit into memory; no value depends on how it is cut."""
-        yield batch
-
-    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> BatchFeature:
-        """What the feature has of a batch of users."""
-        return BatchFeature()
-
-    def new_accumulator(self, context: StateContext) -> FeatureAccumulator | None:
-        """What adds up over users beside their values; None: nothing."""
-        return None
-
-
 class Gathered(NamedTuple):
     """What the figures of features are made of."""
 
@@ -410,9 +391,21 @@ class ScoringFeature(Feature):
         """The columns of packed tables that the first row of a partition may have."""
         return ()
 
-    def begin(self, task: ScoringTask) -> PartitionFeature:
-        """The feature for a partition."""
-        return PartitionFeature()
+    def with_tables(self, task: ScoringTask, tables: Mapping[str, pa.Scalar]) -> ScoringFeature:
+        """The feature for a partition, with what it reads of the tables in the first row; there may be none of its own."""
+        return self
+
+    def parts(self, task: ScoringTask, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The batch in parts that fit into memory; no value depends on how it is cut."""
+        yield batch
+
+    def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: Side) -> BatchFeature:
+        """What the feature has of a batch of users."""
+        return BatchFeature()
+
+    def new_accumulator(self, task: ScoringTask, context: StateContext) -> FeatureAccumulator | None:
+        """What adds up over the users of a partition beside their values; None: nothing."""
+        return None
 
     def mergers(self, options: DescriptionOptions) -> Mergers:
         """What makes few of many messages, by their kinds."""
@@ -428,18 +421,14 @@ def features_of(task: ScoringTask) -> list[ScoringFeature]:
     return [feature for feature in task.features if isinstance(feature, ScoringFeature)]
 
 
-def begun(task: ScoringTask) -> list[PartitionFeature]:
-    """The features of a task for a partition."""
-    return [feature.begin(task) for feature in features_of(task)]
-
-
-def with_features(task: ScoringTask, batches: Batches) -> Iterator[tuple[pa.RecordBatch, list[PartitionFeature]]]:
+def with_features(task: ScoringTask, batches: Batches) -> Iterator[tuple[pa.RecordBatch, list[ScoringFeature]]]:
     """The batches of a partition in parts that fit into memory, each with the features."""
-    features = begun(task)
-    names = dict.fromkeys(name for feature in features_of(task) for name in feature.tables())
+    features = features_of(task)
+    names = dict.fromkeys(name for feature in features for name in feature.tables())
     for batch, tables in received(with_lists_of_models(task.row_models, batches), tuple(names)):
+        if tables:
+            features = [feature.with_tables(task, tables) for feature in features]
         parts = iter([batch])
         for feature in features:
-            feature.receive(tables)
-            parts = chain.from_iterable(map(feature.parts, parts))
+            parts = chain.from_iterable(map(partial(feature.parts, task), parts))
         yield from ((part, features) for part in parts)

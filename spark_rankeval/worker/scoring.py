@@ -105,10 +105,10 @@ class _Inputs(NamedTuple):
         return self.labels.lists.like(self.labels.values[view.relevance]) if has_grades else None
 
 
-def _read(task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[process.PartitionFeature]) -> _Inputs:
+def _read(task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[process.ScoringFeature]) -> _Inputs:
     columns = grouped_row.columns_of(batch)
     labels, excluded = grouped_row.read_labels(task, columns), grouped_row.read_excluded(columns)
-    features = [feature.read(columns, labels, excluded) for feature in partition]
+    features = [feature.read(task, columns, labels) for feature in partition]
     rankers = {model: ranker for feature in features for model, ranker in feature.rankers.items()}
     predictions = [
         rankers[model].predictions() if model in rankers else grouped_row.read_predictions(task, columns, model)
@@ -138,10 +138,10 @@ def _read(task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[process.
 
 
 def score(
-    task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[process.PartitionFeature] | None = None
+    task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[process.ScoringFeature] | None = None
 ) -> Scores:
     """Compute every metric of every user of an Arrow batch; `partition` has the features of the task, as of `with_features`."""
-    inputs = _read(task, batch, process.begun(task) if partition is None else partition)
+    inputs = _read(task, batch, process.features_of(task) if partition is None else partition)
     scores = Scores([], {}, {}, [], inputs.features)
     ranked: list[tuple[RankingBatch, RankingCounts]] = []
     for model in range(len(task.models)):

@@ -220,9 +220,17 @@ class GradedByPeople(process.ScoringFeature):
 
     name = JUDGED
 
-    def begin(self, task: ScoringTask) -> process.PartitionFeature:
-        """The judges for a partition."""
-        return _GradedOfPartition(judged_pairs(task.views))
+    def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: grouped_row.Side) -> process.BatchFeature:
+        """Whom of a batch people graded."""
+        declared = grouped_row.numbers(columns[grouped_row.GRADED]) > 0 if grouped_row.GRADED in columns else None
+        probability = (
+            grouped_row.numbers(columns[grouped_row.PROBABILITY]) if grouped_row.PROBABILITY in columns else None
+        )
+        return GradedOfBatch(labels, declared, probability)
+
+    def new_accumulator(self, task: ScoringTask, context: process.StateContext) -> process.FeatureAccumulator:
+        """What both judges say of the users of a partition."""
+        return _Accumulator(judged_pairs(task.views), context)
 
     def mergers(self, options: DescriptionOptions) -> Mergers:
         """What joins partitions."""
@@ -232,23 +240,6 @@ class GradedByPeople(process.ScoringFeature):
         """The figures, in which the human value of a metric has what both judges say."""
         pairs = judged_pairs(gathered.task.views)
         return with_judged_queries(figures, gathered.messages, pairs, is_clustered=gathered.options.clustered)
-
-
-class _GradedOfPartition(process.PartitionFeature):
-    def __init__(self, pairs: Sequence[JudgedPair]) -> None:
-        self._pairs = pairs
-
-    def read(
-        self, columns: Mapping[str, pa.Array], labels: grouped_row.Side, excluded: grouped_row.Side | None
-    ) -> process.BatchFeature:
-        declared = grouped_row.numbers(columns[grouped_row.GRADED]) > 0 if grouped_row.GRADED in columns else None
-        probability = (
-            grouped_row.numbers(columns[grouped_row.PROBABILITY]) if grouped_row.PROBABILITY in columns else None
-        )
-        return GradedOfBatch(labels, declared, probability)
-
-    def new_accumulator(self, context: process.StateContext) -> process.FeatureAccumulator:
-        return _Accumulator(self._pairs, context)
 
 
 class GradedOfBatch(process.BatchFeature):
@@ -342,19 +333,9 @@ class Unjudged(process.ScoringFeature):
 
     name = "unjudged"
 
-    def begin(self, task: ScoringTask) -> process.PartitionFeature:
-        """The grades of all judges of a task."""
-        return _UnjudgedOfPartition(1 + max(view.relevance for view in task.views))
-
-
-class _UnjudgedOfPartition(process.PartitionFeature):
-    def __init__(self, n_judges: int) -> None:
-        self._n_judges = n_judges
-
-    def read(
-        self, columns: Mapping[str, pa.Array], labels: grouped_row.Side, excluded: grouped_row.Side | None
-    ) -> process.BatchFeature:
-        return _UnjudgedOfBatch(labels, self._n_judges)
+    def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: grouped_row.Side) -> process.BatchFeature:
+        """The missing grades of the labels of a batch."""
+        return _UnjudgedOfBatch(labels, n_judges=1 + max(view.relevance for view in task.views))
 
 
 class _UnjudgedOfBatch(process.BatchFeature):
@@ -480,7 +461,7 @@ def state_of_batches(
         accumulators: list[process.FeatureAccumulator | None] | None = None
         for batch, features in process.with_features(task, batches):
             if accumulators is None:
-                accumulators = [feature.new_accumulator(context) for feature in features]
+                accumulators = [feature.new_accumulator(task, context) for feature in features]
             scores = score(task, batch, features)
             if rows is not None:
                 yield from messages_with_rows(rows(batch, scores))

@@ -907,6 +907,7 @@ class ListsFromVectors(process.ScoringFeature):
     """Models that rank by vectors; `similarities` has how each makes scores of them, None for a model that has lists."""
 
     similarities: tuple[Similarity | None, ...]
+    catalogues: Mapping[int, TaskCatalogue] = field(default_factory=dict)  # those that the task received, by model
 
     name = "vectors"
     totals = faults = CATALOGUE_FAULTS
@@ -915,9 +916,27 @@ class ListsFromVectors(process.ScoringFeature):
         """The catalogues of the models."""
         return tuple(grouped_row.column_of_model(grouped_row.CATALOGUE, model) for model in self._models)
 
-    def begin(self, task: ScoringTask) -> process.PartitionFeature:
-        """The catalogues, and how much of the lists a task looks at."""
-        return _VectorsOfPartition(self.similarities, {model: first_items(task, model) for model in self._models})
+    def with_tables(self, task: ScoringTask, tables: Mapping[str, pa.Scalar]) -> ListsFromVectors:
+        """The models with their catalogues."""
+        return replace(self, catalogues=read_catalogues(tables, self.similarities))
+
+    def parts(self, task: ScoringTask, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The users whose first items fit into memory."""
+        firsts = (first_items(task, model) for model in self._models)
+        k = max((first.k for first in firsts if first is not None), default=0)
+        return few_users(iter([batch]), k) if k and batch.num_rows else iter([batch])
+
+    def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: grouped_row.Side) -> process.BatchFeature:
+        """The users' vectors, and how much of the lists a task looks at."""
+        excluded = grouped_row.read_excluded(columns)
+        return _VectorsOfBatch(
+            {
+                model: VectorLists.read(
+                    columns, model, self.catalogues[model], excluded, labels, first_items(task, model)
+                )
+                for model in self._models
+            }
+        )
 
     @property
     def _models(self) -> list[int]:
@@ -933,29 +952,6 @@ def first_items(task: ScoringTask, model: int) -> FirstItems | None:
     # of them is tied.
     depth = max(view.largest_cutoff_of_items or 0 for view in views)
     return FirstItems(1 + depth, views[0].ranking.ties)
-
-
-class _VectorsOfPartition(process.PartitionFeature):
-    def __init__(self, similarities: Sequence[Similarity | None], firsts: Mapping[int, FirstItems | None]) -> None:
-        self._similarities, self._firsts = similarities, firsts
-        self._catalogues: dict[int, TaskCatalogue] = {}
-
-    def receive(self, tables: Mapping[str, pa.Scalar]) -> None:
-        self._catalogues |= read_catalogues(tables, self._similarities)
-
-    def parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        k = max((first.k for first in self._firsts.values() if first is not None), default=0)
-        return few_users(iter([batch]), k) if k and batch.num_rows else iter([batch])
-
-    def read(
-        self, columns: Mapping[str, pa.Array], labels: grouped_row.Side, excluded: grouped_row.Side | None
-    ) -> process.BatchFeature:
-        return _VectorsOfBatch(
-            {
-                model: VectorLists.read(columns, model, self._catalogues[model], excluded, labels, first)
-                for model, first in self._firsts.items()
-            }
-        )
 
 
 class _VectorsOfBatch(process.BatchFeature):

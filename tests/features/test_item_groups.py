@@ -182,9 +182,9 @@ def test_shares_of_groups_are_those_of_a_naive_count_and_other_metrics_stay_the_
     world = World(*({user: sides[side] for user, sides in enumerate(users)} for side in range(2)))
 
     def groups_of(task):
-        partition = item_groups.GroupsOfPartition(asked, (), task, tables)
-        scores = score(task, recommendations.batch_of(world), [partition])
-        return feature_of(scores, item_groups.GroupsOfBatch).scores.attributes[0]
+        feature = item_groups.FiguresOfGroups(asked, tables)
+        scores = score(task, recommendations.batch_of(world), [feature])
+        return feature_of(scores, item_groups.GroupsOfBatch).attributes[0]
 
     shares, sparse = groups_of(task), groups_of(alone)
     by_pair, formulas = {}, {"hit_share": hit_share, "exposure_share": exposure_share}
