@@ -13,19 +13,21 @@ from spark_rankeval import wire
 from spark_rankeval.request.call import CountNames
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.wire import pack, unpack
-from spark_rankeval.worker.group_states import StateAccumulator
+from spark_rankeval.worker.group_states import StateAccumulator, UsersOfGroups
 
 
 def states(key=(), n_values=3, ci="bca"):
     options = DescriptionOptions(ci, 0.95, 50, 0, (0.5,))
     rng = np.random.default_rng(5)
     accumulator = StateAccumulator(n_values, CountNames(("a", "b"), ("c",)), options)
-    accumulator.add(
-        [np.where(rng.random(200) < 0.1, np.nan, rng.random(200)) for _ in range(n_values)],
+    users = UsersOfGroups(
+        {index: np.where(rng.random(200) < 0.1, np.nan, rng.random(200)) for index in range(n_values)},
         {name: rng.integers(0, 2**62, 200) for name in "abc"},
-        rng.random(200) < 0.1,
-        rng.integers(-(2**63), 2**63 - 1, 200),
+        {},
+        {},
+        {"is_null": rng.random(200) < 0.1, "hash": rng.integers(-(2**63), 2**63 - 1, 200)},
     )
+    accumulator.add(users)
     return accumulator.states([key])
 
 

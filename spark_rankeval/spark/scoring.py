@@ -379,9 +379,7 @@ def _figures(
     group_clusters = None
     if layout is not None:
         group_sums = [groups.sums_of_clusters(group, clusters) for group in states.keys]
-        group_clusters = [
-            clusters_of(group_states.no_clusters(layout) if each is None else each) for each in group_sums
-        ]
+        group_clusters = [clusters_of(layout.new_sums().state() if each is None else each) for each in group_sums]
     described = descriptions_of_groups(states.parts, groups.options, group_clusters)
     names = (*groups.names.users, *groups.names.rows)
     return {

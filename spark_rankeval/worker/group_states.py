@@ -118,36 +118,27 @@ class StateAccumulator:
         self._fingerprints = {table: np.stack([no_limbs()] * n_groups) for table in names.tables}
         self._names, self._n_groups = names, n_groups
 
-    def add(
-        self,
-        values: Sequence[Array],
-        counts: Mapping[str, Array],
-        is_null: BoolArray,
-        users: Array | None,
-        weights: Array | None = None,
-        normalisers: Mapping[int, Array] | None = None,
-        limbs: Mapping[str, Array] | None = None,
-        group: IntArray | None = None,
-    ) -> None:
-        """Take in users: an array a value, counts by name as far as they have any, and normalisers by the indices of their values.
+    def add(self, users: UsersOfGroups, group: IntArray | None = None) -> None:
+        """Take in users; `group` has the group of each, if there are several.
 
-        Of rows without a user (`is_null`) only the rows that cannot be ranked are counted, and fingerprints have them. A weight that is
-        NaN is none. `limbs` are those of `limbs_of`, by table. `group` has the group of each user, if there are several.
+        Of rows without a user only the rows that cannot be ranked are counted, and fingerprints have them. A weight that is NaN is none.
         """
+        is_null = users.users["is_null"]
         valid = ~is_null if is_null.any() else slice(None)
+        there = users.take(valid)
         self._values.add(
-            [value[valid] for value in values],
-            None if users is None else users[valid],
-            None if weights is None else weights[valid],
-            {index: value[valid] for index, value in (normalisers or {}).items()},
+            list(there.values.values()),
+            there.users.get("hash"),
+            there.users.get("weight"),
+            there.normalisers,
             None if group is None else group[valid],
         )
-        self.add_counts(counts, valid, group)
-        for table, each in (limbs or {}).items():
+        self.add_counts(users.counts, valid, group)
+        for table, limbs in users.limbs.items():
             if group is None:
-                self._fingerprints[table] += each.sum(axis=0)
+                self._fingerprints[table] += limbs.sum(axis=0)
             else:
-                np.add.at(self._fingerprints[table], group, each)
+                np.add.at(self._fingerprints[table], group, limbs)
 
     def add_counts(
         self, counts: Mapping[str, Array], valid: BoolArray | slice = slice(None), group: IntArray | None = None
@@ -220,15 +211,18 @@ def sorted_by_bucket(keys: Sequence[Key]) -> list[tuple[int, int]]:
 FEW = 64
 
 
-class UsersOfGroups(NamedTuple):
-    """What users have, by name: arrays with an entry for each user. `values` and `normalisers` are named by the indices of values."""
+Columns = dict[Any, Array]
 
-    values: dict[str, Array]
-    counts: dict[str, Array]
-    normalisers: dict[str, Array]
-    limbs: dict[str, Array]  # of the hashes of their rows, by table
+
+class UsersOfGroups(NamedTuple):
+    """What users have: arrays with an entry for each user."""
+
+    values: Columns  # by their indices
+    counts: Columns  # by name, as far as they have any
+    normalisers: Columns  # by the indices of their values
+    limbs: Columns  # of the hashes of their rows, by table
     # ``is_null``: the row has no user. As far as there are any: ``hash`` for bootstrap samples, and ``weight``.
-    users: dict[str, Array]
+    users: Columns
 
     def take(self, rows: Array | slice) -> UsersOfGroups:
         """Those in some rows."""
@@ -250,20 +244,6 @@ class UsersOfGroups(NamedTuple):
     def n_bytes(self) -> int:
         """How much memory they take."""
         return sum(column.nbytes for columns in self for column in columns.values())
-
-    def add_to(self, states: StateAccumulator, group: IntArray | None = None) -> None:
-        """Add these users to states; `group` has the group of each user, if there are several."""
-        states.add(
-            # Names come back in the order of texts.
-            [self.values[str(index)] for index in range(len(self.values))],
-            self.counts,
-            self.users["is_null"],
-            self.users.get("hash"),
-            self.users.get("weight"),
-            {int(index): column for index, column in self.normalisers.items()},
-            self.limbs,
-            group,
-        )
 
 
 class FewUsers(NamedTuple):
@@ -314,25 +294,17 @@ class SmallGroups:
 def states_of(parts: Sequence[FewUsers], n_values: int, names: CountNames, options: DescriptionOptions) -> GroupStates:
     """The states of the groups of some parts, which have all users of theirs."""
     # Users of groups of items have no counts, and may meet others who have.
-    alike: dict[tuple[tuple[str, ...], ...], list[FewUsers]] = {}
+    alike: dict[tuple[tuple[Any, ...], ...], list[FewUsers]] = {}
     for part in parts:
         alike.setdefault(tuple(map(tuple, part.users)), []).append(part)
-    return GroupStates.merged(_states_of_alike(some, n_values, names, options) for some in alike.values())
-
-
-def _states_of_alike(
-    parts: Sequence[FewUsers],
-    n_values: int,
-    names: CountNames,
-    options: DescriptionOptions,
-) -> GroupStates:
-    numbers: dict[Key, int] = {}
-    groups = []
-    for keys, group, _ in parts:
-        groups.append(np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)[group])
-    states = StateAccumulator(n_values, names, options, len(numbers))
-    UsersOfGroups.concatenated([users for _, _, users in parts]).add_to(states, np.concatenate(groups))
-    return states.states(list(numbers))
+    made = []
+    for some in alike.values():
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(key for part in some for key in part.keys))}
+        groups = [np.array([numbers[key] for key in part.keys], np.int64)[part.group] for part in some]
+        states = StateAccumulator(n_values, names, options, len(numbers))
+        states.add(UsersOfGroups.concatenated([part.users for part in some]), np.concatenate(groups))
+        made.append(states.states(list(numbers)))
+    return GroupStates.merged(made)
 
 
 Rollup = Callable[[Key], Iterable[Key]]
@@ -344,23 +316,16 @@ CLUSTER_USERS, CLUSTER_SUMS = "users of clusters", "sums of clusters"
 
 # A worker holds so many bytes of users before they go on, and so many of sums.
 _HELD = 1 << 26
-# The words of a row before those of its groups: the hashes of cluster and user, and whether the user has no cluster.
-_CLUSTER, _USER, _HAS_NO_CLUSTER, _KEYS = range(4)
 # Sets the hashes of users who stand for a cluster alone apart from those of clusters, which may have the users' ids.
 _ALONE = np.uint64(0x9E3779B97F4A7C15)
 # A null in a column that divides users into groups.
 _NULL = 0
 
 
-def alone(users: IntArray) -> IntArray:
-    """The hashes of clusters of one user each, from the users' 64-bit hashes: those of no other cluster, whatever its id."""
-    hashes: IntArray = mixed(users.view(np.uint64) ^ _ALONE).view(np.int64)
-    return hashes
-
-
 def hashes_of_clusters(clusters: pa.Array, users: IntArray) -> IntArray:
-    """The hashes of the clusters of users, null if not known: such a user is a cluster alone."""
-    hashes: IntArray = pc.coalesce(clusters, pa.array(alone(users))).to_numpy(zero_copy_only=False)
+    """The hashes of the clusters of users, null if not known: such a user is a cluster alone, with the hash of no other cluster."""
+    alone = pa.array(mixed(users.view(np.uint64) ^ _ALONE).view(np.int64))
+    hashes: IntArray = pc.coalesce(clusters, alone).to_numpy(zero_copy_only=False)
     return hashes
 
 
@@ -402,34 +367,30 @@ class ClusterLayout(NamedTuple):
         )
 
     @property
-    def n_words(self) -> int:
-        """The words of a row: those about the user, the user's weight, normalisers, values."""
-        return self.first_number + self.weighted + len(self.normalised) + self.n_values
-
-    @property
-    def first_number(self) -> int:
-        """How many words of a row come before its numbers."""
-        return _KEYS + self.n_keys
+    def row(self) -> np.dtype[np.void]:
+        """The fields of a row, of 8 bytes each: hashes, whether the user has no cluster, and numbers."""
+        return np.dtype(
+            [
+                ("cluster", np.int64),
+                ("user", np.int64),
+                ("is_alone", np.int64),
+                ("keys", np.int64, (self.n_keys,)),
+                ("weight", np.float64),
+                ("normalisers", np.float64, (len(self.normalised),)),
+                ("values", np.float64, (self.n_values,)),
+            ]
+        )
 
     def new_sums(self) -> ClusterAccumulator:
         """What adds up the clusters of a group."""
         return ClusterAccumulator(self.n_values, cubes=self.cubes, grouped=self.grouped)
 
-    def values(self, rows: Array) -> Array:
-        """The values of each user."""
-        return rows[:, self.n_words - self.n_values :]
-
     def weights(self, rows: Array) -> Array | None:
         """The weights of each user and value; None if all are 1."""
         if not (self.weighted or self.normalised):
             return None
-        first = self.first_number
-        weights = np.ones((len(rows), self.n_values))
-        if self.weighted:
-            weights *= rows[:, [first]]
-        first += self.weighted
-        for index, value in enumerate(self.normalised, first):
-            weights[:, value] *= rows[:, index]
+        weights: Array = np.repeat(rows["weight"][:, None], self.n_values, axis=1)
+        weights[:, list(self.normalised)] *= rows["normalisers"]
         return weights
 
 
@@ -463,24 +424,25 @@ class ClusterRows:
         keys: Sequence[pa.Array],
         values: Sequence[Array],
         weights: Array | None = None,
-        normalisers: Mapping[int, Array] | None = None,
+        normalisers: Mapping[int, Array] = {},
     ) -> Iterator[Message]:
         """Take in users with the hashes of their clusters, null if not known; gives messages if there are many.
 
         Who has no weight above 0 is left out. Who has no cluster is one alone.
         """
         layout = self._layout
-        rows = np.empty((len(users), layout.n_words))
-        words = rows.view(np.int64)
-        words[:, _HAS_NO_CLUSTER] = clusters.is_null().to_numpy(zero_copy_only=False)
-        words[:, _CLUSTER] = hashes_of_clusters(clusters, users)
-        words[:, _USER] = users
-        for index, key in enumerate(keys, _KEYS):
-            words[:, index] = _hashes(key)
-        numbers = [] if weights is None else [weights]
-        numbers += [normalisers[index] for index in layout.normalised] if normalisers else []
-        for index, column in enumerate([*numbers, *values[: layout.n_values]], layout.first_number):
-            rows[:, index] = column
+        rows = np.empty(len(users), layout.row)
+        rows["cluster"], rows["user"] = hashes_of_clusters(clusters, users), users
+        rows["is_alone"] = clusters.is_null().to_numpy(zero_copy_only=False)
+        rows["weight"] = 1.0 if weights is None else weights
+        columns = {
+            "keys": map(_hashes, keys),
+            "normalisers": (normalisers[index] for index in layout.normalised),
+            "values": values[: layout.n_values],
+        }
+        for name, entries in columns.items():
+            for index, entry in enumerate(entries):
+                rows[name][:, index] = entry
         if weights is not None:
             rows = rows[(weights > 0) & np.isfinite(weights)]
         self._waiting.append(rows)
@@ -491,10 +453,10 @@ class ClusterRows:
     def messages(self) -> Iterator[Message]:
         """A message for each bucket with all users who are waiting for it."""
         waiting, self._waiting, self._n_waiting = self._waiting, [], 0
-        rows = np.concatenate(waiting) if waiting else np.empty((0, self._layout.n_words))
+        rows = np.concatenate([np.empty(0, self._layout.row), *waiting])
         if not len(rows):
             return
-        bucket = (rows.view(np.uint64)[:, _CLUSTER] >> SHIFT).astype(np.int64)
+        bucket = (rows["cluster"].view(np.uint64) >> SHIFT).astype(np.int64)
         order = np.argsort(bucket, kind="stable")
         rows, bucket = rows[order], bucket[order]
         starts = np.flatnonzero(starts_of_runs(bucket)).tolist()
@@ -513,14 +475,12 @@ class ClusterMerger(Merger):
 
     def add(self, _: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
         """Take in all users of a bucket, as `ClusterRows` sent them; gives what has to make room."""
-        rows = np.frombuffer(b"".join(payloads)).reshape(-1, self._layout.n_words)
-        words = rows.view(np.int64)
-        order = np.lexsort((words[:, _USER], words[:, _CLUSTER]))
-        by_user = words[order]
-        if (by_user[1:, : _USER + 1] == by_user[:-1, : _USER + 1]).all(axis=1).any():
+        rows = np.frombuffer(b"".join(payloads), self._layout.row)
+        rows = rows[np.lexsort((rows["user"], rows["cluster"]))]
+        if not starts_of_runs(rows["cluster"], rows["user"]).all():
             # Users without a name, or of one hash, have an order by all that is known of them.
-            order = np.lexsort((*words.T[::-1], words[:, _USER], words[:, _CLUSTER]))
-        rows = rows[order]
+            words = rows.view(np.int64).reshape(len(rows), -1)
+            rows = rows[np.lexsort(words.T[::-1])]
         for mask in self._layout.masks:
             self._add_groups(rows, mask)
         self._n_buckets += 1
@@ -531,15 +491,14 @@ class ClusterMerger(Merger):
     def _add_groups(self, rows: Array, mask: tuple[bool, ...]) -> None:
         """Add users to the groups that keep some of the columns; users of a cluster stand together."""
         layout = self._layout
-        columns = [rows.view(np.int64)[:, _KEYS + index] for index, is_kept in enumerate(mask) if is_kept]
+        columns = [rows["keys"][:, index] for index, is_kept in enumerate(mask) if is_kept]
         if columns:
             order = np.lexsort(columns)
             rows, columns = rows[order], [column[order] for column in columns]
-        words = rows.view(np.int64)
         is_first_of_group = starts_of_runs(*columns) if columns else np.arange(len(rows)) == 0
-        starts = np.flatnonzero(is_first_of_group | starts_of_runs(words[:, _CLUSTER]))
-        sums = sums_by_cluster(words[:, _CLUSTER], starts, layout.values(rows), layout.weights(rows))
-        n_alone = np.add.reduceat(words[:, _HAS_NO_CLUSTER], np.flatnonzero(is_first_of_group))
+        starts = np.flatnonzero(is_first_of_group | starts_of_runs(rows["cluster"]))
+        sums = sums_by_cluster(rows["cluster"], starts, rows["values"], layout.weights(rows))
+        n_alone = np.add.reduceat(rows["is_alone"], np.flatnonzero(is_first_of_group))
         firsts = np.flatnonzero(is_first_of_group[starts])
         for group, (first, end) in enumerate(zip(firsts, [*firsts[1:], len(starts)], strict=True)):
             values = iter([int(column[starts[first]]) for column in columns])
@@ -567,11 +526,6 @@ def merged_clusters(messages: Iterable[Message]) -> ClusterStates:
 def group_name(key: Key) -> str:
     """The name of a group of users: texts or nulls in the columns that it keeps, and `ALL_VALUES` in others."""
     return json.dumps([None if value is ALL_VALUES else text_hash(value) for value in key])
-
-
-def no_clusters(layout: ClusterLayout) -> dict[str, Array]:
-    """The sums of no cluster."""
-    return layout.new_sums().state()
 
 
 def _hashes(column: pa.Array) -> IntArray:

@@ -586,16 +586,16 @@ class PartitionStates:
         )
         keys = [columns[name] for name in self._keys]
         users = group_states.UsersOfGroups(
-            {str(index): column for index, column in enumerate(values)},
+            dict(enumerate(values)),
             dict(counts),
-            {str(index): column for index, column in normalisers.items()},
+            dict(normalisers),
             grouped_row.limbs_of_users(self._hashed, columns),
             about,
         )
         if self._clusters is not None:
             yield from self._sent_to_clusters(self._clusters, columns, keys, users, absent)
         if self._whole is not None:
-            (users.take(~absent) if absent.any() else users).add_to(self._whole)
+            self._whole.add(users.take(~absent) if absent.any() else users)
             return
         self._waiting.append((keys, absent, users))
         if sum(len(rows) for _, rows, _ in self._waiting) >= _TOGETHER:
@@ -618,7 +618,7 @@ class PartitionStates:
             [key.take(rows) for key in keys],
             list(some.values.values()),
             some.users.get("weight"),
-            {int(index): normaliser for index, normaliser in some.normalisers.items()},
+            some.normalisers,
         )
 
     def _settle(self) -> Iterator[Message]:
@@ -645,7 +645,7 @@ class PartitionStates:
             yield from self._make_room(some)
             states = self._new(len(some))
             group, present = _users_of_groups(users, is_absent, [large[key] for key in some])
-            present.add_to(states, group)
+            states.add(present, group)
             self._hold(states.states(some))
 
     def add_counts(self, group_counts: Iterable[tuple[Key, Mapping[str, Array]]]) -> Iterator[Message]:

@@ -173,7 +173,7 @@ def test_users_without_counts_meet_those_who_have_some():
     values, about = np.array([0.5, 0.25, 0.75]), {"is_null": np.zeros(3, np.bool_)}
     counts = {"count": values}, {}
     for group, keys, which, count in zip(small, (["a", "b"], ["b", "c"]), ([0, 1, 1], [0, 0, 1]), counts, strict=True):
-        some = group_states.UsersOfGroups({"0": values}, count, {}, {}, about)
+        some = group_states.UsersOfGroups({0: values}, count, {}, {}, about)
         group.add([(key,) for key in keys], np.array(which), some)
     together = states_of([users for each in small for _, users in each.by_bucket()], 1, COUNTS, options)
     n_values, n_counts = together.parts["moments"]["n"][:, 0], together.parts[group_states.COUNTS]["n"][:, 0]
