@@ -33,7 +33,6 @@ from spark_rankeval.worker.comparing import (
     N_IN_SEVERAL,
     N_TOO_MANY,
     Owner,
-    Run,
     UserCounts,
     comparison_message,
     merged_owners,
@@ -41,7 +40,7 @@ from spark_rankeval.worker.comparing import (
     send_to_clusters,
 )
 from spark_rankeval.worker.group_states import ClusterLayout, ClusterRows
-from spark_rankeval.worker.process import sends_messages
+from spark_rankeval.worker.process import Run, sends_messages
 
 Array = np.ndarray[Any, Any]
 Column = np.ndarray[tuple[int], np.dtype[np.float64]]

@@ -24,6 +24,7 @@ from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, run_o
 from spark_rankeval.wire import Message
 from spark_rankeval.worker import comparing
 from spark_rankeval.worker.group_states import ClusterMerger, ClusterStates, merged_clusters
+from spark_rankeval.worker.process import Run
 from spark_rankeval.worker.reading import STRATUM
 from spark_rankeval.worker.states import JudgedFigures, judged_figures
 
@@ -452,7 +453,7 @@ class ModelTables:
     def collected(
         self,
         labels: Sequence[str],
-        run: comparing.Run,
+        run: Run,
         bytes_each: int,
         by: Sequence[str] = (),
         shared: Sequence[str] = (),

@@ -17,9 +17,9 @@ from spark_rankeval.records.slices import Key, rollup
 from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
 from spark_rankeval.statistics.moments import State, merged
 from spark_rankeval.statistics.paired import SIDES, PairedAccumulator, PairedClusters, paired_sides
-from spark_rankeval.wire import Merger, Mergers, Message, unpack
+from spark_rankeval.wire import Batches, Merger, Mergers, Message, unpack
 from spark_rankeval.worker import group_states
-from spark_rankeval.worker.process import sends_messages
+from spark_rankeval.worker.process import Run, sends_messages
 from spark_rankeval.worker.reading import PARTIAL_TABLE, columns_of, filled, flags, numbers, whole_numbers
 from spark_rankeval.worker.states import HELD_BYTES, JUDGED, JudgedAccumulator, JudgedMerger, TwoJudges
 
@@ -87,20 +87,21 @@ class ComparisonStates(NamedTuple):
     @classmethod
     def merged(cls, parts: Iterable[ComparisonStates]) -> ComparisonStates:
         """The states of all users, from those of parts of them."""
-        slices: dict[Key | None, list[dict[Owner, State]]] = {}
+        slices: dict[Key | None, dict[Owner, State]] = {}
+        # One by one: all at once might not fit into memory.
         for part in parts:
             for key, owners in part.slices.items():
-                slices.setdefault(key, []).append(owners)
-        return cls({key: merged_owners(owners) for key, owners in slices.items()})
+                slices[key] = merged_owners([slices[key], owners]) if key in slices else owners
+        return cls(slices)
 
 
 def merged_owners(parts: Iterable[Mapping[Owner, State]]) -> dict[Owner, State]:
     """The state of each owner, from those of parts of the users."""
-    owners: dict[Owner, list[State]] = {}
+    owners: dict[Owner, State] = {}
     for part in parts:
         for owner, state in part.items():
-            owners.setdefault(owner, []).append(state)
-    return {owner: merged(states) for owner, states in owners.items()}
+            owners[owner] = merged([owners[owner], state]) if owner in owners else state
+    return owners
 
 
 def n_without_cluster(owners: Mapping[Owner, State]) -> int:
@@ -309,8 +310,6 @@ class UserCounts:
         return {owner: dict(counts) for owner, counts in self._owners.items()}
 
 
-Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
 #: The kind of messages that have the state of a comparison.
 COMPARISON = "comparison"
 
@@ -357,7 +356,7 @@ def paired_batches(
     drawn = replicates if layout is None else 0
 
     @sends_messages
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
+    def run(batches: Batches) -> Iterator[Message]:
         everyone = _Pairs(baseline, n_metrics, drawn, seed)
         clusters = None if layout is None else group_states.ClusterRows(layout)
         slices = _Slices(lambda: _Pairs(baseline, n_metrics, 0, seed))
@@ -475,13 +474,6 @@ class _Slices:
             yield comparison_message(slices, bucket)
 
 
-class _MetTogether(NamedTuple):
-    """Models that a partition first met in one batch. They share the random signs of their users."""
-
-    models: list[str]
-    accumulator: PairedAccumulator
-
-
 class _Pairs:
     """Every model against the baseline, on some users."""
 
@@ -490,21 +482,22 @@ class _Pairs:
         self._new = partial(PairedAccumulator, replicates=replicates, seed=seed)
         self._n_metrics = n_metrics
         self._counts = UserCounts(baseline)
-        self._met: list[_MetTogether] = []
+        # Models that were first met in one batch share the random signs of their users.
+        self._met: list[tuple[list[str], PairedAccumulator]] = []
         self.n_users = 0
 
     @property
     def n_bytes(self) -> int:
         """About the memory that these sums take, without those of the sign flips, which slices do not need."""
-        return self._n_metrics * _PAIR * sum(len(met.models) for met in self._met)
+        return self._n_metrics * _PAIR * sum(len(models) for models, _ in self._met)
 
     def add(self, users: ComparedUsers) -> None:
         """Add users."""
         self.n_users += int(np.any(users.n_rows, axis=0).sum())
         self._counts.add(users)
-        met_models = {self._baseline}.union(*(met.models for met in self._met))
+        met_models = {self._baseline}.union(*(models for models, _ in self._met))
         if new := sorted(set(users.present) - met_models):
-            self._met.append(_MetTogether(new, self._new(len(new) * self._n_metrics)))
+            self._met.append((new, self._new(len(new) * self._n_metrics)))
         for models, accumulator in self._met:
             values = np.concatenate([users.values_of(model) for model in models])
             accumulator.add(users.hashes, values, np.tile(users.values_of(self._baseline), (len(models), 1)))
@@ -528,14 +521,11 @@ def comparison_message(slices: dict[Key | None, dict[Owner, State]], bucket: int
 
 
 class ComparisonMerger(Merger):
-    """One state of those of a bucket. They are merged one by one, because all at once might not fit into memory."""
+    """One state of those of a bucket."""
 
     def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
         """Take in the states of a bucket; gives their sum."""
-        total = ComparisonStates({})
-        for payload in payloads:
-            total = ComparisonStates.merged([total, unpack(payload)])
-        yield Message.of(COMPARISON, total, bucket)
+        yield Message.of(COMPARISON, ComparisonStates.merged(map(unpack, payloads)), bucket)
 
 
 def merging_comparisons(clusters: Callable[[], group_states.ClusterMerger] | None = None) -> Mergers:
@@ -565,7 +555,7 @@ def all_pairs_batches(
     """
 
     @sends_messages
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
+    def run(batches: Batches) -> Iterator[Message]:
         counts = UserCounts(None)
         models: list[str] = []
         accumulator: AllPairsAccumulator | None = None
@@ -602,7 +592,7 @@ def counting_batches(baseline: str) -> Run:
     """A function for ``mapInArrow``: the counts of every model, and of the users that it shares with the baseline."""
 
     @sends_messages
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
+    def run(batches: Batches) -> Iterator[Message]:
         counts = UserCounts(baseline)
         for batch in batches:
             counts.add(read_users(batch, 0))

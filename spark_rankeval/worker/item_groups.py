@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from spark_rankeval.records.slices import NO_SLICE, NOT_LISTED, UNSEEN, Key, is_
 from spark_rankeval.request.call import ItemGroups
 from spark_rankeval.request.task import GROUP_FACTS, ScoringTask, View, is_about_labels
 from spark_rankeval.statistics.description import Figures
-from spark_rankeval.wire import Message
+from spark_rankeval.wire import Batches, Message
 from spark_rankeval.worker import item_facts, process
 from spark_rankeval.worker.item_facts import ItemIndex, split_rows, table_in
 from spark_rankeval.worker.reading import NO_USER, Side, filled, flags, whole_numbers
@@ -284,9 +284,6 @@ def group_name(index: int, n_groups: int) -> str:
     return str(index + 1).zfill(len(str(n_groups)))
 
 
-Batches = Iterator[pa.RecordBatch]
-
-
 @dataclass
 class ScoresOfPairs:
     """The values of pairs of a user and a group of an attribute of items; float64 (n_pairs,) each, as in `Scores`."""
@@ -526,9 +523,7 @@ class _GroupAccumulator:
         yield from self._states.messages()
 
 
-def score_pairs(
-    task: ScoringTask, user_columns: tuple[str, ...], names: tuple[str, ...]
-) -> Callable[[Batches], Batches]:
+def score_pairs(task: ScoringTask, user_columns: tuple[str, ...], names: tuple[str, ...]) -> process.Run:
     """A function for ``mapInArrow``: the metrics of every user and group of items, a row for each model.
 
     The columns come in this order: those passed on unchanged, the attribute of items, the group, the model's name, the metrics. If a

@@ -19,7 +19,7 @@ from spark_rankeval.ranking.ranks import RankingCounts
 from spark_rankeval.ranking.user_lists import Array, BoolArray, Ragged, RawLists
 from spark_rankeval.request.task import Feature, ScoringTask, View
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
-from spark_rankeval.wire import Mergers, Message, rows_of
+from spark_rankeval.wire import Batches, Mergers, Message, rows_of
 from spark_rankeval.worker.reading import Side, with_lists_of_models
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_rankeval.request.call import CountNames
 
 
-Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Run = Callable[[Batches], Batches]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -92,7 +92,7 @@ def errors_raised(run: Run) -> Run:
     """
 
     @wraps(run)
-    def wrapper(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def wrapper(batches: Batches) -> Batches:
         try:
             yield from run(batches)
         except MetricError as error:
@@ -142,17 +142,15 @@ def _between_turns(items: Iterator[T]) -> Iterator[T]:
         yield item  # type: ignore[misc] # not the end
 
 
-def sends_messages(messages: Callable[[Iterator[pa.RecordBatch]], Iterator[Message]]) -> Run:
+def sends_messages(messages: Callable[[Batches], Iterator[Message]]) -> Run:
     """A function for ``mapInArrow`` that sends the messages of another."""
 
     @runs_in_worker
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Batches) -> Batches:
         yield from rows_of(messages(batches))
 
     return run
 
-
-Batches = Iterator[pa.RecordBatch]
 
 #: The column of packed tables.
 PACKED = "packed"
@@ -168,7 +166,7 @@ def pack_together(
     read: Callable[[pa.RecordBatch], pa.Table],
     combine: Callable[[pa.Table], pa.Table] | None = None,
     most_bytes: int = MOST_BYTES,
-) -> Callable[[Batches], Batches]:
+) -> Run:
     """A function for ``mapInArrow``: all rows of a partition as one row with a packed table; no row if there is no batch.
 
     Args:
@@ -256,7 +254,7 @@ def received(batches: Batches, names: tuple[str, ...]) -> Iterator[tuple[pa.Reco
         yield batch, {name: batch.column(name)[0] for name in names if is_first and name in batch.schema.names}
 
 
-def attach(cells: Mapping[str, bytes | None]) -> Callable[[Batches], Batches]:
+def attach(cells: Mapping[str, bytes | None]) -> Run:
     """A function for ``mapInArrow``: the rows with a column for each packed table, which the first row of a task has."""
 
     @runs_in_worker

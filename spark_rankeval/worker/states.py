@@ -29,7 +29,7 @@ from spark_rankeval.request.call import GRADING_WEIGHT, PARTLY_GRADED, PEOPLE_AL
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.statistics.judged_queries import JudgedQueries
-from spark_rankeval.wire import Merger, Mergers, Message, unpack
+from spark_rankeval.wire import Batches, Merger, Mergers, Message, unpack
 from spark_rankeval.worker import group_states, process
 from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.scoring import Rows, count_names, count_of_model, messages_with_rows, score
@@ -143,11 +143,16 @@ class JudgedMerger(Merger):
 
     def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
         """Take in what judges say in partitions; gives what they say in all of them."""
-        totals: dict[FigureName, JudgedQueries] = {}
-        for figure, queries in map(unpack, payloads):
-            totals[figure] = totals[figure] + queries if figure in totals else queries
-        for figure, queries in totals.items():
-            yield Message.of(JUDGED, (figure, queries), bucket or 0)
+        for figure, queries in _totals(payloads).items():
+            yield Message.of(JUDGED, (figure, queries), bucket)
+
+
+def _totals(payloads: Iterable[bytes]) -> dict[FigureName, JudgedQueries]:
+    """What both judges say in all partitions, by figure."""
+    totals: dict[FigureName, JudgedQueries] = {}
+    for figure, queries in map(unpack, payloads):
+        totals[figure] = totals[figure] + queries if figure in totals else queries
+    return totals
 
 
 def judged_figures(messages: Iterable[Message]) -> JudgedFigures:
@@ -158,8 +163,8 @@ def judged_figures(messages: Iterable[Message]) -> JudgedFigures:
         # Users of an unknown stratum are one of their own.
         return tuple(key), _UNKNOWN_STRATUM if stratum is None else stratum
 
-    totals = JudgedMerger().add(0, (message.payload for message in messages if message.kind == JUDGED))
-    return {figure: queries.parted(part_of) for figure, queries in (message.state for message in totals)}
+    totals = _totals(message.payload for message in messages if message.kind == JUDGED)
+    return {figure: queries.parted(part_of) for figure, queries in totals.items()}
 
 
 def judged_groups(
@@ -320,11 +325,11 @@ class _Accumulator:
         graded = self._judged.graded(batch, self._context.keys, weight, is_weighted=is_weighted)
         for pair in self._pairs:
             self._judged.add(pair.human, users.values[pair.human], users.values[pair.judge], graded)
-        yield from ()
+        return iter(())
 
     def messages(self) -> Iterator[Message]:
         """What they say, a message for each metric."""
-        yield from self._judged.messages()
+        return self._judged.messages()
 
 
 @dataclass(frozen=True)
@@ -355,7 +360,6 @@ class _UnjudgedOfBatch(process.BatchFeature):
 
 #: The states of groups from all users of theirs, such as `group_states.states_of` with the number of values.
 StatesOfUsers = Callable[[Sequence[group_states.FewUsers]], group_states.GroupStates]
-Batches = Iterator[pa.RecordBatch]
 
 #: How much memory the states of a bucket's groups take at the most.
 MERGED_BYTES = 1 << 26
@@ -446,7 +450,7 @@ def state_of_batches(
     *,
     tables: tuple[str, ...] = (),
     rows: Rows | None = None,
-) -> Callable[[Batches], Batches]:
+) -> process.Run:
     """A function for ``mapInArrow``: messages with the states of all users of a partition, in groups by the columns `keys`.
 
     The counts are those of `count_names`, and the fingerprints those of `tables`. `rollup` gives the groups that the users of a key
@@ -500,7 +504,7 @@ def state_of_columns(
     keys: tuple[str, ...] = (),
     normalisers: Mapping[int, str] | None = None,
     judges: TwoJudges | None = None,
-) -> Callable[[Batches], Batches]:
+) -> process.Run:
     """A function for ``mapInArrow``: the state of the users whose values a table holds, in groups by the columns `keys`.
 
     Counts are columns of their names, and hashes those of `hash_column`. Normalisers are columns by the indices of their values. With two
@@ -642,22 +646,20 @@ class PartitionStates:
         if self._small.n_bytes > HELD_BYTES:
             yield from self._small_messages()
         for some in self._chunks(large):
-            yield from self._make_room(some)
             states = self._new(len(some))
             group, present = _users_of_groups(users, is_absent, [large[key] for key in some])
             states.add(present, group)
-            self._hold(states.states(some))
+            yield from self._hold(states.states(some))
 
     def add_counts(self, group_counts: Iterable[tuple[Key, Mapping[str, Array]]]) -> Iterator[Message]:
         """Take in counts of groups, an entry each, whether they have users or not; gives the messages that had to make room."""
         counts_by_key = dict(group_counts)
         for some in self._chunks(counts_by_key):
-            yield from self._make_room(some)
             states = self._new(len(some))
             chunk_counts = [counts_by_key[key] for key in some]
             counts = {name: np.concatenate([each[name] for each in chunk_counts]) for name in chunk_counts[0]}
             states.add_counts(counts, group=np.arange(len(some)))
-            self._hold(states.states(some))
+            yield from self._hold(states.states(some))
 
     def _chunks(self, keys: Iterable[Key]) -> Iterator[list[Key]]:
         """As many of the groups as can be held."""
@@ -665,11 +667,10 @@ class PartitionStates:
         for first in range(0, len(some), self._most):
             yield some[first : first + self._most]
 
-    def _make_room(self, keys: Sequence[Key]) -> Iterator[Message]:
-        if len({*self._held.keys, *keys}) > self._most:
+    def _hold(self, states: group_states.GroupStates) -> Iterator[Message]:
+        """Keep states; gives those held so far if there would be too many."""
+        if len({*self._held.keys, *states.keys}) > self._most:
             yield from self._held_messages()
-
-    def _hold(self, states: group_states.GroupStates) -> None:
         self._held = group_states.GroupStates.merged([self._held, states])
 
     def messages(self) -> Iterator[Message]:
@@ -677,7 +678,7 @@ class PartitionStates:
         yield from self._settle()
         yield from self._small_messages()
         if self._whole is not None:
-            self._hold(self._whole.states())
+            yield from self._hold(self._whole.states())
         yield from self._held_messages()
         if self._clusters is not None:
             yield from self._clusters.messages()
