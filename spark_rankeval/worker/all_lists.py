@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.errors import did_you_mean, listed, warn
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
 from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, Amounts, GroupAmounts, GroupExposure
 from spark_rankeval.ranking.batch import RankingBatch, Recommended, Totals
@@ -24,8 +25,6 @@ from spark_rankeval.ranking.user_lists import (
     FloatArray,
     IntArray,
     Ragged,
-    offsets_of,
-    position_within,
     starts_of_runs,
 )
 from spark_rankeval.records.slices import ALL_VALUES, Key
@@ -98,44 +97,25 @@ def total_of(tables: Iterable[pa.Table], sum_column: str) -> pa.Table | None:
     return total.take_total()
 
 
-class CountsMerger(Merger):
-    """Merges the tables of each bucket into one message with their sum."""
-
-    def __init__(self, kind: str, sum_column: str) -> None:
-        self._kind, self._sum_column = kind, sum_column
-
-    def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
-        """Add the tables of a bucket; give the message with their sum."""
-        total = total_of(map(table_of, payloads), self._sum_column)
-        if total is not None:
-            yield message_of(self._kind, total, bucket)
-
-
-#: The kinds of messages: counts of items, in buckets of items; and histograms.
-EXPOSURE, HISTOGRAMS = "exposure", "histograms of exposure"
+#: The kinds of messages: counts of items, in buckets of items; histograms of these; and counts of groups of items.
+EXPOSURE, HISTOGRAMS, GROUP_EXPOSURE = "exposure", "histograms of exposure", "exposure of groups"
 #: Items meet in so many buckets, and in so many times more if blocks of users are counted apart. The counts of a bucket are held in
 #: memory: of 100 million items those of some 1.6 million, in every slot and slice.
 N_BUCKETS, _BLOCKS_TOGETHER = 1 << 6, 1 << 2
-# The columns of a message: the slot, the slice, the item, its kind, the block of users, and the number of lists.
-_SLOT, _SLICE, _ITEM, _KIND, _BLOCK, _COUNT = "slot", "slice", "item", "kind", "block", "count"
+# The columns of counts: the slot, the slice, the item or the group of items, its kind, the block of users, and the number.
+_SLOT, _SLICE, _ITEM, _KIND, _BLOCK, COUNT = "slot", "slice", "item", "kind", "block", "count"
 # In which bucket a row goes, until it is sent.
 _BUCKET = "bucket"
 #: How many items have a count, in a histogram.
 N_ITEMS = "n_items"
-# What an item is: bits of a number; and what a row is that counts users instead.
+# What an item is: bits of a number; and the kind of a row, without an item, that counts users with a list.
 TRAINING_BIT, ITEMS_BIT, _USERS = 1, 2, -1
-# A worker counts items by cell: the group of users, the view, the part of the list, the kind and the block, as one number.
-_CELL = "cell"
-# The slot, slice, kind and block that a count is sent for, as one number.
-_PLACE = "place"
-_N_GROUPS, _N_KINDS = 1 << 31, 4
-_PLACE_TYPES = (pa.int32(), pa.string(), pa.int8(), pa.int8())
 _HISTOGRAM = pa.schema(
     [
         (_SLOT, pa.int32()),
         (_SLICE, pa.string()),
         (_KIND, pa.int8()),
-        (_COUNT, pa.int64()),
+        (COUNT, pa.int64()),
         (_BLOCK, pa.int64()),
         (N_ITEMS, pa.int64()),
     ]
@@ -146,8 +126,6 @@ ALL_BLOCKS = -1
 HELD = 4 << 20
 # So many predictions are counted at once; so many rows are sent at once.
 _COUNTED, _SENT = 1 << 18, 1 << 16
-# So many ids are hashed at once: each letter takes 32 bytes.
-_HASHED = 1 << 13
 
 
 def slice_as_text(key: Key) -> str:
@@ -160,6 +138,11 @@ class Slot(NamedTuple):
 
     view: int  # the place of the view whose lists are counted
     k: int | None  # how many places of a list count; None: all
+
+    @property
+    def length(self) -> float:
+        """How many places count."""
+        return math.inf if self.k is None else self.k
 
 
 def slots_of(task: ScoringTask) -> list[Slot]:
@@ -181,30 +164,90 @@ class Exposed(NamedTuple):
     included: BoolArray  # which users the view is about
 
 
-class ExposureAccumulator:
+class _HeldCounts:
+    """Counts of groups of users that a worker holds; if they take too much memory, it sends them on as counts of slices."""
+
+    def __init__(self, slice_texts: Callable[[Key], list[str]]) -> None:
+        self._slice_texts = slice_texts
+        # The number of each group, and by its number the slices that have it.
+        self._numbers: dict[Key, int] = {}
+        self._slices: list[list[str]] = []
+        self._held: list[pa.Table] = []
+        self._n_bytes = 0
+
+    def _numbers_of(self, groups: Iterable[tuple[Key, Array | slice]], n_users: int) -> IntArray:
+        """The number of each user's group."""
+        numbers = np.empty(n_users, np.int64)
+        for key, users in groups:
+            if key not in self._numbers:
+                self._numbers[key] = len(self._numbers)
+                self._slices.append(self._slice_texts(key))
+            numbers[users] = self._numbers[key]
+        return numbers
+
+    def _hold(
+        self, slot: IntArray | int, group: IntArray, ids: pa.Array, kind: IntArray | int, block: IntArray, count: Array
+    ) -> Iterator[Message]:
+        """Hold counts, by the number of the group of users and the ids of what is counted."""
+        columns = {
+            _SLOT: np.broadcast_to(slot, len(count)).astype(np.int32),
+            _SLICE: group.astype(np.int32),
+            _KIND: np.broadcast_to(kind, len(count)).astype(np.int8),
+            _BLOCK: block.astype(np.int8),
+            _ITEM: ids,
+            COUNT: count.astype(np.int64),
+        }
+        self._held.append(pa.table(columns))
+        self._n_bytes += self._held[-1].nbytes
+        if self._n_bytes > HELD:
+            together = merge_counts(self._held, COUNT)
+            self._held, self._n_bytes = [together], together.nbytes
+            # More than half would leave little room, and would be added up again and again.
+            if together.nbytes > HELD // 2:
+                yield from self.messages()
+
+    def messages(self) -> Iterator[Message]:
+        """What is held. Afterwards it holds nothing."""
+        held, self._held, self._n_bytes = self._held, [], 0
+        if held:
+            yield from self._sent(merge_counts(held, COUNT))
+
+    def _sent(self, counted: pa.Table) -> Iterator[Message]:
+        raise NotImplementedError
+
+    def _by_slice(self, counted: pa.Table) -> pa.Table:
+        """Counts of groups of users as counts of the slices that have them."""
+        codes: dict[str, int] = {}
+        group_codes = [[codes.setdefault(text, len(codes)) for text in texts] for texts in self._slices]
+        rows = _spread(counted, _SLICE, group_codes)
+        texts = pa.array(list(codes), pa.string()).take(rows[_SLICE].combine_chunks())
+        return rows.set_column(rows.schema.get_field_index(_SLICE), _SLICE, texts)
+
+
+def _spread(counted: pa.Table, column: str, numbers: list[list[int]]) -> pa.Table:
+    """Counts of each number in a column as counts of all the numbers that it stands for."""
+    spread = Ragged.from_lists(numbers, np.int64).take(counted[column].to_numpy())
+    place = counted.schema.get_field_index(column)
+    rows = counted.take(pa.array(spread.user)).set_column(place, column, pa.array(spread.values))
+    return merge_counts([rows], COUNT)
+
+
+class ExposureAccumulator(_HeldCounts):
     """The exposure of items in lists that come batch by batch.
 
-    The cutoffs of a view part its lists. A prediction is counted once, in the part where it stands and for the group of its
-    user. What is sent counts it for every slot that has the part, in every slice that has the group.
+    What stands in several slots of a view is counted in the shortest. When it is sent, it counts in the longer ones, too.
     """
 
     def __init__(self, slots: Sequence[Slot], slice_texts: Callable[[Key], list[str]]) -> None:
-        self._slots, self._slice_texts = slots, slice_texts
-        # The numbers of a view's slots, those of the shortest lists first.
+        super().__init__(slice_texts)
+        self._slots = slots
+        self._n_buckets = N_BUCKETS
+        # The numbers of a view's slots, those of the shortest lists first; and of each slot those that are as long.
         self._of_view: dict[int, list[int]] = {}
-        for number in sorted(range(len(slots)), key=lambda number: _length(slots[number])):
+        for number in sorted(range(len(slots)), key=lambda number: slots[number].length):
             self._of_view.setdefault(slots[number].view, []).append(number)
-        n_parts = max(map(len, self._of_view.values()))
-        self._cell_shape = (_N_GROUPS, max(self._of_view) + 1, n_parts, _N_KINDS, N_BLOCKS)
-        # A slot, a slice, a kind and a block, with its number.
-        self._places: dict[tuple[int, str, int, int], int] = {}
-        self._groups: dict[Key, int] = {}
-        self._slices: list[list[str]] = []
-        # By slot, how many users of each group and block have a list.
-        self._n_users: dict[int, Array] = {}
-        self._held: list[pa.Table] = []
-        self._n_bytes = 0
-        self._has_blocks = False
+        views = [self._of_view[slot.view] for slot in slots]
+        self._as_long = [of_view[of_view.index(number) :] for number, of_view in enumerate(views)]
 
     def add(
         self,
@@ -217,118 +260,45 @@ class ExposureAccumulator:
 
         Each of the users' `blocks` has counts of its own; without any all are those of block 0.
         """
-        group = np.full(len(counted), -1, np.int64)
+        group = self._numbers_of(groups, len(counted))
         block = np.zeros(len(counted), np.int64) if blocks is None else blocks
-        self._has_blocks = blocks is not None
-        for key, users in groups:
-            group[users] = self._group(key)
-        for view in self._of_view:
+        if blocks is not None:
+            self._n_buckets = N_BUCKETS * _BLOCKS_TOGETHER
+        for view, of_view in self._of_view.items():
             lists = exposed[view]
             recommended = lists.batch.recommended
             assert recommended is not None, "a metric of all lists reads items"
-            user_group = np.where(counted & lists.included, group, -1)
-            self._count_users(view, recommended, user_group, block)
-            part, kind = self._parts(view, recommended), _kinds(recommended)
-            entries = np.flatnonzero((user_group[recommended.user] >= 0) & (part < len(self._of_view[view])))
+            is_counted = counted & lists.included
+            cutoffs, slots = [self._slots[number].k for number in of_view], np.array(of_view)
+            # In how many of the slots a user has no list, and in how many an item does not stand.
+            n_empty = np.sum([recommended.n_within(k) == 0 for k in cutoffs], axis=0)
+            n_without = np.sum([~recommended.within(k) for k in cutoffs], axis=0)
+            # A user without a list counts 0, so that each slice has a row.
+            has_list = is_counted & (n_empty < len(slots))
+            slot, no_ids = slots[np.where(has_list, n_empty, 0)], pa.nulls(len(group), lists.ids.type)
+            yield from self._hold(slot, group, no_ids, _USERS, block, has_list)
+            kind = _kinds(recommended)
+            entries = np.flatnonzero(is_counted[recommended.user] & (n_without < len(slots)))
             for first in range(0, len(entries), _COUNTED):
                 some = entries[first : first + _COUNTED]
-                user = recommended.user[some]
-                cell = np.ravel_multi_index(
-                    (user_group[user], view, part[some], kind[some], block[user]), self._cell_shape
-                )
-                yield from self._hold(cell, lists.ids.take(pa.array(recommended.entry[some])))
-
-    def messages(self) -> Iterator[Message]:
-        """What is left."""
-        if self._held:
-            yield from self._sent(merge_counts(self._held, _COUNT))
-        n_users: Counter[tuple[int, str, int]] = Counter()
-        for slot, group_counts in self._n_users.items():
-            for texts, block_counts in zip(self._slices, group_counts.tolist(), strict=True):
-                # A slice without users still has a row, and so has block 0.
-                blocks = [(ALL_BLOCKS, sum(block_counts))]
-                if self._has_blocks:
-                    blocks += [(block, -n) for block, n in enumerate(block_counts) if n or not block]
-                for text in texts:
-                    for block, n in blocks:
-                        n_users[slot, text, block] += n
-        if n_users:
-            slots, slices, blocks_of_rows = zip(*n_users, strict=True)
-            n = len(n_users)
-            columns = (slots, slices, [_USERS] * n, [1] * n, blocks_of_rows, list(n_users.values()))
-            arrays = [pa.array(column, kind) for column, kind in zip(columns, _HISTOGRAM.types, strict=True)]
-            yield message_of(HISTOGRAMS, pa.table(arrays, schema=_HISTOGRAM))
-
-    def _group(self, key: Key) -> int:
-        if key not in self._groups:
-            self._groups[key] = len(self._groups)
-            self._slices.append(self._slice_texts(key))
-        return self._groups[key]
-
-    def _count_users(self, view: int, recommended: Recommended, group: IntArray, block: IntArray) -> None:
-        for number in self._of_view[view]:
-            with_list = (group >= 0) & (recommended.n_within(self._slots[number].k) > 0)
-            cell = group[with_list] * N_BLOCKS + block[with_list]
-            n_users = np.bincount(cell, minlength=len(self._groups) * N_BLOCKS).reshape(-1, N_BLOCKS)
-            before = self._n_users.get(number, np.empty((0, N_BLOCKS), np.int64))
-            n_users[: len(before)] += before
-            self._n_users[number] = n_users
-
-    def _parts(self, view: int, recommended: Recommended) -> IntArray:
-        """Beyond how many of a view's cutoffs each item stands."""
-        part = np.zeros(len(recommended.rank), np.int64)
-        for number in self._of_view[view]:
-            part += ~recommended.within(self._slots[number].k)
-        return part
-
-    def _hold(self, cell: IntArray, ids: pa.Array) -> Iterator[Message]:
-        self._held.append(pa.table({_CELL: cell, _ITEM: ids, _COUNT: np.ones(len(cell), np.int64)}))
-        self._n_bytes += self._held[-1].nbytes
-        if self._n_bytes > HELD:
-            together = merge_counts(self._held, _COUNT)
-            # More than half would leave little room, and would be added up again and again.
-            keeps = together.nbytes <= HELD // 2
-            self._held, self._n_bytes = ([together], together.nbytes) if keeps else ([], 0)
-            if not keeps:
-                yield from self._sent(together)
+                user, ids = recommended.user[some], lists.ids.take(pa.array(recommended.entry[some]))
+                slot = slots[n_without[some]]
+                yield from self._hold(slot, group[user], ids, kind[some], block[user], np.ones_like(user))
 
     def _sent(self, counted: pa.Table) -> Iterator[Message]:
         """Counts as messages, for each bucket of items."""
-        bucket = _buckets_of(counted[_ITEM].combine_chunks(), N_BUCKETS * (_BLOCKS_TOGETHER if self._has_blocks else 1))
+        bucket = _buckets_of(counted[_ITEM].combine_chunks(), self._n_buckets)
         order = np.argsort(bucket, kind="stable")
         ordered = counted.append_column(_BUCKET, pa.array(bucket)).take(pa.array(order)).combine_chunks()
-        n_places_at_most = max(map(len, self._slices)) * max(map(len, self._of_view.values()))
-        step = max(1, _SENT // n_places_at_most)
+        step = max(1, _SENT // (max(map(len, self._slices)) * max(map(len, self._as_long))))
         for first in range(0, len(ordered), step):
-            rows = self._as_places(ordered.slice(first, step)).sort_by(_BUCKET)
+            of_slots = _spread(ordered.slice(first, step), _SLOT, self._as_long)
+            rows = self._by_slice(of_slots).sort_by(_BUCKET)
             bucket = rows[_BUCKET].to_numpy()
             rows = rows.drop_columns(_BUCKET).combine_chunks()
             starts = np.flatnonzero(starts_of_runs(bucket)).tolist()
             for start, stop in pairwise([*starts, len(bucket)]):
                 yield message_of(EXPOSURE, rows.slice(start, stop - start), int(bucket[start]))
-
-    def _as_places(self, counted: pa.Table) -> pa.Table:
-        """Counts of cells as counts of the places that cells count for."""
-        cells, which = np.unique(counted[_CELL].to_numpy(), return_inverse=True)
-        places = [self._places_of(cell) for cell in zip(*np.unravel_index(cells, self._cell_shape), strict=True)]
-        n_places = np.array([len(part) for part in places])
-        entry = np.repeat(np.arange(len(which)), n_places[which])
-        nth = offsets_of(n_places)[which][entry] + position_within(entry, len(which))
-        own = {name: counted[name].take(pa.array(entry)) for name in (_ITEM, _BUCKET, _COUNT)}
-        rows = merge_counts([pa.table({_PLACE: np.concatenate(places)[nth], **own})], _COUNT)
-        columns = zip((_SLOT, _SLICE, _KIND, _BLOCK), zip(*self._places, strict=True), _PLACE_TYPES, strict=True)
-        about = {name: pa.array(values, kind).take(rows[_PLACE].combine_chunks()) for name, values, kind in columns}
-        return pa.table({**about, **{name: rows[name] for name in own}})
-
-    def _places_of(self, cell: tuple[int, ...]) -> list[int]:
-        """The numbers of the places that a cell counts for."""
-        group, view, part, kind, block = map(int, cell)
-        places = [(slot, text, kind, block) for slot in self._of_view[view][part:] for text in self._slices[group]]
-        return [self._places.setdefault(place, len(self._places)) for place in places]
-
-
-def _length(slot: Slot) -> float:
-    return math.inf if slot.k is None else slot.k
 
 
 def _kinds(recommended: Recommended) -> IntArray:
@@ -343,11 +313,7 @@ def _kinds(recommended: Recommended) -> IntArray:
 def _buckets_of(ids: pa.Array, n_buckets: int = N_BUCKETS) -> IntArray:
     """In which bucket each item meets: a number that depends on its id alone; int64."""
     encoded = ids.dictionary_encode("encode")
-    distinct = encoded.dictionary
-    hashes = np.empty(len(distinct), np.uint64)
-    for first in range(0, len(distinct), _HASHED):
-        hashes[first : first + _HASHED] = _hashes_of(distinct.slice(first, _HASHED))
-    distinct_buckets = (mixed(hashes) % np.uint64(n_buckets)).astype(np.int64)
+    distinct_buckets = (mixed(_hashes_of(encoded.dictionary)) % np.uint64(n_buckets)).astype(np.int64)
     buckets: IntArray = distinct_buckets[encoded.indices.to_numpy(zero_copy_only=False)]
     return buckets
 
@@ -356,15 +322,9 @@ def _hashes_of(ids: pa.Array) -> Array:
     if pa.types.is_integer(ids.type) or pa.types.is_floating(ids.type):
         read = numbers if pa.types.is_floating(ids.type) else whole_numbers
         return xxhash64(read(ids)).view(np.uint64)
-    is_text = pa.types.is_large_binary(ids.type) or pa.types.is_binary(ids.type) or pa.types.is_string(ids.type)
-    texts = pc.fill_null((ids if is_text else ids.cast(pa.string())).cast(pa.large_binary()), b"")
-    lengths = pc.binary_length(texts).to_numpy(zero_copy_only=False)
-    first = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset]
-    letters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[first : first + int(lengths.sum())].astype(np.uint64)
-    text = np.repeat(np.arange(len(lengths)), lengths)
-    hashes = np.zeros(len(lengths), np.uint64)
-    spread = mixed(letters + mixed(position_within(text, len(lengths)).astype(np.uint64)))
-    np.add.at(hashes, text, spread)
+    is_binary = pa.types.is_large_binary(ids.type) or pa.types.is_binary(ids.type)
+    texts = pc.fill_null((ids if is_binary else ids.cast(pa.string())).cast(pa.large_binary()), b"")
+    hashes: Array = pd.util.hash_array(texts.to_numpy(zero_copy_only=False), categorize=False)
     return hashes
 
 
@@ -374,7 +334,7 @@ class ExposureMerger(Merger):
     def __init__(self, *, has_blocks: bool) -> None:
         self._has_blocks = has_blocks
         # Of whole buckets, and together as long as they are few.
-        self._counts = TableSum(_COUNT)
+        self._counts = TableSum(COUNT)
         self._histograms: list[pa.Table] = []
 
     def add(self, _: int | None, payloads: Iterable[bytes]) -> Iterable[Message]:
@@ -393,13 +353,13 @@ class ExposureMerger(Merger):
 
     def _histograms_of(self, counted: pa.Table) -> Iterator[pa.Table]:
         keys = [_SLOT, _SLICE, _KIND, _ITEM]
-        sums = [(_COUNT, "sum"), (_BLOCK, "list"), (_COUNT, "list")] if self._has_blocks else [(_COUNT, "sum")]
+        sums = [(COUNT, "sum"), (_BLOCK, "list"), (COUNT, "list")] if self._has_blocks else [(COUNT, "sum")]
         items = counted.group_by(keys, use_threads=False).aggregate(sums)
-        whole = items[f"{_COUNT}_sum"].combine_chunks()
+        whole = items[f"{COUNT}_sum"].combine_chunks()
         about = items.select(keys[:3])
         yield _histogram(about, whole.to_numpy(), np.full(len(whole), ALL_BLOCKS), np.ones(len(whole)))
         if self._has_blocks:
-            block_columns = (items[f"{name}_list"].combine_chunks() for name in (_BLOCK, _COUNT))
+            block_columns = (items[f"{name}_list"].combine_chunks() for name in (_BLOCK, COUNT))
             item, block, count, n_items = changed_counts(whole, *block_columns)
             yield _histogram(about.take(pa.array(item)), count, block, n_items)
 
@@ -411,7 +371,7 @@ class ExposureMerger(Merger):
 
 
 def _histogram(about: pa.Table, count: Array, block: Array, n_items: Array) -> pa.Table:
-    columns = {_COUNT: count, _BLOCK: block, N_ITEMS: n_items}
+    columns = {COUNT: count, _BLOCK: block, N_ITEMS: n_items}
     for name, values in columns.items():
         about = about.append_column(name, pa.array(values.astype(np.int64)))
     return merge_counts([about.cast(_HISTOGRAM)], N_ITEMS)
@@ -436,6 +396,9 @@ def changed_counts(
     item = pc.list_parent_indices(blocks).to_numpy().astype(np.int64)
     block, block_count = (column.flatten().to_numpy().astype(np.int64) for column in (blocks, block_counts))
     whole = counts.to_numpy().astype(np.int64)[item]
+    # Users without a list change nothing.
+    changes = block_count > 0
+    item, block, block_count, whole = item[changes], block[changes], block_count[changes], whole[changes]
     change = np.repeat([-1, 1], len(item))
     return np.tile(item, 2), np.tile(block, 2), np.concatenate([whole, whole - block_count]), change
 
@@ -454,7 +417,7 @@ def exposures_of(messages: Iterable[Message], slots: list[Slot], totals: Totals)
     if histograms is None:
         return exposures
     encoded = histograms[_SLICE].combine_chunks().dictionary_encode()
-    columns = {name: histograms[name].to_numpy().astype(np.int64) for name in (_SLOT, _KIND, _COUNT, _BLOCK, N_ITEMS)}
+    columns = {name: histograms[name].to_numpy().astype(np.int64) for name in (_SLOT, _KIND, COUNT, _BLOCK, N_ITEMS)}
     slice_, slot = encoded.indices.to_numpy(), columns[_SLOT]
     order = np.lexsort((slot, slice_))
     starts = np.flatnonzero(starts_of_runs(slice_[order], slot[order]))
@@ -475,8 +438,8 @@ def exposures_of(messages: Iterable[Message], slots: list[Slot], totals: Totals)
 
 def _exposure(histogram: dict[str, IntArray], totals: Totals) -> Exposure:
     """The exposure of items from a histogram and, of users who are left out, its changes."""
-    order = np.lexsort((histogram[_COUNT], histogram[_KIND]))
-    kind, count, n_items = (histogram[name][order] for name in (_KIND, _COUNT, N_ITEMS))
+    order = np.lexsort((histogram[COUNT], histogram[_KIND]))
+    kind, count, n_items = (histogram[name][order] for name in (_KIND, COUNT, N_ITEMS))
     first = np.flatnonzero(starts_of_runs(kind, count))
     n_items = np.add.reduceat(n_items, first) if len(first) else n_items
     kept = (n_items != 0) & (count[first] != 0)
@@ -494,16 +457,8 @@ def _exposure(histogram: dict[str, IntArray], totals: Totals) -> Exposure:
 
 Name = str | None
 
-#: The kind of messages, and the column whose numbers add up.
-GROUP_EXPOSURE, COUNT = "exposure of groups", "count"
-# The other columns: the slot, the slice, the block of users, what the count is, and the group of items.
-_GROUP = "group"
 # What is counted: a group's exposure, what it is due, or users.
 _ATTENTION, _DUE, _LISTS = _KINDS = range(3)
-# So many counts are held before they are sent on.
-_HELD = 1 << 17
-# How the text of a group with a name begins; that of items without a group, and of users, is empty.
-_NAMED = "="
 
 
 class GroupSlot(NamedTuple):
@@ -528,24 +483,12 @@ def group_slots_of(task: ScoringTask) -> list[GroupSlot]:
     return [GroupSlot(view, tuple(metrics)) for (view, _), metrics in slots.items()]
 
 
-def _text(name: Name) -> str:
-    return "" if name is None else _NAMED + name
-
-
-def _name(text: str) -> Name:
-    return text.removeprefix(_NAMED) if text else None
-
-
-class GroupAccumulator:
+class GroupAccumulator(_HeldCounts):
     """What groups of items get in lists that come batch by batch."""
 
     def __init__(self, task: ScoringTask, slice_texts: Callable[[Key], list[str]]) -> None:
-        self._slots, self._slice_texts = group_slots_of(task), slice_texts
-        # Groups of users, and texts of groups of items, with their numbers.
-        self._keys: dict[Key, int] = {}
-        self._texts: dict[str, int] = {_text(None): 0}
-        self._codes: dict[tuple[Name, ...], IntArray] = {}
-        self._held: list[pa.Table] = []
+        super().__init__(slice_texts)
+        self._slots = group_slots_of(task)
 
     def add(
         self,
@@ -555,61 +498,27 @@ class GroupAccumulator:
         blocks: IntArray | None = None,
     ) -> Iterator[Message]:
         """Take in the lists of a batch of users, as far as they count; gives messages if counts no longer fit into memory."""
-        group = np.full(len(counted), -1, np.int64)
-        for key, users in groups:
-            group[users] = self._keys.setdefault(key, len(self._keys))
-        present = np.unique(group[group >= 0])
+        group = self._numbers_of(groups, len(counted))
+        present = np.unique(group)
         block = np.zeros(len(counted), np.int64) if blocks is None else blocks
         for number, slot in enumerate(self._slots):
             metric, lists = slot.metrics[0], exposed[slot.view]
             amounts = metric.amounts(lists.batch)
-            cell = np.where(counted & lists.included & amounts.counted & (group >= 0), group * N_BLOCKS + block, -1)
+            cell = np.where(counted & lists.included & amounts.counted, group * N_BLOCKS + block, -1)
             names = metric.names_of(lists.batch)
-            texts = self._codes_of(names)
             for kind, cells, codes, units in _counts(amounts, cell, len(names), metric.unit):
-                self._hold(number, kind, cells, texts[codes] if kind != _LISTS else np.zeros_like(codes), units)
+                users, item_groups = np.divmod(cells, N_BLOCKS), pa.array(names, pa.string()).take(pa.array(codes))
+                of = pa.nulls(len(codes), pa.string()) if kind == _LISTS else item_groups
+                yield from self._hold(number, users[0], of, kind, users[1], units)
             # A slice without a user that counts still has a row, and so has a group that gets nothing.
             chosen = sorted({name for each in slot.metrics if (name := each.chosen_group) is not None} & {*names})
-            for kind, text in ((_LISTS, None), *((_ATTENTION, name) for name in chosen)):
-                code = np.full_like(present, self._texts[_text(text)])
-                self._hold(number, kind, present * N_BLOCKS, code, np.zeros_like(present))
-        if sum(map(len, self._held)) > _HELD:
-            self._held = [merge_counts(self._held, COUNT)]
-            if len(self._held[0]) > _HELD:
-                yield from self.messages()
+            nothing = np.zeros_like(present)
+            for kind, name in ((_LISTS, None), *((_ATTENTION, name) for name in chosen)):
+                of = pa.array([name] * len(present), pa.string())
+                yield from self._hold(number, present, of, kind, nothing, nothing)
 
-    def _codes_of(self, names: tuple[Name, ...]) -> IntArray:
-        """The numbers of the texts of some names."""
-        if names not in self._codes:
-            numbers = [self._texts.setdefault(_text(name), len(self._texts)) for name in names]
-            self._codes[names] = np.array(numbers, np.int64)
-        return self._codes[names]
-
-    def _hold(self, slot: int, kind: int, cells: IntArray, texts: IntArray, units: IntArray) -> None:
-        user_group, block = np.divmod(cells, N_BLOCKS)
-        columns = {
-            _SLOT: np.full(len(cells), slot),
-            _SLICE: user_group,
-            _BLOCK: block,
-            _KIND: np.full(len(cells), kind),
-        }
-        self._held.append(pa.table({**columns, _GROUP: texts, COUNT: units}))
-
-    def messages(self) -> Iterator[Message]:
-        """What is held."""
-        held, self._held = self._held, []
-        if not held:
-            return
-        counted = merge_counts(held, COUNT)
-        slices: dict[str, int] = {}
-        key_slices = [[slices.setdefault(text, len(slices)) for text in self._slice_texts(key)] for key in self._keys]
-        spread = Ragged.from_lists(key_slices, np.int64).take(counted[_SLICE].to_numpy())
-        rows = counted.drop_columns(_SLICE).take(pa.array(spread.user))
-        cells = merge_counts([rows.append_column(_SLICE, pa.array(spread.values))], COUNT)
-        for name, texts in ((_SLICE, slices), (_GROUP, self._texts)):
-            values = pa.array(list(texts), pa.string()).take(cells[name].combine_chunks())
-            cells = cells.set_column(cells.schema.get_field_index(name), name, values)
-        yield message_of(GROUP_EXPOSURE, cells)
+    def _sent(self, counted: pa.Table) -> Iterator[Message]:
+        yield message_of(GROUP_EXPOSURE, self._by_slice(counted))
 
 
 def _counts(
@@ -651,6 +560,14 @@ def _unit_sums(cell: IntArray, group: IntArray, units: IntArray, n_groups: int) 
     return indices // n_groups, indices % n_groups, sums
 
 
+class GroupExposureMerger(Merger):
+    """Merges the counts of groups of each bucket into one message."""
+
+    def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
+        """Add the counts of a bucket; give the message with their sum."""
+        yield message_of(GROUP_EXPOSURE, total_of(map(table_of, payloads), COUNT), bucket)
+
+
 class SlotGroups(NamedTuple):
     """What groups of items get in a slice."""
 
@@ -675,18 +592,18 @@ def group_exposures_of(
 
 def _put_together(rows: list[dict[str, Any]], unit: float, *, has_blocks: bool) -> SlotGroups:
     """What groups get, from its counts by block, kind and group."""
-    texts, blocks = (sorted({row[name] for row in rows}) for name in (_GROUP, _BLOCK))
-    counted = np.zeros((len(blocks), len(_KINDS), len(texts)), np.int64)
-    block_index, group_index = ({value: number for number, value in enumerate(values)} for values in (blocks, texts))
+    blocks = sorted({row[_BLOCK] for row in rows})
+    names = sorted({row[_ITEM] for row in rows}, key=lambda name: (name is not None, name))
+    block_index, name_index = ({value: number for number, value in enumerate(values)} for values in (blocks, names))
+    counted = np.zeros((len(blocks), len(_KINDS), len(names)), np.int64)
     for row in rows:
-        counted[block_index[row[_BLOCK]], row[_KIND], group_index[row[_GROUP]]] += row[COUNT]
-    names = [_name(text) for text in texts]
+        counted[block_index[row[_BLOCK]], row[_KIND], name_index[row[_ITEM]]] += row[COUNT]
     total = counted.sum(axis=0)
     leave_one_out = (
         [_group_exposure(total - block_counts, names, unit) for block_counts in counted] if has_blocks else []
     )
-    named_texts = {row[_GROUP] for row in rows if row[_KIND] != _LISTS}
-    return SlotGroups(_group_exposure(total, names, unit), leave_one_out, frozenset(map(_name, named_texts)))
+    known = frozenset(row[_ITEM] for row in rows if row[_KIND] != _LISTS)
+    return SlotGroups(_group_exposure(total, names, unit), leave_one_out, known)
 
 
 def _group_exposure(units: IntArray, names: list[Name], unit: float) -> GroupExposure:
@@ -695,9 +612,6 @@ def _group_exposure(units: IntArray, names: list[Name], unit: float) -> GroupExp
     )
     return GroupExposure(exposure, due, int(units[2].sum()))
 
-
-# The exposure of items, or of groups of items.
-AnyExposure = TypeVar("AnyExposure", Exposure, GroupExposure)
 
 # A warning names so many groups, and counts the others.
 _MOST_LISTED = 8
@@ -709,26 +623,21 @@ def with_corpus_values(figures: Mapping[Key, Figures], gathered: process.Gathere
     exposures = exposures_of(messages, slots_of(task), sizes_of(totals))
     group_slots = group_slots_of(task)
     group_exposures = group_exposures_of(messages, group_slots, has_blocks=options.resamples)
-    metric_slots = {(slot.view, metric): slot for slot in group_slots for metric in slot.metrics}
-    metrics = [(view, metric) for view, task_view in enumerate(task.views) for metric in task_view.metrics]
     _warn_of_unknown_groups(group_exposures.values())
+    metrics = [(view, metric) for view, task_view in enumerate(task.views) for metric in task_view.metrics]
+    slots: dict[tuple[int, Metric], Slot | GroupSlot] = {
+        (view, metric): Slot(view, metric.k) for view, metric in metrics if isinstance(metric, CorpusMetric)
+    }
+    slots |= {(slot.view, metric): slot for slot in group_slots for metric in slot.metrics}
     together = {}
     for key, group in figures.items():
-        items, groups = exposures.get(slice_as_text(key), {}), group_exposures.get(slice_as_text(key), {})
-        values = list(group.values)
+        text, values = slice_as_text(key), list(group.values)
+        known: dict[Any, SlotExposure | SlotGroups] = {**exposures.get(text, {}), **group_exposures.get(text, {})}
         for number, (view, metric) in enumerate(metrics):
-            if isinstance(metric, CorpusMetric):
-                exposure = items.get(Slot(view, metric.k))
+            if isinstance(metric, CorpusMetric | AllListsGroupMetric):
+                exposure = known.get(slots[view, metric])
                 parts = () if exposure is None else (exposure.whole, *exposure.leave_one_out)
-                values[number] = _described(metric.value, parts, options, metric.bounds)
-            elif isinstance(metric, AllListsGroupMetric):
-                slot_groups = groups.get(metric_slots[view, metric])
-                those = () if slot_groups is None else (slot_groups.whole, *slot_groups.leave_one_out)
-                described = _described(metric.value, those, options, metric.bounds)
-                interval, reason = described.interval, metric.without_interval(those[0]) if those else ""
-                if interval and reason:
-                    described = described._replace(interval=Interval.missing(interval.level, interval.method, reason))
-                values[number] = described
+                values[number] = _described(metric, parts, options)
         together[key] = group._replace(values=values)
     return together
 
@@ -750,17 +659,22 @@ def _warn_of_unknown_groups(slices: Iterable[Mapping[GroupSlot, SlotGroups]]) ->
 
 
 def _described(
-    value: Callable[[AnyExposure], float],
-    parts: Sequence[AnyExposure],
-    options: DescriptionOptions,
-    bounds: tuple[float, float],
+    metric: CorpusMetric | AllListsGroupMetric, parts: Sequence[Any], options: DescriptionOptions
 ) -> Description:
     """A metric of all users, the first of the parts, and its interval from what it is without each block of them."""
     if not parts:
         return one_figure(math.nan, 0, options)
-    n_users = parts[0].n_users
-    leave_one_out = [WithoutBlock(value(part), n_users - part.n_users) for part in parts[1:] if part.n_users < n_users]
-    return one_figure(value(parts[0]), n_users, options, leave_one_out, bounds)
+    whole, *others = parts
+    n_users = whole.n_users
+    leave_one_out = [
+        WithoutBlock(metric.value(part), n_users - part.n_users) for part in others if part.n_users < n_users
+    ]
+    described = one_figure(metric.value(whole), n_users, options, leave_one_out, metric.bounds)
+    interval = described.interval
+    reason = metric.without_interval(whole) if isinstance(metric, AllListsGroupMetric) else ""
+    if interval and reason:
+        return described._replace(interval=Interval.missing(interval.level, interval.method, reason))
+    return described
 
 
 @dataclass(frozen=True)
@@ -779,8 +693,7 @@ class AllLists(process.ScoringFeature):
         """Counts of items become histograms, and those of groups are added up."""
         return {
             EXPOSURE: lambda: ExposureMerger(has_blocks=options.resamples),
-            HISTOGRAMS: lambda: CountsMerger(HISTOGRAMS, N_ITEMS),
-            GROUP_EXPOSURE: lambda: CountsMerger(GROUP_EXPOSURE, COUNT),
+            GROUP_EXPOSURE: GroupExposureMerger,
         }
 
     def figures(self, figures: Mapping[Key, Figures], gathered: process.Gathered) -> Mapping[Key, Figures]:
