@@ -138,11 +138,6 @@ class GroupTables(NamedTuple):
         for index, attribute in enumerate(self.attributes):
             yield pairs_of(batch, attribute, f"{_PLACE}{index}", raw_indices[f"{_PLACE}{index}"])
 
-    def memberships(self, index: int, items: pa.Array) -> tuple[IntArray, IntArray]:
-        """The groups of some items by an attribute, by its index: which item, and its group; an entry for each membership."""
-        attribute = self.attributes[index]
-        return attribute.memberships(attribute.ids.indices(items))
-
     def group_facts(self, n_attributes: int) -> Iterator[tuple[Key, dict[str, IntArray]]]:
         """Each group that has items, with its size and edges, by a key of no slice of users, who have so many attributes."""
         for label, attribute in zip(self.labels, self.attributes, strict=True):
@@ -381,12 +376,14 @@ class GroupsOfBatch(process.BatchFeature):
         recommended = Recommended.none(batch.n_users) if batch.recommended is None else batch.recommended
         items = ranked.predictions.ids.take(pa.array(recommended.entry))
         for index, pairs in enumerate(tables.pairs(batch, self._indices)):
-            n_groups = len(tables.attributes[index].names)
+            attribute = tables.attributes[index]
+            n_groups = len(attribute.names)
             user, group = pairs.user, pairs.group
             ranked_pairs = RankedPairs(pairs, n_groups)
             if self._has_shares:
                 user, group = np.divmod(np.arange(batch.n_users * n_groups), n_groups)
-                ranked_pairs = RankedPairs(pairs, n_groups, recommended, tables.memberships(index, items))
+                memberships = attribute.memberships(attribute.ids.indices(items))
+                ranked_pairs = RankedPairs(pairs, n_groups, recommended, memberships)
             if index == len(self.attributes):
                 self.attributes.append(ScoresOfPairs(tables.keys(index, group), user))
             self.attributes[index].add(ranked.view, ranked_pairs, ranked.included)
