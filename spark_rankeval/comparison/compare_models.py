@@ -64,8 +64,8 @@ from spark_rankeval.worker.comparing import (
     paired_layout,
     paired_merger,
 )
+from spark_rankeval.worker.features import JudgedPair, TwoJudges
 from spark_rankeval.worker.group_states import ClusterLayout, ClusterMerger
-from spark_rankeval.worker.states import JudgedPair, TwoJudges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -50,11 +50,10 @@ from spark_rankeval.spark.tasks import run_on_workers
 from spark_rankeval.statistics.intervals import IntervalMethod
 from spark_rankeval.worker import item_groups
 from spark_rankeval.worker.all_lists import AllLists
-from spark_rankeval.worker.features import Intents, NoAnswer, Stages
+from spark_rankeval.worker.features import GradedByPeople, Intents, NoAnswer, Stages, Unjudged
 from spark_rankeval.worker.item_facts import FactsOfItems
 from spark_rankeval.worker.reading import USER_WEIGHT
 from spark_rankeval.worker.scoring import MODEL
-from spark_rankeval.worker.states import GradedByPeople, Unjudged
 from spark_rankeval.worker.vectors import (
     N_INVALID,
     N_INVALID_CATALOGUE,

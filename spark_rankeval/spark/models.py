@@ -23,10 +23,10 @@ from spark_rankeval.spark.source_tables import user_column
 from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, run_on_workers
 from spark_rankeval.wire import Message
 from spark_rankeval.worker import comparing
+from spark_rankeval.worker.features import JudgedFigures, judged_figures
 from spark_rankeval.worker.group_states import ClusterMerger, ClusterStates, merged_clusters
 from spark_rankeval.worker.process import Run
 from spark_rankeval.worker.reading import STRATUM
-from spark_rankeval.worker.states import JudgedFigures, judged_figures
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

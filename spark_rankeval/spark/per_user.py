@@ -22,8 +22,8 @@ from spark_rankeval.request.task import Lists, ScoringTask, resolve, views_of
 from spark_rankeval.spark.engine import engine_of
 from spark_rankeval.spark.sql import MARK_KEY, call, column, mark_of, model_in, readable, text, text_in_sql
 from spark_rankeval.spark.tasks import pandas_function
+from spark_rankeval.worker.features import JudgedPair, TwoJudges
 from spark_rankeval.worker.scoring import N_INVALID, score_series
-from spark_rankeval.worker.states import JudgedPair, TwoJudges
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

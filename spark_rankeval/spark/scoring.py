@@ -48,18 +48,9 @@ from spark_rankeval.statistics.table_fingerprints import digits_of
 from spark_rankeval.wire import KIND, Mergers, Message
 from spark_rankeval.worker import group_states, scoring
 from spark_rankeval.worker import reading as grouped_row
+from spark_rankeval.worker.features import JUDGED, JudgedMerger, TwoJudges, with_judged_queries
 from spark_rankeval.worker.process import Gathered, Run, features_of, without_collection
-from spark_rankeval.worker.states import (
-    JUDGED,
-    MERGED_BYTES,
-    JudgedMerger,
-    StatesOfUsers,
-    TwoJudges,
-    merging_states,
-    state_of_batches,
-    state_of_columns,
-    with_judged_queries,
-)
+from spark_rankeval.worker.states import MERGED_BYTES, StatesOfUsers, merging_states, state_of_batches, state_of_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -19,9 +19,10 @@ from spark_rankeval.statistics.moments import State, merged
 from spark_rankeval.statistics.paired import SIDES, PairedAccumulator, PairedClusters, paired_sides
 from spark_rankeval.wire import Batches, Merger, Mergers, Message, unpack
 from spark_rankeval.worker import group_states
+from spark_rankeval.worker.features import JUDGED, JudgedAccumulator, JudgedMerger, TwoJudges
 from spark_rankeval.worker.process import Run, sends_messages
 from spark_rankeval.worker.reading import PARTIAL_TABLE, columns_of, filled, flags, numbers, whole_numbers
-from spark_rankeval.worker.states import HELD_BYTES, JUDGED, JudgedAccumulator, JudgedMerger, TwoJudges
+from spark_rankeval.worker.states import HELD_BYTES
 
 Owner = str | tuple[str, ...]
 

@@ -10,11 +10,11 @@ import pytest
 from spark_rankeval.ranking.user_lists import Ragged, RawLists
 from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.statistics.judged_queries import JudgedQueries
-from spark_rankeval.worker import states
+from spark_rankeval.worker import features
+from spark_rankeval.worker.features import GradedOfBatch, _UnjudgedOfBatch, _weights, judged_pairs
 from spark_rankeval.worker.group_states import hashes_of_clusters
 from spark_rankeval.worker.reading import CLUSTER_HASH, USER_HASH, Side
 from spark_rankeval.worker.reading import STRATUM as STRATUM_COLUMN
-from spark_rankeval.worker.states import GradedOfBatch, _UnjudgedOfBatch, _weights, judged_pairs
 
 NONE = math.nan
 
@@ -114,7 +114,7 @@ CLUSTER = hashes_of_clusters(pa.array(PERSON, pa.int64()), np.arange(90))
 
 def messages_of(users, *, is_weighted, has_strata, is_clustered):
     """The messages of a partition with some of the users."""
-    accumulator = states.JudgedAccumulator()
+    accumulator = features.JudgedAccumulator()
     columns = {"country": COUNTRY, "device": DEVICE}
     columns |= {STRATUM_COLUMN: STRATUM} if has_strata else {}
     columns |= {USER_HASH: np.arange(90), CLUSTER_HASH: pa.array(PERSON, pa.int64())} if is_clustered else {}
@@ -148,11 +148,11 @@ def test_partitions_add_up_to_all_users_of_each_group(is_weighted, has_strata, i
     by_bucket = {}
     for message in messages:
         by_bucket.setdefault(message.bucket, []).append(message.payload)
-    merged = [made for bucket, payloads in by_bucket.items() for made in states.JudgedMerger().add(bucket, payloads)]
+    merged = [made for bucket, payloads in by_bucket.items() for made in features.JudgedMerger().add(bucket, payloads)]
     assert len(merged) == len(by_bucket) == 2
     assert all(len(payloads) == 3 for payloads in by_bucket.values())
     groups = [(ALL_VALUES, ALL_VALUES), ("at", ALL_VALUES), (ALL_VALUES, "web"), ("de", "ios"), ("de", "other")]
-    judged = states.judged_groups(states.judged_figures(merged)["rr"], groups, is_clustered=is_clustered)
+    judged = features.judged_groups(features.judged_figures(merged)["rr"], groups, is_clustered=is_clustered)
     for country, device in groups[:-1]:
         users = np.ones(90, bool)
         users &= country == COUNTRY if country is not ALL_VALUES else users
