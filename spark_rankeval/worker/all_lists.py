@@ -36,9 +36,8 @@ from spark_rankeval.statistics.resampling import mixed
 from spark_rankeval.statistics.table_fingerprints import xxhash64
 from spark_rankeval.wire import Merger, Mergers, Message, unpack
 from spark_rankeval.worker import process
-from spark_rankeval.worker.group_states import rows_by_key
 from spark_rankeval.worker.item_facts import sizes_of
-from spark_rankeval.worker.reading import NO_USER, Side, columns_of, flags, numbers, whole_numbers
+from spark_rankeval.worker.reading import NO_USER, Side, columns_of, flags, numbers, rows_by_key, whole_numbers
 from spark_rankeval.worker.states import drawn
 
 # Waiting tables are merged when they take more bytes than this.

@@ -21,7 +21,7 @@ from spark_rankeval.wire import Batches, Merger, Mergers, Message, unpack
 from spark_rankeval.worker import group_states
 from spark_rankeval.worker.features import JUDGED, JudgedAccumulator, JudgedMerger, TwoJudges
 from spark_rankeval.worker.process import Run, sends_messages
-from spark_rankeval.worker.reading import PARTIAL_TABLE, columns_of, filled, flags, numbers, whole_numbers
+from spark_rankeval.worker.reading import PARTIAL_TABLE, columns_of, filled, flags, numbers, rows_by_key, whole_numbers
 from spark_rankeval.worker.states import HELD_BYTES
 
 Owner = str | tuple[str, ...]
@@ -374,7 +374,7 @@ def paired_batches(
                     yield from send_to_clusters(clusters, batch, users, model, attributes, sides)
             if not attributes:
                 continue
-            for key, rows in group_states.rows_by_key([batch.column(name) for name in attributes], batch.num_rows):
+            for key, rows in rows_by_key([batch.column(name) for name in attributes], batch.num_rows):
                 slices.add(key, users.only(rows))
                 if slices.n_bytes > HELD_BYTES:
                     yield from slices.handed_on()

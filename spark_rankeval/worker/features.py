@@ -30,7 +30,7 @@ from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.statistics.judged_queries import JudgedQueries
 from spark_rankeval.wire import Merger, Mergers, Message, unpack
-from spark_rankeval.worker import group_states, process
+from spark_rankeval.worker import process
 from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.item_facts import ITEM, fields_in
 from spark_rankeval.worker.process import BatchFeature, RankedView, ScoringFeature
@@ -245,13 +245,11 @@ class JudgedAccumulator:
         columns = grouped_row.columns_of(batch)
         places = np.full(batch.num_rows, self._place("", []), np.int64)
         strata = columns.get(grouped_row.STRATUM, pa.repeat(pa.scalar(""), batch.num_rows))
-        for (name, *key), rows in group_states.rows_by_key(
-            [strata, *(columns[name] for name in names)], batch.num_rows
-        ):
+        for (name, *key), rows in grouped_row.rows_by_key([strata, *(columns[name] for name in names)], batch.num_rows):
             places[rows] = self._place(name, key)
         clusters = None
         if cluster in columns:
-            clusters = group_states.hashes_of_clusters(columns[cluster], grouped_row.whole_numbers(columns[user]))
+            clusters = grouped_row.hashes_of_clusters(columns[cluster], grouped_row.whole_numbers(columns[user]))
         return GradedUsers(grading_weight, is_weighted, places, clusters)
 
     def _place(self, stratum: str | None, key: list[str | None]) -> int:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_rankeval.ranking.user_lists import Array, BoolArray, IntArray, Ragged, offsets_of, starts_of_runs
 from spark_rankeval.records.slices import ALL_VALUES, Key
@@ -20,10 +19,9 @@ from spark_rankeval.statistics.cluster_sums import SHIFT, ClusterAccumulator, Cl
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
 from spark_rankeval.statistics.moments import MomentsAccumulator, merged, merged_stacks
 from spark_rankeval.statistics.quantiles import merged_sketches, tallies_of_groups
-from spark_rankeval.statistics.resampling import mixed
 from spark_rankeval.statistics.table_fingerprints import no_limbs
 from spark_rankeval.wire import Merger, Message
-from spark_rankeval.worker.reading import filled
+from spark_rankeval.worker import reading as grouped_row
 
 Fields = dict[str, np.ndarray[Any, Any]]
 
@@ -37,8 +35,6 @@ COUNTS, FINGERPRINTS = "counts", "fingerprints"
 _SKETCHES, _ROWS = "quantiles", "rows"
 # What a value takes in memory: its moments, its quantiles (seldom more), the sums of its mean, a replicate.
 _MOMENTS, _SKETCH, _MEANS, _REPLICATE = 650, 4_000, 2_600, 32
-# Codes of groups up to here are whole numbers of 64 bits.
-_MOST_CODES = 1 << 62
 
 
 class GroupStates(NamedTuple):
@@ -164,28 +160,6 @@ class StateAccumulator:
         """The states so far; `keys` has that of each group."""
         own = {COUNTS: self._counts.state_of_groups(self._n_groups), FINGERPRINTS: dict(self._fingerprints)}
         return GroupStates(list(keys), self._values.state() | own)
-
-
-def rows_by_key(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | slice]]:
-    """The rows of each combination of values, in their order; all of them if there is no column."""
-    if not columns:
-        yield (), slice(None)
-        return
-    encoded = [
-        column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode("encode") for column in columns
-    ]
-    code = np.zeros(n_rows, np.int64)
-    n_codes = 1
-    for column in encoded:
-        if n_codes * len(column.dictionary) > _MOST_CODES:
-            # As many as there are combinations so far: their product would leave 64 bits, and codes meet.
-            distinct, code = np.unique(code, return_inverse=True)
-            n_codes = len(distinct)
-        code = code * len(column.dictionary) + filled(column.indices, 0)
-        n_codes *= len(column.dictionary)
-    ordered = np.argsort(code, kind="stable")
-    for rows in np.split(ordered, np.flatnonzero(np.diff(code[ordered])) + 1) if n_rows else ():
-        yield tuple(column[int(rows[0])].as_py() for column in columns), rows
 
 
 def bytes_of_a_group(n_values: int, n_counts: int, options: DescriptionOptions) -> int:
@@ -316,17 +290,8 @@ CLUSTER_USERS, CLUSTER_SUMS = "users of clusters", "sums of clusters"
 
 # A worker holds so many bytes of users before they go on, and so many of sums.
 _HELD = 1 << 26
-# Sets the hashes of users who stand for a cluster alone apart from those of clusters, which may have the users' ids.
-_ALONE = np.uint64(0x9E3779B97F4A7C15)
 # A null in a column that divides users into groups.
 _NULL = 0
-
-
-def hashes_of_clusters(clusters: pa.Array, users: IntArray) -> IntArray:
-    """The hashes of the clusters of users, null if not known: such a user is a cluster alone, with the hash of no other cluster."""
-    alone = pa.array(mixed(users.view(np.uint64) ^ _ALONE).view(np.int64))
-    hashes: IntArray = pc.coalesce(clusters, alone).to_numpy(zero_copy_only=False)
-    return hashes
 
 
 class ClusterLayout(NamedTuple):
@@ -432,7 +397,7 @@ class ClusterRows:
         """
         layout = self._layout
         rows = np.empty(len(users), layout.row)
-        rows["cluster"], rows["user"] = hashes_of_clusters(clusters, users), users
+        rows["cluster"], rows["user"] = grouped_row.hashes_of_clusters(clusters, users), users
         rows["is_alone"] = clusters.is_null().to_numpy(zero_copy_only=False)
         rows["weight"] = 1.0 if weights is None else weights
         columns = {

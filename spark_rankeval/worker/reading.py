@@ -14,8 +14,10 @@ from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking import user_lists
 from spark_rankeval.ranking.batch import ATTRIBUTES, UNKNOWN, Recommended
 from spark_rankeval.ranking.user_lists import Array, BoolArray, IntArray, Ragged
+from spark_rankeval.records.slices import Key
 from spark_rankeval.request.call import Overlap
 from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.statistics.resampling import mixed
 from spark_rankeval.statistics.table_fingerprints import limbs_of, xxhash64
 
 
@@ -619,3 +621,38 @@ def overlap_counts(
             is_met = bool(pc.any(shared).as_py())
         counts[overlap.column] = np.full(len(has_list), is_met, np.int64)
     return counts
+
+
+# Codes of groups up to here are whole numbers of 64 bits.
+_MOST_CODES = 1 << 62
+# Sets the hashes of users who stand for a cluster alone apart from those of clusters, which may have the users' ids.
+_ALONE = np.uint64(0x9E3779B97F4A7C15)
+
+
+def rows_by_key(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | slice]]:
+    """The rows of each combination of values, in their order; all of them if there is no column."""
+    if not columns:
+        yield (), slice(None)
+        return
+    encoded = [
+        column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode("encode") for column in columns
+    ]
+    code = np.zeros(n_rows, np.int64)
+    n_codes = 1
+    for column in encoded:
+        if n_codes * len(column.dictionary) > _MOST_CODES:
+            # As many as there are combinations so far: their product would leave 64 bits, and codes meet.
+            distinct, code = np.unique(code, return_inverse=True)
+            n_codes = len(distinct)
+        code = code * len(column.dictionary) + filled(column.indices, 0)
+        n_codes *= len(column.dictionary)
+    ordered = np.argsort(code, kind="stable")
+    for rows in np.split(ordered, np.flatnonzero(np.diff(code[ordered])) + 1) if n_rows else ():
+        yield tuple(column[int(rows[0])].as_py() for column in columns), rows
+
+
+def hashes_of_clusters(clusters: pa.Array, users: IntArray) -> IntArray:
+    """The hashes of the clusters of users, null if not known: such a user is a cluster alone, with the hash of no other cluster."""
+    alone = pa.array(mixed(users.view(np.uint64) ^ _ALONE).view(np.int64))
+    hashes: IntArray = pc.coalesce(clusters, alone).to_numpy(zero_copy_only=False)
+    return hashes

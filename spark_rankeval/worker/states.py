@@ -302,7 +302,7 @@ class PartitionStates:
         everybody = np.arange(len(is_absent))
         small: dict[Key, IntArray] = {}
         large: dict[Key, IntArray] = {}
-        for key, group_rows in group_states.rows_by_key(
+        for key, group_rows in grouped_row.rows_by_key(
             [pa.concat_arrays(columns) for columns in zip(*keys, strict=True)], len(everybody)
         ):
             rows = everybody[group_rows]
@@ -373,4 +373,4 @@ def _users_of_groups(
 def drawn(columns: Mapping[str, pa.Array], options: DescriptionOptions) -> Array:
     """The hashes by which users are resampled: those of their clusters if they have any; int64 (n_users,)."""
     hashes = grouped_row.whole_numbers(columns[grouped_row.USER_HASH])
-    return group_states.hashes_of_clusters(columns[grouped_row.CLUSTER_HASH], hashes) if options.clustered else hashes
+    return grouped_row.hashes_of_clusters(columns[grouped_row.CLUSTER_HASH], hashes) if options.clustered else hashes

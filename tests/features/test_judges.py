@@ -12,8 +12,7 @@ from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.statistics.judged_queries import JudgedQueries
 from spark_rankeval.worker import features
 from spark_rankeval.worker.features import GradedOfBatch, _UnjudgedOfBatch, _weights, judged_pairs
-from spark_rankeval.worker.group_states import hashes_of_clusters
-from spark_rankeval.worker.reading import CLUSTER_HASH, USER_HASH, Side
+from spark_rankeval.worker.reading import CLUSTER_HASH, USER_HASH, Side, hashes_of_clusters
 from spark_rankeval.worker.reading import STRATUM as STRATUM_COLUMN
 
 NONE = math.nan

@@ -15,8 +15,8 @@ from spark_rankeval.statistics.moments import moments_of_columns
 from spark_rankeval.wire import Message, merged_by_bucket, messages_of, pack, rows_of, unpack
 from spark_rankeval.worker import group_states, states
 from spark_rankeval.worker.comparing import all_pairs_batches, merging_comparisons, paired_batches
-from spark_rankeval.worker.group_states import GroupStates, bucket_of, rows_by_key, states_of
-from spark_rankeval.worker.reading import ABSENT, USER_HASH, USER_WEIGHT
+from spark_rankeval.worker.group_states import GroupStates, bucket_of, states_of
+from spark_rankeval.worker.reading import ABSENT, USER_HASH, USER_WEIGHT, rows_by_key
 from spark_rankeval.worker.states import merging_states, state_of_columns
 
 OPTIONS = DescriptionOptions("bca", 0.95, 60, 1, (0.5, 0.9), weighted=True)
