@@ -58,7 +58,7 @@ def run(package_zip, code, tmp_path):
 
 MODULES = (
     "ranking.user_lists", "ranking.ranks", "metrics", "request.task", "worker.scoring", "worker.states",
-    "worker.comparing", "experiments.covariates", "wire", "records.stored", "dialects",
+    "worker.comparing", "experiments.covariates", "worker.process", "records.stored", "dialects",
     "statistics.moments", "statistics.sums", "statistics.bootstrap", "statistics.paired", "statistics.all_pairs",
     "statistics.quantiles", "statistics.intervals",
 )  # fmt: skip

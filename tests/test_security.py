@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_rankeval import wire
 from spark_rankeval.request.call import CountNames
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.wire import pack, unpack
-from spark_rankeval.worker.group_states import StateAccumulator, UsersOfGroups
+from spark_rankeval.worker import process
+from spark_rankeval.worker.process import pack, unpack
+from spark_rankeval.worker.states import StateAccumulator, UsersOfGroups
 
 
 def states(key=(), n_values=3, ci="bca"):
@@ -68,7 +68,7 @@ class Executes:
     [
         (Executes(), r"posix\.system"),
         ({"a": [np.array([Executes()], object)]}, r"posix\.system"),
-        (pack, r"spark_rankeval\.wire\.pack"),
+        (pack, r"spark_rankeval\.worker\.process\.pack"),
         (Path("x"), r"pathlib\."),
         (np.loadtxt, r"numpy\..*loadtxt"),
     ],
@@ -81,4 +81,4 @@ def test_bytes_that_ask_for_a_function_or_a_class_of_others_are_refused(state, n
 def test_a_name_with_dots_does_not_lead_out_of_the_package():
     for name in ("io.open", "Message.__init__", "pa.compress"):
         with pytest.raises(ValueError, match="records of this package"):
-            wire._Reader(io.BytesIO(b"\x80\x04cspark_rankeval.wire\n%s\n." % name.encode())).load()
+            process._Reader(io.BytesIO(b"\x80\x04cspark_rankeval.worker.process\n%s\n." % name.encode())).load()

@@ -19,7 +19,7 @@ MODULES_THAT_EXECUTE = {"pickle", "cloudpickle", "marshal", "shelve", "dill", "j
 # It asks the Python that Spark is about to run for its version and packages, by a program that is a constant.
 MAY_RUN_PYTHON = {"engine.py"}
 # Its reader makes nothing but arrays and classes of the package: tests/test_security.py.
-MAY_PICKLE = {"wire.py"}
+MAY_PICKLE = {"process.py"}
 # What opens connections; a part of urllib alone reads addresses.
 NETWORK = (
     "socket",

@@ -65,7 +65,7 @@ from spark_rankeval.worker.comparing import (
     paired_merger,
 )
 from spark_rankeval.worker.features import JudgedPair, TwoJudges
-from spark_rankeval.worker.group_states import ClusterLayout, ClusterMerger
+from spark_rankeval.worker.states import ClusterLayout, ClusterMerger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -21,7 +21,7 @@ from spark_rankeval.statistics.prediction_powered import JudgedDifference, draw_
 from spark_rankeval.statistics.verdicts import ShownFigures, Verdict, as_decided, verdict_of
 from spark_rankeval.worker.comparing import N_SHARED, N_USERS, Owner, merged_owners, n_other_rows, name_of_pair, side_of
 from spark_rankeval.worker.features import JudgedFigures, judged_groups
-from spark_rankeval.worker.group_states import ClusterStates, group_name
+from spark_rankeval.worker.states import ClusterStates, group_name
 
 if TYPE_CHECKING:
     from spark_rankeval.comparison.comparison_inputs import ComparedMetric

@@ -76,8 +76,7 @@ from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.statistics.intervals import IntervalMethod, valid_bounds
 from spark_rankeval.statistics.intervals import T as STUDENT
 from spark_rankeval.statistics.moments import Moments
-from spark_rankeval.wire import Batches, messages_of
-from spark_rankeval.worker.process import without_collection
+from spark_rankeval.worker.process import Batches, messages_of, without_collection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

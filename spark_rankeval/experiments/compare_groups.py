@@ -45,7 +45,7 @@ from spark_rankeval.worker.comparing import (
     Owner,
     n_without_cluster,
 )
-from spark_rankeval.worker.group_states import ClusterMerger
+from spark_rankeval.worker.states import ClusterMerger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

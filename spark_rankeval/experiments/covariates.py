@@ -28,7 +28,6 @@ from spark_rankeval.statistics.independent_groups import Difference, Group
 from spark_rankeval.statistics.intervals import UNBOUNDED
 from spark_rankeval.statistics.moments import MomentsAccumulator, State, moments_of, with_prefix
 from spark_rankeval.statistics.sums import LIMBS, ExactSums, MeanAccumulator, exact_sum, mean_of
-from spark_rankeval.wire import Message
 from spark_rankeval.worker.comparing import (
     N_IN_SEVERAL,
     N_TOO_MANY,
@@ -39,8 +38,8 @@ from spark_rankeval.worker.comparing import (
     read_users,
     send_to_clusters,
 )
-from spark_rankeval.worker.group_states import ClusterLayout, ClusterRows
-from spark_rankeval.worker.process import Run, sends_messages
+from spark_rankeval.worker.process import Message, Run, sends_messages
+from spark_rankeval.worker.states import ClusterLayout, ClusterRows
 
 Array = np.ndarray[Any, Any]
 Column = np.ndarray[tuple[int], np.dtype[np.float64]]

@@ -25,7 +25,7 @@ from spark_rankeval.statistics.multiple_comparisons import family_of
 from spark_rankeval.statistics.relative_lift import Lift, lift_of
 from spark_rankeval.statistics.verdicts import ShownFigures, as_decided, verdict_of
 from spark_rankeval.worker.comparing import Owner
-from spark_rankeval.worker.group_states import ClusterStates, group_name
+from spark_rankeval.worker.states import ClusterStates, group_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,12 +21,11 @@ from spark_rankeval.spark import per_user, sql
 from spark_rankeval.spark.grouping import agreed
 from spark_rankeval.spark.source_tables import user_column
 from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, run_on_workers
-from spark_rankeval.wire import Message
 from spark_rankeval.worker import comparing
 from spark_rankeval.worker.features import JudgedFigures, judged_figures
-from spark_rankeval.worker.group_states import ClusterMerger, ClusterStates, merged_clusters
-from spark_rankeval.worker.process import Run
+from spark_rankeval.worker.process import Message, Run
 from spark_rankeval.worker.reading import STRATUM
+from spark_rankeval.worker.states import ClusterMerger, ClusterStates, merged_clusters
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -45,11 +45,11 @@ from spark_rankeval.statistics.cluster_sums import clusters_of
 from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures, descriptions_of_groups
 from spark_rankeval.statistics.moments import Moments, MomentsByName
 from spark_rankeval.statistics.table_fingerprints import digits_of
-from spark_rankeval.wire import KIND, Mergers, Message
-from spark_rankeval.worker import group_states, scoring
 from spark_rankeval.worker import reading as grouped_row
+from spark_rankeval.worker import scoring
+from spark_rankeval.worker import states as group_states
 from spark_rankeval.worker.features import JUDGED, JudgedMerger, TwoJudges, with_judged_queries
-from spark_rankeval.worker.process import Gathered, Run, features_of, without_collection
+from spark_rankeval.worker.process import KIND, Gathered, Mergers, Message, Run, features_of, without_collection
 from spark_rankeval.worker.states import MERGED_BYTES, StatesOfUsers, merging_states, state_of_batches, state_of_columns
 
 if TYPE_CHECKING:

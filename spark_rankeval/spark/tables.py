@@ -12,7 +12,7 @@ from spark_rankeval.checks import as_names, check_table, is_name
 from spark_rankeval.errors import InputError
 from spark_rankeval.request import call
 from spark_rankeval.spark import facts, source_tables, sql
-from spark_rankeval.spark.item_groups import GroupSources, read_groups
+from spark_rankeval.spark.facts import GroupSources, read_groups
 from spark_rankeval.worker.reading import GRADED, STRATUM
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from spark_rankeval.checks import is_connect, needs_extra, tested_engine
 from spark_rankeval.errors import EngineError, InputError
 from spark_rankeval.spark.engine import check_local_workers, engine_of, pandas_notice_held, setting, workers_explained
 from spark_rankeval.spark.sql import call, named, row_of_partition, select, true_for_every_row, with_columns
-from spark_rankeval.wire import BUCKET, KIND, PAYLOAD, Mergers, Message, merged_by_bucket
 from spark_rankeval.worker import process
+from spark_rankeval.worker.process import BUCKET, KIND, PAYLOAD, Mergers, Message, merged_by_bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

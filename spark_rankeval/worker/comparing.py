@@ -17,10 +17,9 @@ from spark_rankeval.records.slices import Key, rollup
 from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
 from spark_rankeval.statistics.moments import State, merged
 from spark_rankeval.statistics.paired import SIDES, PairedAccumulator, PairedClusters, paired_sides
-from spark_rankeval.wire import Batches, Merger, Mergers, Message, unpack
-from spark_rankeval.worker import group_states
+from spark_rankeval.worker import states
 from spark_rankeval.worker.features import JUDGED, JudgedAccumulator, JudgedMerger, TwoJudges
-from spark_rankeval.worker.process import Run, sends_messages
+from spark_rankeval.worker.process import Batches, Merger, Mergers, Message, Run, sends_messages, unpack
 from spark_rankeval.worker.reading import PARTIAL_TABLE, columns_of, filled, flags, numbers, rows_by_key, whole_numbers
 from spark_rankeval.worker.states import HELD_BYTES
 
@@ -319,22 +318,20 @@ COMPARISON = "comparison"
 _PAIR = 8_000
 
 
-def paired_layout(n_values: int, n_attributes: int, *, totals: bool) -> group_states.ClusterLayout:
+def paired_layout(n_values: int, n_attributes: int, *, totals: bool) -> states.ClusterLayout:
     """The rows of users who go on to their clusters: a row for each model, with `paired_sides` of it and the baseline."""
     groups = rollup(n_attributes, totals=totals, n_before=1)
-    masks = group_states.rollup_masks(groups, 1 + n_attributes)
-    return group_states.ClusterLayout(len(SIDES) * n_values, n_keys=1 + n_attributes, masks=masks)
+    masks = states.rollup_masks(groups, 1 + n_attributes)
+    return states.ClusterLayout(len(SIDES) * n_values, n_keys=1 + n_attributes, masks=masks)
 
 
-def paired_merger(
-    layout: group_states.ClusterLayout, replicates: int, seed: int
-) -> Callable[[], group_states.ClusterMerger]:
+def paired_merger(layout: states.ClusterLayout, replicates: int, seed: int) -> Callable[[], states.ClusterMerger]:
     """The merger of the users of a cluster; slices draw no signs."""
 
     def new(mask: tuple[bool, ...]) -> PairedClusters:
         return PairedClusters(layout.n_values // len(SIDES), replicates=replicates if sum(mask) == 1 else 0, seed=seed)
 
-    return partial(group_states.ClusterMerger, layout, new)
+    return partial(states.ClusterMerger, layout, new)
 
 
 def paired_batches(
@@ -344,7 +341,7 @@ def paired_batches(
     seed: int,
     n_attributes: int = 0,
     tables: tuple[str, ...] = (),
-    layout: group_states.ClusterLayout | None = None,
+    layout: states.ClusterLayout | None = None,
     judges: TwoJudges | None = None,
 ) -> Run:
     """A function for ``mapInArrow``: every model against the baseline; of `tables` it counts users whose rows differ.
@@ -359,7 +356,7 @@ def paired_batches(
     @sends_messages
     def run(batches: Batches) -> Iterator[Message]:
         everyone = _Pairs(baseline, n_metrics, drawn, seed)
-        clusters = None if layout is None else group_states.ClusterRows(layout)
+        clusters = None if layout is None else states.ClusterRows(layout)
         slices = _Slices(lambda: _Pairs(baseline, n_metrics, 0, seed))
         judged = None if judges is None else _JudgedPairs(baseline, judges)
         for batch in batches:
@@ -430,7 +427,7 @@ class _JudgedPairs:
 
 
 def send_to_clusters(
-    clusters: group_states.ClusterRows,
+    clusters: states.ClusterRows,
     batch: pa.RecordBatch,
     users: ComparedUsers,
     name: str,
@@ -469,7 +466,7 @@ class _Slices:
         for key, pairs in self._pairs.items():
             # A slice that only rows of a null user name does not count.
             if pairs.n_users:
-                by_bucket.setdefault(group_states.bucket_of(key), {})[key] = pairs.owners()
+                by_bucket.setdefault(states.bucket_of(key), {})[key] = pairs.owners()
         self._pairs, self.n_bytes = {}, 0
         for bucket, slices in by_bucket.items():
             yield comparison_message(slices, bucket)
@@ -529,10 +526,10 @@ class ComparisonMerger(Merger):
         yield Message.of(COMPARISON, ComparisonStates.merged(map(unpack, payloads)), bucket)
 
 
-def merging_comparisons(clusters: Callable[[], group_states.ClusterMerger] | None = None) -> Mergers:
+def merging_comparisons(clusters: Callable[[], states.ClusterMerger] | None = None) -> Mergers:
     """What merges states of comparisons; if `clusters` makes what they meet in, users of a cluster meet, too."""
     mergers: Mergers = {COMPARISON: ComparisonMerger, JUDGED: JudgedMerger}
-    return mergers if clusters is None else {**mergers, group_states.CLUSTER_USERS: clusters}
+    return mergers if clusters is None else {**mergers, states.CLUSTER_USERS: clusters}
 
 
 def name_of_pair(models: Sequence[str], first: int, second: int) -> str:
@@ -544,7 +541,7 @@ def all_pairs_batches(
     n_metrics: int,
     replicates: int,
     seed: int,
-    layout: group_states.ClusterLayout | None = None,
+    layout: states.ClusterLayout | None = None,
     tables: tuple[str, ...] = (),
 ) -> Run:
     """A function for ``mapInArrow``: all models as the columns of one block a user; of `tables` it counts users whose rows differ.
@@ -560,7 +557,7 @@ def all_pairs_batches(
         counts = UserCounts(None)
         models: list[str] = []
         accumulator: AllPairsAccumulator | None = None
-        clusters = None if layout is None else group_states.ClusterRows(layout)
+        clusters = None if layout is None else states.ClusterRows(layout)
         for batch in batches:
             users = read_users(batch, n_metrics, tables)
             counts.add(users)

@@ -29,11 +29,10 @@ from spark_rankeval.request.call import GRADING_WEIGHT, PARTLY_GRADED, PEOPLE_AL
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.statistics.judged_queries import JudgedQueries
-from spark_rankeval.wire import Merger, Mergers, Message, unpack
 from spark_rankeval.worker import process
 from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.item_facts import ITEM, fields_in
-from spark_rankeval.worker.process import BatchFeature, RankedView, ScoringFeature
+from spark_rankeval.worker.process import BatchFeature, Merger, Mergers, Message, RankedView, ScoringFeature, unpack
 
 #: The column of a grouped row, and the field of its structs that has the intent.
 INTENTS = "intents"  # labelled items, one entry per item and intent, with grades

@@ -19,9 +19,9 @@ from spark_rankeval.records.slices import NO_SLICE, NOT_LISTED, UNSEEN, Key, is_
 from spark_rankeval.request.call import ItemGroups
 from spark_rankeval.request.task import GROUP_FACTS, ScoringTask, View, is_about_labels
 from spark_rankeval.statistics.description import Figures
-from spark_rankeval.wire import Batches, Message
 from spark_rankeval.worker import item_facts, process
 from spark_rankeval.worker.item_facts import ItemIndex, split_rows, table_in
+from spark_rankeval.worker.process import Batches, Message
 from spark_rankeval.worker.reading import NO_USER, Side, filled, flags, whole_numbers
 from spark_rankeval.worker.scoring import MODEL, count_of_model, evaluated_users, score
 from spark_rankeval.worker.states import PartitionStates

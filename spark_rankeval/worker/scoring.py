@@ -19,9 +19,9 @@ from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
 from spark_rankeval.ranking.user_lists import Array, IntArray, Ragged, RawLists
 from spark_rankeval.request.call import INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, CountNames, Overlap
 from spark_rankeval.request.task import NORMALISER, ScoringTask, View, counts_of_models, user_counts
-from spark_rankeval.wire import Message, messages_of
 from spark_rankeval.worker import process
 from spark_rankeval.worker import reading as grouped_row
+from spark_rankeval.worker.process import Message, messages_of
 
 # Users are scored in slices of about this many predictions, whatever the size of a batch: matrices stay in a core's cache.
 _SLICE = 1 << 17

@@ -4,7 +4,7 @@ import numpy as np
 
 from spark_rankeval.statistics.description import descriptions_of_groups
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
-from spark_rankeval.worker.group_states import GroupStates
+from spark_rankeval.worker.states import GroupStates
 
 
 def descriptions_of(state, options, clusters=None):

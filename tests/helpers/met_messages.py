@@ -1,6 +1,6 @@
 """Messages of workers, brought together as Spark does it."""
 
-from spark_rankeval.wire import merged_by_bucket, messages_of, rows_of
+from spark_rankeval.worker.process import merged_by_bucket, messages_of, rows_of
 
 
 def met(rows, mergers, n_partitions=1):

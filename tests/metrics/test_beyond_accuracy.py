@@ -23,11 +23,10 @@ from spark_rankeval.metrics.exposure_based import Exposure
 from spark_rankeval.ranking.batch import UNKNOWN, Totals
 from spark_rankeval.ranking.user_lists import Ragged, RankingPolicy
 from spark_rankeval.request.task import Lists, View, resolve
-from spark_rankeval.wire import pack, rows_of
 from spark_rankeval.worker import all_lists, item_facts, scoring
 from spark_rankeval.worker import item_facts as side_lists
 from spark_rankeval.worker.all_lists import ExposureAccumulator, Slot, exposures_of, slots_of, table_of, total_of
-from spark_rankeval.worker.process import with_features
+from spark_rankeval.worker.process import pack, rows_of, with_features
 from spark_rankeval.worker.scoring import score
 
 OF_USERS = [metric for metric in BEYOND if not metric.corpus_level]

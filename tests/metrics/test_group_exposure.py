@@ -24,7 +24,6 @@ from spark_rankeval.ranking.batch import Totals
 from spark_rankeval.ranking.user_lists import LIST_PARAMETERS, RankingPolicy
 from spark_rankeval.request.task import View
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.wire import messages_of, rows_of
 from spark_rankeval.worker.all_lists import (
     GroupAccumulator,
     Slot,
@@ -34,17 +33,16 @@ from spark_rankeval.worker.all_lists import (
     slice_as_text,
     slots_of,
 )
-from spark_rankeval.worker.group_states import STATES
 from spark_rankeval.worker.item_facts import GROUP as NAME
 from spark_rankeval.worker.item_facts import (
     GROUPS_TABLE,
     ITEM,
     ItemFacts,
 )
-from spark_rankeval.worker.process import stream_of, with_columns, with_features
+from spark_rankeval.worker.process import messages_of, rows_of, stream_of, with_columns, with_features
 from spark_rankeval.worker.reading import grades_column
 from spark_rankeval.worker.scoring import score
-from spark_rankeval.worker.states import state_of_batches
+from spark_rankeval.worker.states import STATES, state_of_batches
 
 
 def batch_with_groups(world, users, shuffled=None):

@@ -14,17 +14,18 @@ from spark_rankeval.request.call import CountNames
 from spark_rankeval.statistics.cluster_sums import N_GROUPS, clusters_of
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.sums import LIMBS, exact_sum
-from spark_rankeval.worker import group_states
-from spark_rankeval.worker.group_states import (
+from spark_rankeval.worker import states as group_states
+from spark_rankeval.worker.reading import CLUSTER_HASH, USER_HASH, USER_WEIGHT
+from spark_rankeval.worker.states import (
     STATES,
     ClusterLayout,
     GroupStates,
     group_name,
     merged_clusters,
+    merging_states,
+    state_of_columns,
     states_of,
 )
-from spark_rankeval.worker.reading import CLUSTER_HASH, USER_HASH, USER_WEIGHT
-from spark_rankeval.worker.states import merging_states, state_of_columns
 
 N_USERS, N_CLUSTERS = 3000, 211
 OPTIONS = DescriptionOptions("bca", 0.95, 40, 1, (), weighted=True, normalised=(1,), clustered=True)

@@ -12,12 +12,12 @@ from helpers.met_messages import met
 from spark_rankeval.request.call import CountNames
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.moments import moments_of_columns
-from spark_rankeval.wire import Message, merged_by_bucket, messages_of, pack, rows_of, unpack
-from spark_rankeval.worker import group_states, states
+from spark_rankeval.worker import states
+from spark_rankeval.worker import states as group_states
 from spark_rankeval.worker.comparing import all_pairs_batches, merging_comparisons, paired_batches
-from spark_rankeval.worker.group_states import GroupStates, bucket_of, states_of
+from spark_rankeval.worker.process import Message, merged_by_bucket, messages_of, pack, rows_of, unpack
 from spark_rankeval.worker.reading import ABSENT, USER_HASH, USER_WEIGHT, rows_by_key
-from spark_rankeval.worker.states import merging_states, state_of_columns
+from spark_rankeval.worker.states import GroupStates, bucket_of, merging_states, state_of_columns, states_of
 
 OPTIONS = DescriptionOptions("bca", 0.95, 60, 1, (0.5, 0.9), weighted=True)
 PLAIN = DescriptionOptions("t", quantiles=(0.5, 0.9))
