@@ -172,7 +172,7 @@ def merged_messages(messages: DataFrame, mergers: Mergers, width: int = _WIDTH) 
     keeps_order = engine_of(messages.sparkSession).is_spark
     if keeps_order:
         met = met.sortWithinPartitions(BUCKET, KIND)
-    return run_on_workers(met, process.runs_in_worker(merged_by_bucket(mergers, sort=not keeps_order)), MESSAGE_SCHEMA)
+    return run_on_workers(met, merged_by_bucket(mergers, sort=not keeps_order), MESSAGE_SCHEMA)
 
 
 # Bars appear after so many seconds, so short operations have none.

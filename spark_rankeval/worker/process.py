@@ -151,13 +151,14 @@ def messages_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
             yield Message(*(value.as_py() for value in row))
 
 
-def merged_by_bucket(mergers: Mergers, *, sort: bool) -> Callable[[Batches], Batches]:
+def merged_by_bucket(mergers: Mergers, *, sort: bool) -> Run:
     """A function for ``mapInArrow``: what the mergers, by kind, make of the messages of each bucket.
 
     A partition has all messages of a bucket, one after the other; or in any order, if it is to `sort` them. A bucket that comes again is
     a ValueError, because the engine did not keep the order of rows and figures would be wrong.
     """
 
+    @runs_in_worker
     def run(batches: Batches) -> Batches:
         if sort and (whole := list(batches)):
             order = [(BUCKET, "ascending"), (KIND, "ascending")]
