@@ -259,7 +259,7 @@ def _evaluate(
     task = evaluate.with_features(task, sources.vectors)
     values = tuple(Value(str(reading.metric), reading.metric) for reading in ordered_readings)
     scoring = Scoring(sources, Reading(task, values), settings).sampled()
-    figures = scoring.describe_values(scoring.plan(), MOMENTS_ALONE)
+    figures = scoring.describe_values(MOMENTS_ALONE)
     result.raise_if_unusable(totals_in(task, figures), scoring.settings)
     group = figures[()]
     quality = DataQuality.from_moments(scoring.counts_of(group, 0))

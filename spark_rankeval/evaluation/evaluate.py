@@ -78,7 +78,7 @@ def per_item_group(scoring: Scoring) -> DataFrame:
         msg = "the evaluation has no groups of items; name them with facts=Facts(items=…, item_by=…)"
         raise InputError(msg)
     task, schema = scoring.reading.task, scoring.schema
-    grouping = scoring.grouping(scoring.plan())
+    grouping = scoring.grouping
     users = grouping.frame(with_users=True)
     values = tuple(f"metric_{index}" for index in range(len(scoring.reading.columns)))
     value_names = dict(zip(scoring.reading.columns, values, strict=True))

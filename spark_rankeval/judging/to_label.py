@@ -270,7 +270,7 @@ class _Draw:
 
     def _ids(self, source: SourceTable) -> list[Sql]:
         """The query and the item of each row, of the types that all tables share."""
-        rows = self.scoring.grouping(self.scoring.plan()).rows
+        rows = self.scoring.grouping.rows
         users = [
             value.cast(kind).alias(name)
             for value, kind, name in zip(source.users_sql(), rows.user_types(), self._users, strict=True)

@@ -173,8 +173,8 @@ _MOST_KEPT = 100_000
 class Plan:
     """How a user's predictions are brought together."""
 
-    keep: int  # how many predictions a user keeps at the most, the best by score and item; 0: all
-    words: tuple[str, ...]  # this for a person, a sentence each
+    keep: int = 0  # how many predictions a user keeps at the most, the best by score and item; 0: all
+    words: tuple[str, ...] = ()  # this for a person, a sentence each
     first: int = 0  # how many items of arrays in order are read; 0: all
 
 
@@ -641,14 +641,12 @@ class Grouping:
 
     sources: Sources
     task: ScoringTask
-    keep: int = 0  # how many predictions a user keeps, the best by score and item; 0: all
-    first: int = 0  # how many items of arrays in order are read; 0: all
-    merge_duplicates: bool = False  # keep the best of equal (user, item) already before predictions are left out
+    plan: Plan = Plan()  # how predictions are brought together
 
     @cached_property
     def rows(self) -> TableRows:
         """The rows of the tables under our names."""
-        return TableRows(self.sources, self.task, self.first)
+        return TableRows(self.sources, self.task, self.plan.first)
 
     @property
     def user_columns(self) -> list[str]:
@@ -784,7 +782,8 @@ class Grouping:
         has_made_ids = self.sources.labels.has_made_ids
         item = None if has_made_ids else sql.named(grouped_row.ITEMS)
         hashed = source_tables.short_hash(item, self.item_type(), *map(sql.named, names_of(first)[1]))
-        if self.merge_duplicates:
+        # The best of equal (user, item) stays already before predictions are left out.
+        if self.plan.keep and self.task.merges_duplicates:
             keys = [*users, *([MODEL] if len(models) > 1 else []), grouped_row.ITEMS]
             infinite = (
                 [sql.call("sum", sql.named(INFINITE)).alias(INFINITE)] if self.rows.counts_infinite(first) else []
@@ -800,13 +799,13 @@ class Grouping:
                 sql.when(sql.named(grouped_row.ITEMS).is_not_null(), sql.named(_ROW) - 1, 0),
             )
         by_workers = (
-            not self.keep
+            not self.plan.keep
             and n_rows is None
             and not has_made_ids
             and source_tables.is_hashed_by_workers(self.item_type())
         )
         counts_infinite = self.rows.counts_infinite(first)
-        lists = PredictionLists(users, models, self.keep, self._listed, counts_infinite)
+        lists = PredictionLists(users, models, self.plan.keep, self._listed, counts_infinite)
         return lists.grouped(rows, None if by_workers else hashed, n_rows, merged)
 
     @property

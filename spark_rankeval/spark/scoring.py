@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import starmap
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -510,6 +510,7 @@ class Scoring:
         options = summary.described(weighted=summary.user_weight is not None, clustered=bool(sources.clusters))
         return replace(options, normalised=reading.task.normalised, n_plain=len(reading.standard_values))
 
+    @cached_property
     def plan(self) -> Plan:
         """How predictions are brought together."""
         sources, task = self.sources, self.reading.task
@@ -529,20 +530,14 @@ class Scoring:
     def sampled(self) -> Scoring:
         """This scoring, knowing whether a user's list may not fit into memory; if the tables are large, a job draws rows of them."""
         models = [model.source for model in self.sources.models if not model.source.arrays]
-        if self.stored is not None or not models or not replace(self, has_long_lists=True).plan().keep:
+        if self.stored is not None or not models or not replace(self, has_long_lists=True).plan.keep:
             return self
         return replace(self, has_long_lists=may_be_long(models, self.sources.model_column))
 
-    def grouping(self, plan: Plan) -> Grouping:
+    @cached_property
+    def grouping(self) -> Grouping:
         """How the tables become one row per user."""
-        task = self.reading.task
-        return Grouping(
-            self.sources,
-            task,
-            keep=plan.keep,
-            first=plan.first,
-            merge_duplicates=plan.keep > 0 and task.merges_duplicates,
-        )
+        return Grouping(self.sources, self.reading.task, self.plan)
 
     @property
     def _task_of_users(self) -> ScoringTask:
@@ -581,13 +576,13 @@ class Scoring:
 
         Rows whose user is null belong to no user: they are kept, with NaN and the count of what was wrong.
         """
-        task, schema, grouping = self._task_of_users, self.schema, self._lazy_grouping
+        task, schema, grouping = self._task_of_users, self.schema, self.grouping
         values = self._value_names
         names_by_column = dict(zip(self.reading.columns, values, strict=True))
         normalised = [values[index] for index in task.normalised if index < len(values)]
         standards = [value for value in self.reading.standard_values if value.model == task.models[0]]
         columns_by_key = {value.key: scoring.standard_value_column(index) for index, value in enumerate(standards)}
-        attributes = list(self._attributes_of_rows(grouping))
+        attributes = self._attributes_of_rows
         text, double = T.StringType(), T.DoubleType()
         kinds = [
             *zip(grouping.user_columns, grouping.user_types(), strict=True),
@@ -601,7 +596,7 @@ class Scoring:
         ]
         run, frame = scoring.rows_in_messages, self.stored
         if frame is None:
-            run, frame = scoring.score_batches(task, *self._columns_of_rows(grouping)), grouping.frame(with_users=True)
+            run, frame = scoring.score_batches(task, *self._columns_of_rows), grouping.frame(with_users=True)
         else:
             frame = frame.where(F.col(KIND) == scoring.USER_ROWS)
         scored = run_on_workers(frame, run, T.StructType([T.StructField(name, kind) for name, kind in kinds]))
@@ -622,48 +617,41 @@ class Scoring:
         return scored.select(*schema.marked([F.col(name) for name in ours]))
 
     @property
-    def _lazy_grouping(self) -> Grouping:
-        return self.grouping(self.plan())
-
-    @property
     def _value_names(self) -> tuple[str, ...]:
         """Names of our own until the last step: the caller's may hold any character, or be one of ours."""
         return tuple(f"metric_{index}" for index in range(len(self.reading.columns)))
 
-    def _columns_of_rows(self, grouping: Grouping) -> tuple[tuple[str, ...], ...]:
+    @property
+    def _columns_of_rows(self) -> tuple[tuple[str, ...], ...]:
         """The columns of users, of values and of hashes, as workers name them."""
-        return (
-            (*grouping.user_columns, *self._attributes_of_rows(grouping)),
-            self._value_names,
-            tuple(self.schema.hashes),
-        )
+        users = (*self.grouping.user_columns, *self._attributes_of_rows)
+        return users, self._value_names, tuple(self.schema.hashes)
 
-    def _attributes_of_rows(self, grouping: Grouping) -> tuple[str, ...]:
+    @property
+    def _attributes_of_rows(self) -> tuple[str, ...]:
         """The attributes of users in the per-user table; who was graded by people is one of its counts."""
         judged = [
             name
             for name in self.sources.judged
             if name != grouped_row.STRATUM or self.sources.judged[name] in self.sources.slices
         ]
-        return tuple(name for name in grouping.attributes.columns if name not in judged)
+        return tuple(name for name in self.grouping.attributes.columns if name not in judged)
 
     def quarantine(self) -> Quarantine:
         """The rows that are not ranked, each with its reason; see `Result.quarantine`."""
-        grouping = self._lazy_grouping
         ranking = self.reading.task.views[0].ranking
         return Quarantine(
             self.sources,
             self.reading.task,
-            grouping.user_types(),
-            grouping.item_type(),
+            self.grouping.user_types(),
+            self.grouping.item_type(),
             repeated_predictions=ranking.duplicates in ("count", "keep_best"),
             conflicting_labels=ranking.conflicting_labels == "highest",
         )
 
     def describe(self, options: DescriptionOptions, *, totals: bool = False) -> EvaluationFigures:
         """The figures of every metric, of those beside them and of every count, in one action."""
-        plan = self.plan()
-        by_group = self.describe_values(plan, options, totals=totals)
+        by_group = self.describe_values(options, totals=totals)
         task, value_indices = self.reading.task, self._keys_of(self.reading.values)
         standard_indices = self._keys_of(self.reading.standard_values, first=len(self.reading.values))
         n_values = len(self.reading.values) + len(self.reading.standard_values)
@@ -679,7 +667,7 @@ class Scoring:
                     self.counts_of(group, index) if is_total else {},
                     self._fingerprints_of(group, index) if is_total else {},
                 )
-        return EvaluationFigures(figures, totals_in(task, by_group), plan.words, self._item_groups(by_group))
+        return EvaluationFigures(figures, totals_in(task, by_group), self.plan.words, self._item_groups(by_group))
 
     def _keys_of(self, values: Sequence[Value], first: int = 0) -> dict[str, list[tuple[str, int]]]:
         """The metrics' keys with the indices of their values, by model; `first` is the index of the first value."""
@@ -703,7 +691,7 @@ class Scoring:
         }
         return item_groups_in(facts, self.item_attributes)
 
-    def describe_values(self, plan: Plan, options: DescriptionOptions, *, totals: bool = False) -> dict[Key, Figures]:
+    def describe_values(self, options: DescriptionOptions, *, totals: bool = False) -> dict[Key, Figures]:
         """The figures of each key, by the indices of the values in the task, those of the metrics beside them last.
 
         A value of all lists together is the mean of the figures, which then stand on as many users as have a list.
@@ -712,7 +700,7 @@ class Scoring:
         mergers = {
             kind: merger for each in features_of(self.reading.task) for kind, merger in each.mergers(options).items()
         }
-        messages = messages_of_groups(self._states(plan, options, groups), groups, mergers)
+        messages = messages_of_groups(self._states(options, groups), groups, mergers)
         return self._with_features(figures_by_group(messages, groups), messages, options)
 
     def _with_features(
@@ -728,9 +716,8 @@ class Scoring:
     def with_rows(self, summary: SummaryOptions) -> DataFrame:
         """Messages with the states of all users and with their rows of the per-user table, for `stored`."""
         options = self.description(summary)
-        plan, groups = self.plan(), self._groups(options, totals=summary.totals)
-        rows = scoring.rows_of_users(self._task_of_users, *self._columns_of_rows(self.grouping(plan)))
-        return self._states(plan, options, groups, rows=rows)
+        rows = scoring.rows_of_users(self._task_of_users, *self._columns_of_rows)
+        return self._states(options, self._groups(options, totals=summary.totals), rows=rows)
 
     @property
     def _keys(self) -> tuple[str, ...]:
@@ -749,23 +736,16 @@ class Scoring:
             items,
         )
 
-    def _states(
-        self,
-        plan: Plan,
-        options: DescriptionOptions,
-        groups: Groups,
-        *,
-        rows: scoring.Rows | None = None,
-    ) -> DataFrame:
+    def _states(self, options: DescriptionOptions, groups: Groups, *, rows: scoring.Rows | None = None) -> DataFrame:
         """The states of all partitions' users, as of `state_of_batches`."""
         if self.stored is not None:
             return self.stored.where(F.col(KIND) != scoring.USER_ROWS)
-        grouping = self.grouping(plan)
         run = state_of_batches(
             self.reading.task, options, self._keys, groups.rollup, tables=groups.names.tables, rows=rows
         )
-        has_ids = options.clustered or bool(grouping.user_columns)
-        return run_on_workers(grouping.frame(with_users=rows is not None, with_user_hash=has_ids), run, MESSAGE_SCHEMA)
+        has_ids = options.clustered or bool(self.grouping.user_columns)
+        users = self.grouping.frame(with_users=rows is not None, with_user_hash=has_ids)
+        return run_on_workers(users, run, MESSAGE_SCHEMA)
 
     @property
     def _tables_of_a_model(self) -> list[str]:

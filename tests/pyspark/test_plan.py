@@ -90,5 +90,5 @@ def test_training_data_are_shuffled_once_whoever_asks_for_them(tables, spark, tm
     scoring = prepare(*tables, asked, ScoringOptions(score="score", facts=facts))
     # Without adaptive execution Spark plans at once what it computes a single time.
     with settings_of(spark, {"spark.sql.adaptive.enabled": "false"}):
-        words = plan_of(scoring.grouping(scoring.plan()).frame())
+        words = plan_of(scoring.grouping.frame())
     assert words.count("FileScan parquet") == 1
