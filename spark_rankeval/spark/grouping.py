@@ -317,154 +317,6 @@ def _drawn(frame: DataFrame, keys: Sequence[str], index: int) -> DataFrame:
 ARRAYS = "arrays_"
 
 
-@dataclass(frozen=True)
-class TableRows:
-    """How rows of tables get our names."""
-
-    sources: Sources
-    task: ScoringTask
-    first: int = 0  # how many items of arrays in order are read; 0: all
-
-    @property
-    def user_columns(self) -> list[str]:
-        """The names of the user's columns on the way."""
-        return [source_tables.user_column(index) for index in range(len(self.sources.predictions.user))]
-
-    def user_types(self) -> list[T.DataType]:
-        """The types that the user's columns get: wide enough for all tables."""
-        types = self.sources.predictions.user_types()
-        for other in self.sources.others:
-            if other.role not in source_tables.WITHOUT_USERS:
-                # The inputs were checked: these types compare.
-                pairs = zip(types, other.user_types(), strict=True)
-                types = [sql.common_id_type(kind, more) or kind for kind, more in pairs]
-        return types
-
-    def item_type(self) -> T.DataType:
-        """The type that items of all sides get."""
-        kind = self.sources.predictions.item_type
-        for other in self.sources.others:
-            if other.role not in source_tables.WITHOUT_ITEMS:
-                kind = sql.common_id_type(kind, other.item_type) or kind
-        return kind
-
-    def typed_users(self, source: source_tables.SourceTable) -> list[sql.Sql]:
-        """The user's columns of a table, of the types that all tables share."""
-        return [user.cast(kind) for user, kind in zip(source.users_sql(), self.user_types(), strict=True)]
-
-    def named_users(self, source: source_tables.SourceTable) -> list[sql.Sql]:
-        """The user's columns under our names."""
-        return [user.alias(name) for user, name in zip(self.typed_users(source), self.user_columns, strict=True)]
-
-    def array_columns(self, source: source_tables.SourceTable) -> list[sql.Sql]:
-        """The arrays of a table under our names; of a table of vectors the vectors."""
-        if source.vectors is not None:
-            return source.vectors.user_columns()
-        ids, values = names_of(source)
-        array, item_type = source.ids_sql(), self.item_type()
-        if source.item_type != item_type:
-            array = sql.usable(array, T.ArrayType(source.item_type)).cast(T.ArrayType(item_type))
-        if source.role == "predictions" and self.first and not source.value_columns:
-            return [
-                sql.call("slice", array, 1, self.first).alias(ids),
-                sql.call("array_size", array).alias(grouped_row.VALID_PREDICTIONS),
-            ]
-        numbers = zip(self._as_numbers(source), values, strict=True)
-        return [array.alias(ids), *(entries.alias(name) for entries, name in numbers)]
-
-    def user_rows(
-        self, source: source_tables.SourceTable, marked: Iterable[source_tables.MarkedUsers] = ()
-    ) -> DataFrame:
-        """Rows under our names; a row that cannot be used keeps its user, so that it is counted, and loses the rest.
-
-        Rows that mark their users say so in columns of their own.
-        """
-        about = (*self.named_users(source), *self._model_of(source), *_marks(marked))
-        return sql.select(source.frame, *about, *self._columns_of(source, self._valid(source)))
-
-    def _valid(self, source: source_tables.SourceTable) -> sql.Sql:
-        """Whether a row has all that a ranking needs."""
-        model = self.sources.model_column if source.role == "predictions" else None
-        return source_tables.says_something(source, self.task, model)
-
-    def _columns_of(self, source: source_tables.SourceTable, valid: sql.Sql) -> list[sql.Sql]:
-        """The item and the numbers of a row, null if it cannot be used, and what is counted of it."""
-        ids, values = names_of(source)
-        infinite: list[sql.Sql] = []
-        if self.counts_infinite(source):
-            unusual = ~sql.none_holds(source_tables.unusual_reasons(source, source.values_sql(), self.task))
-            infinite = [sql.when(valid & unusual, 1, 0).alias(INFINITE)]
-            valid = valid & ~unusual
-        columns = [sql.when(valid, source.ids_sql().cast(self.item_type())).alias(ids)]
-        columns += [
-            sql.when(valid, values_of_row).alias(name)
-            for values_of_row, name in zip(self._as_numbers(source), values, strict=True)
-        ]
-        # Predictions are hashed where they are added up: a column more of them would cost more than the hash.
-        if source.role != "labels":
-            return [*columns, *infinite]
-        return [*columns, *infinite, source_tables.row_hash(source).alias(source_tables.ROW_HASH)]
-
-    def _as_numbers(self, source: source_tables.SourceTable) -> list[sql.Sql]:
-        """Scores and grades as numbers that compare as float64; float32 stays, which is narrower and loses nothing.
-
-        The worker sees by it that thresholds of such grades are to be rounded as the grades are.
-        """
-        double = T.ArrayType(T.DoubleType()) if source.arrays else T.DoubleType()
-        fills_rows = self.task.grades_may_be_missing and source.role == "labels" and not source.arrays
-
-        def as_number(values: sql.Sql, value: source_tables.ValueColumn) -> sql.Sql:
-            if source.value_kind == "rank" and not value.extra:
-                return -values.cast(double)
-            is_float32 = isinstance(value.kind, T.FloatType)
-            numbers = values if is_float32 else values.cast(double)
-            if fills_rows and not value.extra:
-                # A null would be missing from the list of grades, which is as long as that of items.
-                return sql.call("coalesce", numbers, sql.number(math.nan).cast(value.kind if is_float32 else double))
-            return numbers
-
-        return [as_number(*pair) for pair in zip(source.values_sql(), source.value_columns, strict=True)]
-
-    def counts_infinite(self, source: source_tables.SourceTable) -> bool:
-        """Whether rows of infinite score are left out and counted by themselves: only on request, for it takes a column."""
-        return source.value_kind == "score" and not self.task.rank_infinite
-
-    def rows_of_models(
-        self, models: Sequence[int], rows: Callable[[source_tables.SourceTable], DataFrame]
-    ) -> DataFrame:
-        """The rows of models, by index, under our names, each with the index of its model if there are several."""
-        tables = {
-            model: rows(self.sources.models[model].source) for model in models[: 1 if self.names_models else None]
-        }
-        if self.names_models or len(models) == 1:
-            return tables[models[0]]
-        return sql.rows_of_all(table.withColumn(MODEL, F.lit(model)) for model, table in tables.items())
-
-    @property
-    def names_models(self) -> bool:
-        """Whether a column of one table says which model a row is of."""
-        return self.sources.model_column is not None
-
-    def _model_of(self, source: source_tables.SourceTable) -> list[sql.Sql]:
-        """The index of a row's model, if a column names it; a row that names none counts as one of the first model's."""
-        if self.sources.model_column is None or source.role != "predictions" or len(self.sources.models) == 1:
-            return []
-        name = self.sources.model_column
-        name_of_row, model_of_row = sql.text_in_sql(source.frame, name), sql.number(0)
-        for index, model in enumerate(self.sources.models[1:], start=1):
-            model_of_row = sql.when(name_of_row == sql.text_of(model.name), index, model_of_row)
-        return [model_of_row.alias(MODEL)]
-
-    def arrays_of(self, source: source_tables.SourceTable) -> DataFrame:
-        """The arrays of a table in one struct, so that those of one row stay together."""
-        arrays = sql.call("struct", *self.array_columns(source))
-        if source.role == "predictions" and self.sources.model_column is not None:
-            arrays = sql.when(sql.named(self.sources.model_column).is_not_null(), arrays)
-        about = (*self.named_users(source), *self._model_of(source))
-        hashed = [source_tables.row_hash(source).alias(source_tables.ROW_HASH)] if source.vectors is None else []
-        return sql.select(source.frame, *about, arrays.alias(ARRAYS), *hashed)
-
-
 def names_of(source: source_tables.SourceTable) -> tuple[str, list[str]]:
     """Our names for the items of a table, and for its scores, or for its grades and what stands beside them."""
     if source.role == "predictions":
@@ -643,23 +495,36 @@ class Grouping:
     task: ScoringTask
     plan: Plan = Plan()  # how predictions are brought together
 
-    @cached_property
-    def rows(self) -> TableRows:
-        """The rows of the tables under our names."""
-        return TableRows(self.sources, self.task, self.plan.first)
-
     @property
     def user_columns(self) -> list[str]:
         """The names of the user's columns on the way."""
-        return self.rows.user_columns
+        return [source_tables.user_column(index) for index in range(len(self.sources.predictions.user))]
 
     def user_types(self) -> list[T.DataType]:
-        """The types of the user's columns on the way."""
-        return self.rows.user_types()
+        """The types that the user's columns get: wide enough for all tables."""
+        types = self.sources.predictions.user_types()
+        for other in self.sources.others:
+            if other.role not in source_tables.WITHOUT_USERS:
+                # The inputs were checked: these types compare.
+                pairs = zip(types, other.user_types(), strict=True)
+                types = [sql.common_id_type(kind, more) or kind for kind, more in pairs]
+        return types
 
     def item_type(self) -> T.DataType:
-        """The type of items on the way."""
-        return self.rows.item_type()
+        """The type that items of all sides get."""
+        kind = self.sources.predictions.item_type
+        for other in self.sources.others:
+            if other.role not in source_tables.WITHOUT_ITEMS:
+                kind = sql.common_id_type(kind, other.item_type) or kind
+        return kind
+
+    def typed_users(self, source: source_tables.SourceTable) -> list[sql.Sql]:
+        """The user's columns of a table, of the types that all tables share."""
+        return [user.cast(kind) for user, kind in zip(source.users_sql(), self.user_types(), strict=True)]
+
+    def named_users(self, source: source_tables.SourceTable) -> list[sql.Sql]:
+        """The user's columns under our names."""
+        return [user.alias(name) for user, name in zip(self.typed_users(source), self.user_columns, strict=True)]
 
     def frame(self, *, with_users: bool = False, with_user_hash: bool = False) -> DataFrame:
         """The grouped table: whether a row has no user, what the worker reads, and on request who the user is.
@@ -671,16 +536,16 @@ class Grouping:
             # One table with both arrays: its rows are the users, nothing needs to move.
             grouped = sql.select(
                 first.frame,
-                *(self.rows.named_users(first) if with_users else ()),
-                *self.rows.array_columns(first),
-                *self.rows.array_columns(labels),
+                *(self.named_users(first) if with_users else ()),
+                *self.array_columns(first),
+                *self.array_columns(labels),
                 sql.any_of(user.is_null() for user in first.users_sql()).alias(grouped_row.NO_USER),
-                *([self._hash_of(self.rows.typed_users(first))] if with_user_hash else ()),
+                *([self._hash_of(self.typed_users(first))] if with_user_hash else ()),
                 *(
                     []
                     if with_users and not with_user_hash
                     else self.attributes.cluster_hash(
-                        self._ids(self.rows.typed_users(first)), partial(sql.name_in_sql, first.frame)
+                        self._ids(self.typed_users(first)), partial(sql.name_in_sql, first.frame)
                     )
                 ),
                 *self.attributes.named_values(first, sql.name_in_sql),
@@ -747,7 +612,7 @@ class Grouping:
 
     @cached_property
     def _typed(self) -> source_tables.Typed:
-        return source_tables.Typed(self.user_columns, self.rows.named_users, self.item_type())
+        return source_tables.Typed(self.user_columns, self.named_users, self.item_type())
 
     @cached_property
     def _facts(self) -> facts.GroupedTables:
@@ -774,9 +639,9 @@ class Grouping:
         """One row per user with the predictions of models, by index, whose predictions have the same form."""
         first = self.sources.models[models[0]].source
         if first.arrays:
-            rows = self.rows.rows_of_models(models, self.rows.arrays_of)
+            rows = self.rows_of_models(models, self.arrays_of)
             return self._grouped_arrays(rows, grouped_row.PREDICTION_ROWS, models)
-        rows = self.rows.rows_of_models(models, self.rows.user_rows)
+        rows = self.rows_of_models(models, self.user_rows)
         users = self.user_columns
         n_rows, merged = None, None
         has_made_ids = self.sources.labels.has_made_ids
@@ -785,9 +650,7 @@ class Grouping:
         # The best of equal (user, item) stays already before predictions are left out.
         if self.plan.keep and self.task.merges_duplicates:
             keys = [*users, *([MODEL] if len(models) > 1 else []), grouped_row.ITEMS]
-            infinite = (
-                [sql.call("sum", sql.named(INFINITE)).alias(INFINITE)] if self.rows.counts_infinite(first) else []
-            )
+            infinite = [sql.call("sum", sql.named(INFINITE)).alias(INFINITE)] if self.counts_infinite(first) else []
             best = [sql.call("max", sql.named(name)).alias(name) for name in names_of(first)[1]]
             total = sql.call("sum", hashed).alias(source_tables.ROW_HASH)
             rows = sql.aggregate(
@@ -804,7 +667,7 @@ class Grouping:
             and not has_made_ids
             and source_tables.is_hashed_by_workers(self.item_type())
         )
-        counts_infinite = self.rows.counts_infinite(first)
+        counts_infinite = self.counts_infinite(first)
         lists = PredictionLists(users, models, self.plan.keep, self._listed, counts_infinite)
         return lists.grouped(rows, None if by_workers else hashed, n_rows, merged)
 
@@ -825,7 +688,7 @@ class Grouping:
         attributes = agreed(list(self.attributes.columns), grouped_row.ATTRIBUTE_CONFLICTS)
         is_evaluated = sql.call("max", sql.named(_EVALUATED)).alias(_EVALUATED)
         if source.arrays:
-            labels = self._grouped_arrays(self.rows.arrays_of(source), grouped_row.LABEL_ROWS)
+            labels = self._grouped_arrays(self.arrays_of(source), grouped_row.LABEL_ROWS)
             if others is None:
                 return labels
             grouped = sql.aggregate(others, self.user_columns, is_evaluated, *attributes, *self._counts_of_users)
@@ -834,7 +697,7 @@ class Grouping:
                 joined,
                 {_EVALUATED: sql.when(sql.named(grouped_row.LABEL_ROWS).is_not_null(), 1, sql.named(_EVALUATED))},
             )
-        rows = self.rows.user_rows(source, self._marked_by_labels)
+        rows = self.user_rows(source, self._marked_by_labels)
         n_rows, more = sql.call("count", 1), self._marks if self._marked_by_labels else []
         if others is not None:
             # They are rows without a label: a third table in a join would cost a shuffle more.
@@ -886,16 +749,14 @@ class Grouping:
             # A row without a valid user is not counted; it is reported as an invalid row.
             has_no_user = sql.any_of(user.is_null() for user in source.users_sql())
             row, evaluated = sql.when(has_no_user, 1, 0).alias(_ROW), sql.number(1).alias(_EVALUATED)
-            marked_rows = sql.select(
-                source.frame, *self.rows.named_users(source), row, evaluated, sql.number(1).alias(mark)
-            )
+            marked_rows = sql.select(source.frame, *self.named_users(source), row, evaluated, sql.number(1).alias(mark))
             rows = marked_rows if rows is None else sql.union(rows, marked_rows)
         if attributes is not None:
             row, evaluated = sql.number(0).alias(_ROW), sql.number(0).alias(_EVALUATED)
             rows_with_user = sql.where(attributes.frame, ~sql.any_of(user.is_null() for user in attributes.users_sql()))
             about = sql.select(
                 rows_with_user,
-                *self.rows.named_users(attributes),
+                *self.named_users(attributes),
                 row,
                 evaluated,
                 *self.attributes.named_values(attributes),
@@ -932,3 +793,111 @@ class Grouping:
         return sql.select(
             grouped, *(sql.named(name) for name in grouped.columns if not name.startswith(ARRAYS)), *arrays
         )
+
+    def array_columns(self, source: source_tables.SourceTable) -> list[sql.Sql]:
+        """The arrays of a table under our names; of a table of vectors the vectors."""
+        if source.vectors is not None:
+            return source.vectors.user_columns()
+        ids, values = names_of(source)
+        array, item_type = source.ids_sql(), self.item_type()
+        if source.item_type != item_type:
+            array = sql.usable(array, T.ArrayType(source.item_type)).cast(T.ArrayType(item_type))
+        if source.role == "predictions" and self.plan.first and not source.value_columns:
+            return [
+                sql.call("slice", array, 1, self.plan.first).alias(ids),
+                sql.call("array_size", array).alias(grouped_row.VALID_PREDICTIONS),
+            ]
+        numbers = zip(self._as_numbers(source), values, strict=True)
+        return [array.alias(ids), *(entries.alias(name) for entries, name in numbers)]
+
+    def user_rows(
+        self, source: source_tables.SourceTable, marked: Iterable[source_tables.MarkedUsers] = ()
+    ) -> DataFrame:
+        """Rows under our names; a row that cannot be used keeps its user, so that it is counted, and loses the rest.
+
+        Rows that mark their users say so in columns of their own.
+        """
+        about = (*self.named_users(source), *self._model_of(source), *_marks(marked))
+        return sql.select(source.frame, *about, *self._columns_of(source, self._valid(source)))
+
+    def _valid(self, source: source_tables.SourceTable) -> sql.Sql:
+        """Whether a row has all that a ranking needs."""
+        model = self.sources.model_column if source.role == "predictions" else None
+        return source_tables.says_something(source, self.task, model)
+
+    def _columns_of(self, source: source_tables.SourceTable, valid: sql.Sql) -> list[sql.Sql]:
+        """The item and the numbers of a row, null if it cannot be used, and what is counted of it."""
+        ids, values = names_of(source)
+        infinite: list[sql.Sql] = []
+        if self.counts_infinite(source):
+            unusual = ~sql.none_holds(source_tables.unusual_reasons(source, source.values_sql(), self.task))
+            infinite = [sql.when(valid & unusual, 1, 0).alias(INFINITE)]
+            valid = valid & ~unusual
+        columns = [sql.when(valid, source.ids_sql().cast(self.item_type())).alias(ids)]
+        columns += [
+            sql.when(valid, values_of_row).alias(name)
+            for values_of_row, name in zip(self._as_numbers(source), values, strict=True)
+        ]
+        # Predictions are hashed where they are added up: a column more of them would cost more than the hash.
+        if source.role != "labels":
+            return [*columns, *infinite]
+        return [*columns, *infinite, source_tables.row_hash(source).alias(source_tables.ROW_HASH)]
+
+    def _as_numbers(self, source: source_tables.SourceTable) -> list[sql.Sql]:
+        """Scores and grades as numbers that compare as float64; float32 stays, which is narrower and loses nothing.
+
+        The worker sees by it that thresholds of such grades are to be rounded as the grades are.
+        """
+        double = T.ArrayType(T.DoubleType()) if source.arrays else T.DoubleType()
+        fills_rows = self.task.grades_may_be_missing and source.role == "labels" and not source.arrays
+
+        def as_number(values: sql.Sql, value: source_tables.ValueColumn) -> sql.Sql:
+            if source.value_kind == "rank" and not value.extra:
+                return -values.cast(double)
+            is_float32 = isinstance(value.kind, T.FloatType)
+            numbers = values if is_float32 else values.cast(double)
+            if fills_rows and not value.extra:
+                # A null would be missing from the list of grades, which is as long as that of items.
+                return sql.call("coalesce", numbers, sql.number(math.nan).cast(value.kind if is_float32 else double))
+            return numbers
+
+        return [as_number(*pair) for pair in zip(source.values_sql(), source.value_columns, strict=True)]
+
+    def counts_infinite(self, source: source_tables.SourceTable) -> bool:
+        """Whether rows of infinite score are left out and counted by themselves: only on request, for it takes a column."""
+        return source.value_kind == "score" and not self.task.rank_infinite
+
+    def rows_of_models(
+        self, models: Sequence[int], rows: Callable[[source_tables.SourceTable], DataFrame]
+    ) -> DataFrame:
+        """The rows of models, by index, under our names, each with the index of its model if there are several."""
+        tables = {
+            model: rows(self.sources.models[model].source) for model in models[: 1 if self.names_models else None]
+        }
+        if self.names_models or len(models) == 1:
+            return tables[models[0]]
+        return sql.rows_of_all(table.withColumn(MODEL, F.lit(model)) for model, table in tables.items())
+
+    @property
+    def names_models(self) -> bool:
+        """Whether a column of one table says which model a row is of."""
+        return self.sources.model_column is not None
+
+    def _model_of(self, source: source_tables.SourceTable) -> list[sql.Sql]:
+        """The index of a row's model, if a column names it; a row that names none counts as one of the first model's."""
+        if self.sources.model_column is None or source.role != "predictions" or len(self.sources.models) == 1:
+            return []
+        name = self.sources.model_column
+        name_of_row, model_of_row = sql.text_in_sql(source.frame, name), sql.number(0)
+        for index, model in enumerate(self.sources.models[1:], start=1):
+            model_of_row = sql.when(name_of_row == sql.text_of(model.name), index, model_of_row)
+        return [model_of_row.alias(MODEL)]
+
+    def arrays_of(self, source: source_tables.SourceTable) -> DataFrame:
+        """The arrays of a table in one struct, so that those of one row stay together."""
+        arrays = sql.call("struct", *self.array_columns(source))
+        if source.role == "predictions" and self.sources.model_column is not None:
+            arrays = sql.when(sql.named(self.sources.model_column).is_not_null(), arrays)
+        about = (*self.named_users(source), *self._model_of(source))
+        hashed = [source_tables.row_hash(source).alias(source_tables.ROW_HASH)] if source.vectors is None else []
+        return sql.select(source.frame, *about, arrays.alias(ARRAYS), *hashed)
