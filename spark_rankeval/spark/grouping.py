@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from itertools import filterfalse
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Columns of rows: the index of the model, and whether the row was left out for its infinite score.
 MODEL, INFINITE = "model_", "infinite_"
+# How many rows a row stands for; whether a user is known from more than attributes; whether a row is of the table of further users.
+_ROW, _EVALUATED, _USER_ROW = "row_", "known_", "in_users_"
 _BEST, _PAIR, _ORDER = "best_", "pair_", "order_"
 
 
@@ -40,34 +42,23 @@ class PredictionLists:
     keep: int  # how many predictions a user keeps, the best by score and item; 0: all
     columns: tuple[str, ...]  # what there is a list of: items, scores, facts of items
     counts_infinite: bool  # whether rows of infinite score are counted by themselves
+    hashed: sql.Sql | None  # the hash of a row; None: workers hash the lists
+    are_merged: bool  # whether a row stands for all rows of the table with its user and item
 
-    def grouped(
-        self,
-        rows: DataFrame,
-        hashed: sql.Sql | None,
-        n_rows: sql.Sql | None,
-        merged: sql.Sql | None,
-    ) -> DataFrame:
-        """One row per user.
-
-        Args:
-            rows: of all models.
-            hashed: the hash of a row; None: workers hash the lists.
-            n_rows: how many rows of a table a row stands for; None: one.
-            merged: how many of these were merged with another.
-        """
+    def grouped(self, rows: DataFrame) -> DataFrame:
+        """One row per user, from the rows of all models."""
         several = len(self.models) > 1
         if several and not self.keep:
             # Spark computes a column of its own much faster than what is inside an aggregate.
             return sql.aggregate_lists(
-                sql.with_columns(rows, {grouped_row.MARKS: self._mark(hashed)}), self.users, *self._together()
+                sql.with_columns(rows, {grouped_row.MARKS: self._mark()}), self.users, *self._together()
             )
         models = self.models
         if self.keep:
             rows = sql.with_columns(
                 rows, {name: values for model in models for name, values in self._made_of(model).items()}
             )
-        columns = [column for model in models for column in self._model_columns(model, hashed, n_rows, merged)]
+        columns = [column for model in models for column in self._model_columns(model)]
         grouped = sql.aggregate_lists(rows, self.users, *columns)
         if not self.keep:
             return grouped
@@ -95,7 +86,7 @@ class PredictionLists:
             *(each.alias(grouped_row.column_of_model(name, first)) for name, each in lists.items()),
         ]
 
-    def _mark(self, hashed: sql.Sql | None) -> sql.Sql:
+    def _mark(self) -> sql.Sql:
         """The mark of a row. One of 32 bits says to the workers that no hash is in it."""
         rejected: sql.Sql | int = (
             sql.when(sql.named(INFINITE) == 1, grouped_row.INFINITE_SCORE, grouped_row.REJECTED)
@@ -104,21 +95,17 @@ class PredictionLists:
         )
         kind = sql.when(sql.named(grouped_row.ITEMS).is_not_null(), grouped_row.RANKED, rejected)
         mark = sql.bits_or(sql.call("shiftleft", kind, grouped_row.MODEL_BITS), sql.named(MODEL).cast("int"))
-        if hashed is None:
+        if self.hashed is None:
             return mark
         # With hashes in the marks, ten models take a quarter more time to group.
         return sql.bits_or(
-            sql.call("shiftleft", hashed.cast("bigint"), grouped_row.MODEL_BITS + grouped_row.KIND_BITS),
+            sql.call("shiftleft", self.hashed.cast("bigint"), grouped_row.MODEL_BITS + grouped_row.KIND_BITS),
             mark.cast("bigint"),
         )
 
-    def _model_columns(
-        self, model: int, hashed: sql.Sql | None, n_rows: sql.Sql | None, merged: sql.Sql | None
-    ) -> list[sql.Sql]:
-        """How many rows a user has of a model, the sum of their hashes, and the predictions.
-
-        `n_rows` and `merged` are None if no row stands for several.
-        """
+    def _model_columns(self, model: int) -> list[sql.Sql]:
+        """How many rows a user has of a model, the sum of their hashes, and the predictions."""
+        items = sql.named(grouped_row.ITEMS)
 
         def under(values: sql.Sql, name: str) -> sql.Sql:
             return values.alias(grouped_row.column_of_model(name, model))
@@ -126,20 +113,20 @@ class PredictionLists:
         def summed(values: sql.Sql, name: str) -> sql.Sql:
             return under(sql.call("coalesce", sql.call("sum", self._values_of(model, values)), 0), name)
 
-        if n_rows is None:
+        if self.are_merged:
+            counts = [summed(sql.named(_ROW), grouped_row.PREDICTION_ROWS)]
+        else:
             # To count costs less than to add up.
             counts = [under(sql.call("count", self._values_of(model, sql.number(1))), grouped_row.PREDICTION_ROWS)]
-        else:
-            counts = [summed(n_rows, grouped_row.PREDICTION_ROWS)]
-        if hashed is not None:
-            total = sql.call("sum", self._values_of(model, hashed))
+        if self.hashed is not None:
+            total = sql.call("sum", self._values_of(model, self.hashed))
             counts.append(total.alias(grouped_row.hash_column(grouped_row.column_of_model("predictions", model))))
         if self.counts_infinite:
             counts.append(summed(sql.named(INFINITE), grouped_row.INFINITE_PREDICTIONS))
         if self.keep:
-            items = self._values_of(model, sql.named(grouped_row.ITEMS))
-            counts.append(under(sql.call("count", items), grouped_row.VALID_PREDICTIONS))
-            if merged is not None:
+            counts.append(under(sql.call("count", self._values_of(model, items)), grouped_row.VALID_PREDICTIONS))
+            if self.are_merged:
+                merged = sql.when(items.is_not_null(), sql.named(_ROW) - 1, 0)
                 counts.append(summed(merged, grouped_row.MERGED_PREDICTIONS))
             best = sql.call("min_by", sql.named(f"{_PAIR}{model}"), sql.named(f"{_ORDER}{model}"), self.keep)
             return [*counts, best.alias(f"{_BEST}{model}")]
@@ -327,9 +314,6 @@ def names_of(source: source_tables.SourceTable) -> tuple[str, list[str]]:
     return grouped_row.LABELS, [*grades, *map(grouped_row.label_column, source.extra_columns)]
 
 
-TypedSql = tuple[sql.Sql, T.DataType]
-
-
 def _marks(marked: Iterable[source_tables.MarkedUsers]) -> list[sql.Sql]:
     """For each of these users a column of rows that is 1 where a row marks its user, else null."""
     return [sql.when(each.is_marked, 1).alias(each.column) for each in marked]
@@ -378,14 +362,13 @@ class UserAttributes:
         self, source: source_tables.SourceTable, as_text: Callable[[DataFrame, str], sql.Sql] = sql.text_in_sql
     ) -> list[sql.Sql]:
         """The attributes in a table under their names on the way: those that part users, as text, and the weight, as a number."""
-        return [value.alias(name) for value, name in zip(self.values(source, as_text), self.columns, strict=True)]
-
-    def values(self, source: source_tables.SourceTable, as_text: Callable[[DataFrame, str], sql.Sql]) -> list[sql.Sql]:
-        """The attributes of rows, without names."""
-        return [
-            _number_of_user(name, column) if name in grouped_row.NUMBERS_OF_USERS else as_text(source.frame, column)
+        values = {
+            name: _number_of_user(name, column)
+            if name in grouped_row.NUMBERS_OF_USERS
+            else as_text(source.frame, column)
             for name, column in self.columns.items()
-        ]
+        }
+        return [value.alias(name) for name, value in values.items()]
 
     def readable(self, name: str) -> sql.Sql:
         """A column of grouped users; that of a text becomes readable, which costs less once a user than once a row."""
@@ -406,19 +389,6 @@ class UserAttributes:
         is_written_out = source is not None and sql.is_readable(source.frame, self.columns[name])
         return sql.readable(sql.named(name), is_written_out=is_written_out)
 
-    def cluster_hash(self, ids: Mapping[str, TypedSql], attribute: Callable[[str], sql.Sql]) -> list[sql.Sql]:
-        """The hash of each user's cluster, null if one of its columns is; none if users are independent.
-
-        `ids` has the user's columns by name, and `attribute` gives any other as text.
-        """
-        if not self.sources.clusters:
-            return []
-        text = T.StringType()
-        columns = [ids[name] if name in ids else (attribute(name), text) for name in self.sources.clusters]
-        values, types = zip(*columns, strict=True)
-        has_cluster = ~sql.any_of(value.is_null() for value in values)
-        return [sql.when(has_cluster, sql.user_hash(values, types)).alias(grouped_row.CLUSTER_HASH)]
-
 
 def hashed_tables(sources: Sources) -> tuple[str, ...]:
     """The tables whose rows are hashed, by name; the predictions of a model have the name that `column_of_model` gives."""
@@ -428,63 +398,35 @@ def hashed_tables(sources: Sources) -> tuple[str, ...]:
 
 def with_hashes_of_vectors(users: DataFrame, sources: Sources) -> DataFrame:
     """Every row with the hashes of the vectors of models, which take the place of predictions: one row, broadcast."""
-    rows = [
-        (grouped_row.column_of_model("predictions", index), *each)
-        for index, model in enumerate(sources.models)
-        for each in _rows_of_vectors(model.source)
-    ]
-    if not rows:
-        return users
-    names = list(dict.fromkeys(name for name, _, _ in rows))
     hashes = [
-        sql.select(
-            frame, *(hashed.alias(name) if name == own else sql.null_of(T.LongType()).alias(name) for name in names)
-        )
-        for own, frame, hashed in rows
+        sql.select(frame, hashed.alias(grouped_row.column_of_model("predictions", index)))
+        for index, vectors in sources.vectors.items()
+        for frame, hashed in _rows_of_vectors(sources.models[index].source, vectors)
     ]
+    if not hashes:
+        return users
+    rows = reduce(sql.union, hashes)
     totals = [
-        sql.call("coalesce", source_tables.total_of_hashes(sql.named(name)), 0)
-        .alias(grouped_row.hash_column(name))
-        .column
-        for name in names
+        sql.call("coalesce", source_tables.total_of_hashes(sql.named(name)), 0).alias(grouped_row.hash_column(name))
+        for name in rows.columns
     ]
-    return broadcast_row(users, reduce(lambda table, other: table.union(other), hashes).agg(*totals))
+    return broadcast_row(users, sql.aggregate(rows, (), *totals))
 
 
-def _rows_of_vectors(source: source_tables.SourceTable) -> list[tuple[DataFrame, sql.Sql]]:
-    """The tables of a model's vectors with the hash of a row. The hash depends on the table and on how scores are made.
-
-    None if the model has lists.
-    """
-    vectors = source.vectors
-    if vectors is None:
-        return []
-    tables: dict[str, tuple[source_tables.SourceTable, list[sql.Sql], tuple[str | None, ...]]] = {
-        "users": (source, source_tables.users_of(source), (vectors.vector, vectors.user_bias)),
-        "items": (vectors.items, source_tables.ids_of(vectors.items), (vectors.item_vector, vectors.item_bias)),
+def _rows_of_vectors(
+    users: source_tables.SourceTable, vectors: source_tables.VectorColumns
+) -> Iterator[tuple[DataFrame, sql.Sql]]:
+    """The tables of a model's vectors with the hash of a row. The hash depends on the table and on how scores are made."""
+    tables: dict[str, tuple[source_tables.SourceTable, tuple[str, ...], tuple[str | None, ...]]] = {
+        "users": (users, users.user, (vectors.vector, vectors.user_bias)),
+        "items": (vectors.items, (vectors.items.item,), (vectors.item_vector, vectors.item_bias)),
     }
-    if vectors.candidates is not None:
-        pairs = [*source_tables.users_of(vectors.candidates), *source_tables.ids_of(vectors.candidates)]
-        tables["candidates"] = (vectors.candidates, pairs, ())
-    return [
-        (
-            each.frame,
-            source_tables.hash_of(
-                [
-                    sql.text(f"{role} {vectors.similarity}"),
-                    *ids,
-                    *source_tables.columns_of(each.frame, [name for name in names if name], are_ids=False),
-                ]
-            ),
-        )
-        for role, (each, ids, names) in tables.items()
-    ]
-
-
-# Columns of ours on the way: how many rows a row stands for; whether a user is known from more than attributes.
-_ROW, _EVALUATED = "row_", "known_"
-# Whether a row is of the table of further users.
-_USER_ROW = "in_users_"
+    if (candidates := vectors.candidates) is not None:
+        tables["candidates"] = (candidates, (*candidates.user, candidates.item), ())
+    for role, (source, ids, numbers) in tables.items():
+        columns = source_tables.columns_of(source.frame, ids)
+        columns += source_tables.columns_of(source.frame, [name for name in numbers if name], are_ids=False)
+        yield source.frame, source_tables.hash_of([sql.text(f"{role} {vectors.similarity}"), *columns])
 
 
 @dataclass(frozen=True)
@@ -532,7 +474,9 @@ class Grouping:
         Columns that tell clusters become a hash, unless only users are asked for.
         """
         first, labels = self.sources.predictions, self.sources.labels
+        has_cluster_hash = with_user_hash or not with_users
         if labels.shares_table:
+            users = self.typed_users(first)
             # One table with both arrays: its rows are the users, nothing needs to move.
             grouped = sql.select(
                 first.frame,
@@ -540,16 +484,10 @@ class Grouping:
                 *self.array_columns(first),
                 *self.array_columns(labels),
                 sql.any_of(user.is_null() for user in first.users_sql()).alias(grouped_row.NO_USER),
-                *([self._hash_of(self.typed_users(first))] if with_user_hash else ()),
-                *(
-                    []
-                    if with_users and not with_user_hash
-                    else self.attributes.cluster_hash(
-                        self._ids(self.typed_users(first)), partial(sql.name_in_sql, first.frame)
-                    )
-                ),
+                *([self._hash_of(users)] if with_user_hash else ()),
+                *(self._cluster_hash(users, partial(sql.name_in_sql, first.frame)) if has_cluster_hash else ()),
                 *self.attributes.named_values(first, sql.name_in_sql),
-                *(sql.when(marked.is_marked, 1).alias(marked.column) for marked in self.sources.no_answer),
+                *_marks(self.sources.no_answer),
                 *(
                     source_tables.row_hash(source).alias(grouped_row.hash_column(source.role))
                     for source in (first, labels)
@@ -562,8 +500,8 @@ class Grouping:
         no_user = sql.any_of(user.is_null() for user in users).alias(grouped_row.NO_USER)
         hashed = [self._hash_of(users)] if with_user_hash else []
         left_behind = {_EVALUATED}
-        if with_user_hash or not with_users:
-            hashed += self.attributes.cluster_hash(self._ids(users), self.attributes.text_on_the_way)
+        if has_cluster_hash:
+            hashed += self._cluster_hash(users, self.attributes.text_on_the_way)
         if not with_users:
             left_behind.update(map(grouped_row.cluster_column, range(len(self.sources.attributes_of_clusters))))
             left_behind.update(self.user_columns)
@@ -623,9 +561,18 @@ class Grouping:
         """The attributes of users on the way."""
         return UserAttributes(self.sources)
 
-    def _ids(self, users: list[sql.Sql]) -> dict[str, TypedSql]:
-        """The user's columns by their own names, each with its type."""
-        return dict(zip(self.sources.predictions.user, zip(users, self.user_types(), strict=True), strict=True))
+    def _cluster_hash(self, users: list[sql.Sql], attribute: Callable[[str], sql.Sql]) -> list[sql.Sql]:
+        """The hash of each user's cluster, null if one of its columns is; none if users are independent.
+
+        `users` are the user's columns, and `attribute` gives any other as text.
+        """
+        if not self.sources.clusters:
+            return []
+        ids = dict(zip(self.sources.predictions.user, zip(users, self.user_types(), strict=True), strict=True))
+        columns = [ids[name] if name in ids else (attribute(name), T.StringType()) for name in self.sources.clusters]
+        values, types = zip(*columns, strict=True)
+        has_cluster = ~sql.any_of(value.is_null() for value in values)
+        return [sql.when(has_cluster, sql.user_hash(values, types)).alias(grouped_row.CLUSTER_HASH)]
 
     def _hash_of(self, users: list[sql.Sql]) -> sql.Sql:
         return sql.user_hash(users, self.user_types()).alias(grouped_row.USER_HASH)
@@ -642,39 +589,28 @@ class Grouping:
             rows = self.rows_of_models(models, self.arrays_of)
             return self._grouped_arrays(rows, grouped_row.PREDICTION_ROWS, models)
         rows = self.rows_of_models(models, self.user_rows)
-        users = self.user_columns
-        n_rows, merged = None, None
+        users, keep, counts_infinite = self.user_columns, self.plan.keep, self.counts_infinite(first)
+        items, values = names_of(first)
         has_made_ids = self.sources.labels.has_made_ids
-        item = None if has_made_ids else sql.named(grouped_row.ITEMS)
-        hashed = source_tables.short_hash(item, self.item_type(), *map(sql.named, names_of(first)[1]))
+        hashed: sql.Sql | None = source_tables.short_hash(
+            None if has_made_ids else sql.named(items), self.item_type(), *map(sql.named, values)
+        )
         # The best of equal (user, item) stays already before predictions are left out.
-        if self.plan.keep and self.task.merges_duplicates:
-            keys = [*users, *([MODEL] if len(models) > 1 else []), grouped_row.ITEMS]
-            infinite = [sql.call("sum", sql.named(INFINITE)).alias(INFINITE)] if self.counts_infinite(first) else []
-            best = [sql.call("max", sql.named(name)).alias(name) for name in names_of(first)[1]]
+        are_merged = keep > 0 and self.task.merges_duplicates
+        if are_merged:
+            keys = [*users, *([MODEL] if len(models) > 1 else []), items]
+            infinite = [sql.call("sum", sql.named(INFINITE)).alias(INFINITE)] if counts_infinite else []
+            best = [sql.call("max", sql.named(name)).alias(name) for name in values]
             total = sql.call("sum", hashed).alias(source_tables.ROW_HASH)
             rows = sql.aggregate(
                 rows.repartition(*users), keys, sql.call("count", 1).alias(_ROW), *best, *infinite, total
             )
             hashed = sql.named(source_tables.ROW_HASH)
-            n_rows, merged = (
-                sql.named(_ROW),
-                sql.when(sql.named(grouped_row.ITEMS).is_not_null(), sql.named(_ROW) - 1, 0),
-            )
-        by_workers = (
-            not self.plan.keep
-            and n_rows is None
-            and not has_made_ids
-            and source_tables.is_hashed_by_workers(self.item_type())
-        )
-        counts_infinite = self.counts_infinite(first)
-        lists = PredictionLists(users, models, self.plan.keep, self._listed, counts_infinite)
-        return lists.grouped(rows, None if by_workers else hashed, n_rows, merged)
-
-    @property
-    def _listed(self) -> tuple[str, ...]:
-        numbers = [grouped_row.SCORES, *([grouped_row.COSTS] if self.sources.predictions.extra_columns else [])]
-        return (grouped_row.ITEMS, *numbers)
+        elif not keep and not has_made_ids and isinstance(self.item_type(), T.IntegralType):
+            # Workers compute the hash of such items in a fifth of the time.
+            hashed = None
+        lists = PredictionLists(users, models, keep, (items, *values), counts_infinite, hashed, are_merged)
+        return lists.grouped(rows)
 
     def _labels(self) -> DataFrame:
         """One row per user with the labels, and with their intents."""
@@ -697,23 +633,18 @@ class Grouping:
                 joined,
                 {_EVALUATED: sql.when(sql.named(grouped_row.LABEL_ROWS).is_not_null(), 1, sql.named(_EVALUATED))},
             )
-        rows = self.user_rows(source, self._marked_by_labels)
+        rows = self.user_rows(source)
         n_rows, more = sql.call("count", 1), self._marks if self._marked_by_labels else []
         if others is not None:
             # They are rows without a label: a third table in a join would cost a shuffle more.
             rows = sql.with_columns(rows, {_ROW: sql.number(1), _EVALUATED: sql.number(1)})
             rows = sql.union(without_file_metadata(rows), without_file_metadata(others))
             n_rows, more = sql.call("sum", sql.named(_ROW)), [is_evaluated, *attributes, *self._counts_of_users]
-        return sql.aggregate_lists(rows, self.user_columns, *self._label_lists(n_rows), *more)
-
-    def _label_lists(self, n_rows: sql.Sql) -> list[sql.Sql]:
-        """The labels of a user as aggregates of rows: how many there are, the sum of their hashes, and the lists."""
-        ids, values = names_of(self.sources.labels)
+        total = source_tables.total_of_hashes(sql.named(source_tables.ROW_HASH))
+        counts = [n_rows.alias(grouped_row.LABEL_ROWS), total.alias(grouped_row.hash_column("labels"))]
+        ids, values = names_of(source)
         lists = [sql.call("collect_list", sql.named(name)).alias(name) for name in (ids, *values)]
-        hashed = source_tables.total_of_hashes(sql.named(source_tables.ROW_HASH)).alias(
-            grouped_row.hash_column("labels")
-        )
-        return [n_rows.alias(grouped_row.LABEL_ROWS), hashed, *lists]
+        return sql.aggregate_lists(rows, self.user_columns, *counts, *lists, *more)
 
     @property
     def _counts_of_users(self) -> list[sql.Sql]:
@@ -744,25 +675,19 @@ class Grouping:
         named_tables = [] if users is None else [(users, _USER_ROW)]
         others = filterfalse(self._has_rows_of_labels, self.sources.no_answer)
         named_tables += [(marked.source, marked.column) for marked in others]
-        rows = None
+        tables = []
         for source, mark in named_tables:
             # A row without a valid user is not counted; it is reported as an invalid row.
             has_no_user = sql.any_of(user.is_null() for user in source.users_sql())
             row, evaluated = sql.when(has_no_user, 1, 0).alias(_ROW), sql.number(1).alias(_EVALUATED)
-            marked_rows = sql.select(source.frame, *self.named_users(source), row, evaluated, sql.number(1).alias(mark))
-            rows = marked_rows if rows is None else sql.union(rows, marked_rows)
+            users_of_table = (*self.named_users(source), row, evaluated, sql.number(1).alias(mark))
+            tables.append(sql.select(source.frame, *users_of_table))
         if attributes is not None:
             row, evaluated = sql.number(0).alias(_ROW), sql.number(0).alias(_EVALUATED)
             rows_with_user = sql.where(attributes.frame, ~sql.any_of(user.is_null() for user in attributes.users_sql()))
-            about = sql.select(
-                rows_with_user,
-                *self.named_users(attributes),
-                row,
-                evaluated,
-                *self.attributes.named_values(attributes),
-            )
-            rows = about if rows is None else sql.union(rows, about)
-        return rows
+            about = (*self.named_users(attributes), row, evaluated, *self.attributes.named_values(attributes))
+            tables.append(sql.select(rows_with_user, *about))
+        return reduce(sql.union, tables) if tables else None
 
     def _grouped_arrays(self, rows: DataFrame, n_rows: str, models: Sequence[int] = (0,)) -> DataFrame:
         """One row per user of a table of arrays: one of the user's rows, how many there are, and their hash, of each model."""
@@ -810,38 +735,26 @@ class Grouping:
         numbers = zip(self._as_numbers(source), values, strict=True)
         return [array.alias(ids), *(entries.alias(name) for entries, name in numbers)]
 
-    def user_rows(
-        self, source: source_tables.SourceTable, marked: Iterable[source_tables.MarkedUsers] = ()
-    ) -> DataFrame:
+    def user_rows(self, source: source_tables.SourceTable) -> DataFrame:
         """Rows under our names; a row that cannot be used keeps its user, so that it is counted, and loses the rest.
 
-        Rows that mark their users say so in columns of their own.
+        Labels that mark their users say so in columns of their own.
         """
-        about = (*self.named_users(source), *self._model_of(source), *_marks(marked))
-        return sql.select(source.frame, *about, *self._columns_of(source, self._valid(source)))
-
-    def _valid(self, source: source_tables.SourceTable) -> sql.Sql:
-        """Whether a row has all that a ranking needs."""
-        model = self.sources.model_column if source.role == "predictions" else None
-        return source_tables.says_something(source, self.task, model)
-
-    def _columns_of(self, source: source_tables.SourceTable, valid: sql.Sql) -> list[sql.Sql]:
-        """The item and the numbers of a row, null if it cannot be used, and what is counted of it."""
-        ids, values = names_of(source)
-        infinite: list[sql.Sql] = []
+        are_labels = source.role == "labels"
+        marks = _marks(self._marked_by_labels) if are_labels else []
+        about = [*self.named_users(source), *self._model_of(source), *marks]
+        valid = source_tables.says_something(source, self.task, None if are_labels else self.sources.model_column)
+        # Predictions are hashed where they are added up: a column more of them would cost more than the hash.
+        counted = [source_tables.row_hash(source).alias(source_tables.ROW_HASH)] if are_labels else []
         if self.counts_infinite(source):
             unusual = ~sql.none_holds(source_tables.unusual_reasons(source, source.values_sql(), self.task))
-            infinite = [sql.when(valid & unusual, 1, 0).alias(INFINITE)]
+            counted = [sql.when(valid & unusual, 1, 0).alias(INFINITE)]
             valid = valid & ~unusual
-        columns = [sql.when(valid, source.ids_sql().cast(self.item_type())).alias(ids)]
-        columns += [
-            sql.when(valid, values_of_row).alias(name)
-            for values_of_row, name in zip(self._as_numbers(source), values, strict=True)
-        ]
-        # Predictions are hashed where they are added up: a column more of them would cost more than the hash.
-        if source.role != "labels":
-            return [*columns, *infinite]
-        return [*columns, *infinite, source_tables.row_hash(source).alias(source_tables.ROW_HASH)]
+        ids, names = names_of(source)
+        item = sql.when(valid, source.ids_sql().cast(self.item_type())).alias(ids)
+        numbers = zip(self._as_numbers(source), names, strict=True)
+        values = [sql.when(valid, number).alias(name) for number, name in numbers]
+        return sql.select(source.frame, *about, item, *values, *counted)
 
     def _as_numbers(self, source: source_tables.SourceTable) -> list[sql.Sql]:
         """Scores and grades as numbers that compare as float64; float32 stays, which is narrower and loses nothing.
@@ -871,17 +784,10 @@ class Grouping:
         self, models: Sequence[int], rows: Callable[[source_tables.SourceTable], DataFrame]
     ) -> DataFrame:
         """The rows of models, by index, under our names, each with the index of its model if there are several."""
-        tables = {
-            model: rows(self.sources.models[model].source) for model in models[: 1 if self.names_models else None]
-        }
-        if self.names_models or len(models) == 1:
-            return tables[models[0]]
-        return sql.rows_of_all(table.withColumn(MODEL, F.lit(model)) for model, table in tables.items())
-
-    @property
-    def names_models(self) -> bool:
-        """Whether a column of one table says which model a row is of."""
-        return self.sources.model_column is not None
+        sources = {model: self.sources.models[model].source for model in models}
+        if self.sources.model_column is not None or len(models) == 1:
+            return rows(sources[models[0]])
+        return sql.rows_of_all(rows(source).withColumn(MODEL, F.lit(model)) for model, source in sources.items())
 
     def _model_of(self, source: source_tables.SourceTable) -> list[sql.Sql]:
         """The index of a row's model, if a column names it; a row that names none counts as one of the first model's."""

@@ -513,11 +513,6 @@ def short_hash(item: sql.Sql | None, item_type: T.DataType, *numbers: sql.Sql) -
     return sql.call("shiftright", hashed, 64 - SHORT)
 
 
-def is_hashed_by_workers(item_type: T.DataType) -> bool:
-    """Whether workers can compute `short_hash` of predictions with such items, which they do in a fifth of the time."""
-    return isinstance(item_type, T.IntegralType)
-
-
 def row_hash(source: SourceTable) -> sql.Sql:
     """The hash of a row: of its item or array of items, and of its scores, ranks or grades.
 
@@ -537,16 +532,6 @@ def row_hash(source: SourceTable) -> sql.Sql:
     if source.arrays:
         columns += [sql.call("array_size", array) for array in columns]
     return hash_of([*columns, *extra_columns])
-
-
-def users_of(source: SourceTable) -> list[sql.Sql]:
-    """The columns of users as they are hashed."""
-    return [column for name in source.user for column in columns_of(source.frame, [name])]
-
-
-def ids_of(source: SourceTable) -> list[sql.Sql]:
-    """The column of items as it is hashed."""
-    return columns_of(source.frame, [source.item])
 
 
 def columns_of(frame: DataFrame, names: Sequence[str], *, are_ids: bool = True) -> list[sql.Sql]:
