@@ -35,7 +35,6 @@ from spark_rankeval.records.slices import (
     has_item_group,
     is_of_all,
     item_attribute,
-    rollup,
     slice_name,
     sorted_keys,
 )
@@ -69,7 +68,7 @@ from spark_rankeval.spark.scoring import (
     shared_count,
     states_of_table,
 )
-from spark_rankeval.spark.sql import check_types, check_unambiguous, find_column, mark_of, model_in, name_in
+from spark_rankeval.spark.sql import check_types, check_unambiguous, find_column, mark_of
 from spark_rankeval.spark.tables import Sources
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
@@ -576,30 +575,8 @@ class UserTable:
 
     def states(self) -> tuple[DataFrame, Groups]:
         """The lazy states of the users, and the groups that they are of: by model and slice."""
-        per_user, schema = self.per_user, self.schema
-        assert per_user is not None, "only the driver has the table"
-        models = [] if schema.model is None else [schema.model]
-        values = [metric.column for metric in schema.metrics]
-        values += [metric.standard_column for metric in _standards(schema)]
-        return states_of_table(
-            per_user,
-            list(schema.users),
-            values,
-            call.CountNames(
-                tuple(name for name in schema.counts if name not in call.INVALID_COUNTS),
-                tuple(name for name in schema.counts if name in call.INVALID_COUNTS),
-            ),
-            self.described,
-            [*(model_in(per_user, name) for name in models), *(name_in(per_user, name) for name in schema.slices)],
-            rollup(len(schema.slices), totals=self.options.totals, n_before=len(models)),
-            schema.weight,
-            {metric.column: metric.normaliser for metric in schema.metrics if metric.normaliser},
-            self.run,
-            schema.hashes,
-            schema.clusters,
-            schema.two_judges,
-            None if schema.stratum is None or schema.two_judges is None else name_in(per_user, schema.stratum),
-        )
+        assert self.per_user is not None, "only the driver has the table"
+        return states_of_table(self.per_user, self.schema, self.described, self.run, totals=self.options.totals)
 
     def findings(self, groups: Mapping[Key, Figures], on_invalid: call.OnInvalid | None) -> Findings:
         """What the figures of the groups say; rows of several runs are an `InputError`."""

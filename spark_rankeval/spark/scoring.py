@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import starmap
@@ -23,7 +23,7 @@ from spark_rankeval.records.slices import (
     rollup,
     rollup_with_items,
 )
-from spark_rankeval.request.call import WEIGHT_SUMS, CountNames, Overlap, SummaryOptions
+from spark_rankeval.request.call import INVALID_COUNTS, WEIGHT_SUMS, CountNames, Overlap, SummaryOptions
 from spark_rankeval.request.task import (
     GROUP_FACTS,
     NORMALISER,
@@ -387,78 +387,69 @@ def _figures(
 
 
 def states_of_table(
-    per_user: DataFrame,
-    users: list[str],
-    values: list[str],
-    counts: CountNames,
-    options: DescriptionOptions,
-    keys: Sequence[Column] = (),
-    rollup: Callable[[Key], Iterable[Key]] = lambda key: [key],
-    weight: str | None = None,
-    normalisers: Mapping[str, str] | None = None,
-    run: str | None = None,
-    hashes: Mapping[str, str] | None = None,
-    cluster: Sequence[str] = (),
-    judges: TwoJudges | None = None,
-    stratum: Column | None = None,
+    per_user: DataFrame, schema: PerUserSchema, options: DescriptionOptions, run: str | None, *, totals: bool
 ) -> tuple[DataFrame, Groups]:
-    """The lazy states of a per-user table, fresh or read back, as messages, and the groups that they are of.
+    """The lazy states of a per-user table, fresh or read back, as messages, and the groups that they are of: by model and slice.
 
-    A row with a null user belongs to no user. `keys` are texts that part the rows, and `rollup` gives the groups of a key. Normalisers are
-    columns by those of their values, and hashes of the users' rows are columns by table. A count `RUN` tells whether all users of a
-    group have the same value in the column `run`. Users of the same values in the columns `cluster` are one cluster. With two judges
-    their pairs are places in `values`, and `stratum` is a text.
+    A row with a null user belongs to no user. A count `RUN` tells whether all users of a group have the same value in the column `run`.
     """
+    standards = [metric.standard_column for metric in schema.metrics if metric.standard_column]
+    values = [*(metric.column for metric in schema.metrics), *standards]
     columns = {f"value_{index}": name for index, name in enumerate(values)}
-    counted = {name: sql.column(name).cast(type_of_count(name)) for name in (*counts.users, *counts.rows)}
+    normalisers = {index: metric.normaliser for index, metric in enumerate(schema.metrics) if metric.normaliser}
+    counts_of_users = [name for name in schema.counts if name not in INVALID_COUNTS]
+    counts_of_rows = [name for name in schema.counts if name in INVALID_COUNTS]
+    counted = {name: sql.column(name).cast(type_of_count(name)) for name in (*counts_of_users, *counts_of_rows)}
     if run is not None:
         # A float holds such numbers exactly, and their sums. Sail panics at the bare hash of a column that is the name of a folder.
         counted[RUN] = F.pmod(F.xxhash64(F.coalesce(sql.column(run).cast("string"), F.lit(""))), F.lit(_HASHES))
-        counts = counts._replace(users=(*counts.users, RUN))
-    # Without ids of users there are no fingerprints beside clusters: each user without one gets an id that is of this job alone.
-    hashes = {} if hashes is None or (options.clustered and not users) else hashes
-    counts = counts._replace(tables=tuple(hashes))
-    keyed = {f"key_{index}": named for index, named in enumerate(keys)}
-    normaliser_names = {values.index(name): normaliser for name, normaliser in (normalisers or {}).items()}
-    own = {f"normaliser_{index}": name for index, name in normaliser_names.items()}
-    ids = [sql.column(name) for name in users]
-    hashed = []
-    if options.clustered or (users and (options.resamples or hashes)):
-        # The values distinguish users without a name.
-        hashed.append(sql.hash_in(per_user, users).column.alias(grouped_row.USER_HASH))
-    if options.clustered and not users:
-        alone = F.when(
-            sql.any_null([sql.column(name) for name in cluster]), F.xxhash64(F.monotonically_increasing_id())
-        )
-        hashed = [F.coalesce(alone, F.lit(0)).alias(grouped_row.USER_HASH)]
-    if options.clustered:
-        hashed.append(
-            F.when(~sql.any_null([sql.column(name) for name in cluster]), sql.hash_in(per_user, cluster).column).alias(
-                grouped_row.CLUSTER_HASH
-            )
-        )
-    strata = [] if stratum is None else [stratum.alias(grouped_row.STRATUM)]
+        counts_of_users.append(RUN)
+    # Without ids of users there are no fingerprints beside clusters, see `_hashes_of_users`.
+    hashes = {} if options.clustered and not schema.users else schema.hashes
+    counts = CountNames(tuple(counts_of_users), tuple(counts_of_rows), tuple(hashes))
+    models, judges = [] if schema.model is None else [schema.model], schema.two_judges
+    keys = [
+        *(sql.model_in(per_user, name) for name in models),
+        *(sql.name_in(per_user, name) for name in schema.slices),
+    ]
+    keyed = {f"key_{index}": key for index, key in enumerate(keys)}
+    strata = [] if schema.stratum is None or judges is None else [sql.name_in(per_user, schema.stratum)]
     frame = per_user.select(
-        *strata,
+        *(stratum.alias(grouped_row.STRATUM) for stratum in strata),
         *(sql.column(name).cast("double").alias(alias) for alias, name in columns.items()),
         *(count.alias(alias) for alias, count in counted.items()),
         *(named.alias(alias) for alias, named in keyed.items()),
-        sql.any_null(ids).alias(grouped_row.NO_USER),
-        *hashed,
-        *([] if weight is None else [sql.column(weight).cast("double").alias(grouped_row.USER_WEIGHT)]),
-        *(sql.column(name).cast("double").alias(alias) for alias, name in own.items()),
+        sql.any_null([sql.column(name) for name in schema.users]).alias(grouped_row.NO_USER),
+        *_hashes_of_users(per_user, schema, options),
+        *([] if schema.weight is None else [sql.column(schema.weight).cast("double").alias(grouped_row.USER_WEIGHT)]),
+        *(sql.column(name).cast("double").alias(f"normaliser_{index}") for index, name in normalisers.items()),
         *(sql.column(name).cast("bigint").alias(grouped_row.hash_column(table)) for table, name in hashes.items()),
     )
-    described = Groups(counts, len(columns), options, len(keyed), rollup, judges=judges)
+    rolled = rollup(len(schema.slices), totals=totals, n_before=len(models))
+    described = Groups(counts, len(columns), options, len(keyed), rolled, judges=judges)
     worker = state_of_columns(
         tuple(columns),
         counts,
         options,
         tuple(keyed),
-        {index: f"normaliser_{index}" for index in normaliser_names},
+        {index: f"normaliser_{index}" for index in normalisers},
         judges,
     )
     return run_on_workers(frame, worker, MESSAGE_SCHEMA), described
+
+
+def _hashes_of_users(per_user: DataFrame, schema: PerUserSchema, options: DescriptionOptions) -> list[Column]:
+    """The hash of each user, and that of the user's cluster, as far as they are needed."""
+    if not options.clustered:
+        # The values distinguish users without a name.
+        is_needed = schema.users and (options.resamples or schema.hashes)
+        return [sql.hash_in(per_user, schema.users).column.alias(grouped_row.USER_HASH)] if is_needed else []
+    has_none = sql.any_null([sql.column(name) for name in schema.clusters])
+    cluster = F.when(~has_none, sql.hash_in(per_user, schema.clusters).column)
+    # Without ids of users each user without a cluster gets an id that is of this job alone.
+    alone = F.when(has_none, F.xxhash64(F.monotonically_increasing_id()))
+    user = sql.hash_in(per_user, schema.users).column if schema.users else F.coalesce(alone, F.lit(0))
+    return [user.alias(grouped_row.USER_HASH), cluster.alias(grouped_row.CLUSTER_HASH)]
 
 
 # What the column of a metric by dialect ``standard`` is called, behind the metric's.
