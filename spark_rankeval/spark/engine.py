@@ -168,7 +168,7 @@ def bytes_of_plain_scan(frame: DataFrame) -> int | None:
     A plan's text is no interface, so whatever is not recognised counts as something else, and so does a platform that tells nothing.
     """
     try:
-        plan, n_bytes = _connect_plan(frame) if is_connect(frame.sparkSession) else _driver_plan(frame)
+        plan, n_bytes = _plan(frame)
     except Exception:  # shared clusters refuse the driver's objects by errors of their own; then the size is unknown
         return None
     for line in plan.splitlines():
@@ -181,13 +181,11 @@ def bytes_of_plain_scan(frame: DataFrame) -> int | None:
     return None
 
 
-def _driver_plan(frame: DataFrame) -> tuple[str, int]:
+def _plan(frame: DataFrame) -> tuple[str, int]:
     """The physical plan of a table, and about how many bytes it has."""
-    planned = frame._jdf.queryExecution()  # public methods print a plan, and tell no size
-    return planned.executedPlan().toString(), int(str(planned.optimizedPlan().stats().sizeInBytes()))
-
-
-def _connect_plan(frame: DataFrame) -> tuple[str, int]:
+    if not is_connect(frame.sparkSession):
+        planned = frame._jdf.queryExecution()  # public methods print a plan, and tell no size
+        return planned.executedPlan().toString(), int(str(planned.optimizedPlan().stats().sizeInBytes()))
     text = frame._explain_string(mode="cost")  # type: ignore[operator] # the same
     logical, _, physical = text.partition("== Physical Plan ==")
     size, unit = re.findall(r"sizeInBytes=([\d.E+]+) (\w*)B", logical.partition("== Optimized Logical Plan ==")[2])[0]
@@ -245,7 +243,7 @@ def draws_anew(frame: DataFrame) -> bool:
     for a table that the client has sent is not in the plan any more.
     """
     try:
-        plan, _ = _connect_plan(frame) if is_connect(frame.sparkSession) else _driver_plan(frame)
+        plan, _ = _plan(frame)
     except Exception:  # as in `bytes_of_plain_scan`
         return True
     cached = math.inf
@@ -388,8 +386,6 @@ def workers_explained(own_module: str = "", frames: Iterable[DataFrame] = ()) ->
                 "or evaluate a part of the users at a time"
             )
             raise EngineError(msg) from error
-        from spark_rankeval.spark.engine import input_files  # noqa: PLC0415 # it imports pyspark
-
         if no_json := no_json_in_words(str(error), (file for frame in frames for file in input_files(frame))):
             raise DataError(no_json) from None
         if too_large := _TOO_LARGE.search(str(error)):
