@@ -390,9 +390,9 @@ class UserAttributes:
         return sql.readable(sql.named(name), is_written_out=is_written_out)
 
 
-def hashed_tables(sources: Sources) -> tuple[str, ...]:
-    """The tables whose rows are hashed, by name; the predictions of a model have the name that `column_of_model` gives."""
-    names = [grouped_row.column_of_model("predictions", model) for model in range(len(sources.models))]
+def hashed_tables(sources: Sources, n_models: int) -> tuple[str, ...]:
+    """The tables of models whose rows are hashed; the predictions of a model have the name that `column_of_model` gives."""
+    names = [grouped_row.column_of_model("predictions", model) for model in range(n_models)]
     return (*names, "labels", *(name for name in ("users", "exclude") if getattr(sources, name) is not None))
 
 

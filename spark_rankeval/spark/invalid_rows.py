@@ -15,6 +15,7 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.request.call import KINDS
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark import facts, sql
+from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.source_tables import REPEATED_USER, SourceTable, invalid_reasons, unusual_reasons
 from spark_rankeval.spark.tables import Sources
 
@@ -124,12 +125,7 @@ class _Rejected(NamedTuple):
 class Quarantine:
     """The rows that are not ranked, and why."""
 
-    sources: Sources
-    task: ScoringTask
-    user_types: list[T.DataType]  # the types of the user's columns, wide enough for all tables
-    item_type: T.DataType  # the same of the items
-    repeated_predictions: bool = True  # a user's predictions of an item but the best are rejected
-    conflicting_labels: bool = True  # an item's labels of a lower grade are rejected
+    grouping: Grouping
 
     def frame(self) -> DataFrame:
         """Every rejected row: its table, its model if these have names, user, item, values, and the reason."""
@@ -141,9 +137,9 @@ class Quarantine:
             if part.kind != kind:
                 continue
             source, rows = part.source, part.rows.where(F.col(_REASON).isNotNull())
-            unusual = unusual_reasons(source, source.values_sql(), self.task)
+            unusual = unusual_reasons(source, source.values_sql(), self.grouping.task)
             names = source.user_names | {_ITEM: "item"} | dict(zip(_values(source), source.value_names, strict=True))
-            names |= {_BEST: "best", _MODEL: str(self.sources.model_column)}
+            names |= {_BEST: "best", _MODEL: str(self.grouping.sources.model_column)}
             names = {ours: name for ours, name in names.items() if ours in rows.columns}
             example = F.first(F.struct(*sql.for_examples(rows, names))).alias(_VALUE)
             for row in rows.groupBy(_REASON).agg(F.count(F.lit(1)).alias("n"), example).sort(_REASON).collect():
@@ -152,27 +148,28 @@ class Quarantine:
                 yield Finding(kind_of_reason, part.model, source, row[_REASON], row["n"], words)
 
     def _parts(self) -> Iterator[_Rejected]:
-        sources, labels = self.sources, self.sources.labels
+        sources, task = self.grouping.sources, self.grouping.task
+        labels, ranking = sources.labels, task.views[0].ranking
         for model, source in sources.tables():
-            rows = _with_reasons(source, self.task, sources.model_column)
+            rows = _with_reasons(source, task, sources.model_column)
             yield _Rejected("invalid_predictions", source, rows, model)
             if source.vectors is not None:
                 items = facts.catalogue_with_reasons(source.vectors, _ITEM, _REASON)
                 yield _Rejected("invalid_facts", source.vectors.items, items, model)
-            elif self.repeated_predictions:
+            elif ranking.duplicates in ("count", "keep_best"):
                 yield _Rejected("duplicate_predictions", source, self._repeated(source, rows), model)
-        rows = _with_reasons(labels, self.task)
+        rows = _with_reasons(labels, task)
         yield _Rejected("invalid_labels", labels, rows)
-        if self.conflicting_labels and labels.value_columns:
+        if ranking.conflicting_labels == "highest" and labels.value_columns:
             yield _Rejected("conflicting_labels", labels, self._conflicting(rows))
         for source in sources.tables_of_users:
-            yield _Rejected("invalid_labels", source, _with_reasons(source, self.task))
+            yield _Rejected("invalid_labels", source, _with_reasons(source, task))
 
     def _repeated(self, source: SourceTable, rows: DataFrame) -> DataFrame:
         """Predictions of an item that the user has already, ranked better; not of items that are left out anyway."""
         rows = rows.where(F.col(_REASON).isNull() & F.col(_ITEM).isNotNull())
-        if self.sources.exclude is not None:
-            left_out = self.sources.exclude
+        left_out = self.grouping.sources.exclude
+        if left_out is not None:
             items = sql.select(left_out.frame, *left_out.named_users_sql(), left_out.raw_ids_sql().alias(_ITEM))
             rows = rows.join(items, items.columns, "left_anti")
         values = [F.col(name) for name in _values(source)]
@@ -186,13 +183,13 @@ class Quarantine:
 
     def _conflicting(self, rows: DataFrame) -> DataFrame:
         """Labels of an item that has a higher grade as well; of equal ones the first, as the others are merged with it."""
-        labels = self.sources.labels
+        labels = self.grouping.sources.labels
         rows = rows.where(F.col(_REASON).isNull())
         if labels.subtopic is not None:
             # Without a subtopic a label is for no intent, and there the highest grade is no conflict.
             rows = rows.where(F.col(labels.subtopic).isNotNull())
         values = [F.col(name).cast("double") for name in _values(labels)]
-        values = [F.greatest(grade, F.lit(0.0)) if self.task.clip_grades else grade for grade in values]
+        values = [F.greatest(grade, F.lit(0.0)) if self.grouping.task.clip_grades else grade for grade in values]
         grades = F.struct(*values)
         higher = Window.partitionBy(*_keys(labels, rows)).orderBy(*(grade.desc() for grade in values))
         rows = rows.withColumn(_BEST, F.first(F.array(*values)).over(higher))
@@ -201,17 +198,19 @@ class Quarantine:
 
     def _named(self, part: _Rejected) -> DataFrame:
         """Rejected rows of a table under the names that they are shown by."""
-        source, rows = part.source, part.rows.where(F.col(_REASON).isNotNull())
+        sources, source = self.grouping.sources, part.source
+        rows = part.rows.where(F.col(_REASON).isNotNull())
         rows = rows.withColumn(_TABLE, F.lit(source.role))
         if part.model:
             rows = rows.withColumn(_MODEL, F.lit(part.model))
-        names = _value_names(self.sources)
+        names = _value_names(sources)
         values = dict(zip(source.value_names, _values(source), strict=True))
-        model, word = [_MODEL] * bool(self.sources.models[0].name), T.StringType()
-        ours = [_TABLE, *model, *self.sources.predictions.user_names, _ITEM]
+        model, word = [_MODEL] * bool(sources.models[0].name), T.StringType()
+        ours = [_TABLE, *model, *sources.predictions.user_names, _ITEM]
         ours += [*(values.get(name, "") for name in names), _REASON]
-        kinds = [word, *[word] * len(model), *self.user_types, self.item_type, *[T.DoubleType()] * len(names), word]
-        columns = zip(ours, kinds, columns_of_rejected(self.sources), strict=True)
+        ids = [*self.grouping.user_types(), self.grouping.item_type()]
+        kinds = [word, *[word] * len(model), *ids, *[T.DoubleType()] * len(names), word]
+        columns = zip(ours, kinds, columns_of_rejected(sources), strict=True)
         present = {name: sql.named(name) for name in rows.columns}
         shown = (present.get(name, sql.null_of(kind)).cast(kind).alias(shown) for name, kind, shown in columns)
         return sql.select(rows, *shown)

@@ -73,12 +73,8 @@ class Apart(NamedTuple):
     are_texts: bool
 
 
-def overlaps_of(sources: Sources, task: ScoringTask) -> tuple[Overlap, ...]:
+def overlaps_of(sources: Sources, task: ScoringTask) -> Iterator[Overlap]:
     """The ids of a call that should occur in its predictions, or among its labels."""
-    return tuple(_overlaps_of(sources, task))
-
-
-def _overlaps_of(sources: Sources, task: ScoringTask) -> Iterator[Overlap]:
     if any(metric.reads_labels for metric in task.metrics):
         yield Overlap("labels", "items")
         if any(view.largest_cutoff is None for view in task.views):
@@ -177,15 +173,14 @@ _HASHES = 2**40
 RUN = "run"
 
 
-def count_moments(groups: Mapping[Key, Figures], name: str, n_before: int = 0) -> list[Moments]:
-    """The moments of a count over all users, if it is counted; the first `n_before` entries of a key are no attributes."""
-    everybody = [group.counts for key, group in groups.items() if is_of_all(key[n_before:])]
-    return [counts[name] for counts in everybody if name in counts]
-
-
 def shared_count(groups: Mapping[Key, Figures], name: str, n_before: int = 0) -> int:
-    """A count that is the same for every user, such as how large a table is; 0 if no user has it."""
-    return max((int(count.greatest) for count in count_moments(groups, name, n_before) if count.n), default=0)
+    """A count that is the same for every user, such as how large a table is; 0 if no user has it.
+
+    The first `n_before` entries of a key are no attributes.
+    """
+    everybody = [group.counts for key, group in groups.items() if is_of_all(key[n_before:])]
+    moments = [counts[name] for counts in everybody if name in counts]
+    return max((int(count.greatest) for count in moments if count.n), default=0)
 
 
 class Groups(NamedTuple):
@@ -207,11 +202,6 @@ class Groups(NamedTuple):
         return group_states.StateAccumulator(self.n_values, self.names, self.options).states()
 
     @property
-    def least_bytes(self) -> int:
-        """How much memory the state of a group that users travel for takes at the least; 0 if only states travel."""
-        return self.empty.n_bytes if self.n_keys and not self.options.resamples else 0
-
-    @property
     def layout(self) -> group_states.ClusterLayout | None:
         """The rows of users who go on to their clusters; None if users are independent."""
         if not self.options.clustered:
@@ -229,7 +219,9 @@ class Groups(NamedTuple):
     @property
     def mergers(self) -> Mergers:
         """What merges the messages of states, by kind."""
-        merging = merging_states(self.states_of_users, self.layout, least_bytes=self.least_bytes)
+        # How much memory the state of a group that users travel for takes at the least; 0 if only states travel.
+        least_bytes = self.empty.n_bytes if self.n_keys and not self.options.resamples else 0
+        merging = merging_states(self.states_of_users, self.layout, least_bytes=least_bytes)
         return merging if self.judges is None else {**merging, JUDGED: JudgedMerger}
 
     def sums_of_clusters(self, group: Key, states: group_states.ClusterStates) -> dict[str, Array] | None:
@@ -301,7 +293,11 @@ def figures_by_group(messages: list[Message], groups: Groups) -> dict[Key, Figur
         if not fits:
             continue
         finest, rolled = _rolled_up(merged, groups)
-        figures |= _figures(_apart(finest, figures), groups, clusters)
+        if figures.keys() & set(finest.keys):
+            # A group in two states would lose users.
+            msg = "the engine left users of one slice in two places, so figures would be wrong; use PySpark"
+            raise EngineError(msg)
+        figures |= _figures(finest, groups, clusters)
         totals = group_states.GroupStates.merged([totals, rolled])
     if not fits:
         raise OptionError(_too_large(n_groups, n_values, options))
@@ -339,14 +335,6 @@ def _rolled_up(
         states.take([place for place, _ in pairs]).summed([group for _, group in pairs]) for pairs in rolled.values()
     )
     return states.take(finest), totals
-
-
-def _apart(states: group_states.GroupStates, figures: Mapping[Key, Figures]) -> group_states.GroupStates:
-    """States of groups without figures so far; a group in two states would lose users."""
-    if figures.keys() & set(states.keys):
-        msg = "the engine left users of one slice in two places, so figures would be wrong; use PySpark"
-        raise EngineError(msg)
-    return states
 
 
 def _too_large(n_groups: int | None, n_values: int, options: DescriptionOptions) -> str:
@@ -492,7 +480,7 @@ class Scoring:
     def with_notes(self) -> Scoring:
         """This scoring with what the notes and warnings of a result need: values by other definitions, and whether ids match."""
         reading = self.reading.with_standards()
-        task = replace(reading.task, overlaps=overlaps_of(self.sources, reading.task))
+        task = replace(reading.task, overlaps=tuple(overlaps_of(self.sources, reading.task)))
         return replace(self, reading=replace(reading, task=task))
 
     def description(self, summary: SummaryOptions) -> DescriptionOptions:
@@ -551,7 +539,7 @@ class Scoring:
             users=tuple(sources.predictions.user),
             metrics=tuple(metrics),
             counts=user_counts(task),
-            hashes={table: table_hash(table) for table in self._tables_of_a_model},
+            hashes={table: table_hash(table) for table in hashed_tables(self.sources, n_models=1)},
             slices=sources.slices,
             orders=sources.orders,
             weight=sources.weight_count or sources.weight,
@@ -630,15 +618,7 @@ class Scoring:
 
     def quarantine(self) -> Quarantine:
         """The rows that are not ranked, each with its reason; see `Result.quarantine`."""
-        ranking = self.reading.task.views[0].ranking
-        return Quarantine(
-            self.sources,
-            self.reading.task,
-            self.grouping.user_types(),
-            self.grouping.item_type(),
-            repeated_predictions=ranking.duplicates in ("count", "keep_best"),
-            conflicting_labels=ranking.conflicting_labels == "highest",
-        )
+        return Quarantine(self.grouping)
 
     def describe(self, options: DescriptionOptions, *, totals: bool = False) -> EvaluationFigures:
         """The figures of every metric, of those beside them and of every count, in one action."""
@@ -687,20 +667,13 @@ class Scoring:
 
         A value of all lists together is the mean of the figures, which then stand on as many users as have a list.
         """
-        groups = self._groups(options, totals=totals)
-        mergers = {
-            kind: merger for each in features_of(self.reading.task) for kind, merger in each.mergers(options).items()
-        }
+        task, groups = self.reading.task, self._groups(options, totals=totals)
+        features = features_of(task)
+        mergers = {kind: merger for feature in features for kind, merger in feature.mergers(options).items()}
         messages = messages_of_groups(self._states(options, groups), groups, mergers)
-        return self._with_features(figures_by_group(messages, groups), messages, options)
-
-    def _with_features(
-        self, figures: Mapping[Key, Figures], messages: Sequence[Message], options: DescriptionOptions
-    ) -> dict[Key, Figures]:
-        """The figures with those of all features, from their messages."""
-        task = self.reading.task
+        figures: Mapping[Key, Figures] = figures_by_group(messages, groups)
         gathered = Gathered(task, messages, totals_in(task, figures), options)
-        for feature in features_of(task):
+        for feature in features:
             figures = feature.figures(figures, gathered)
         return dict(figures)
 
@@ -719,7 +692,7 @@ class Scoring:
         task, items = self.reading.task, self.item_attributes
         rolled = rollup(len(self.sources.slices), totals=totals)
         return Groups(
-            scoring.count_names(task, hashed_tables(self.sources)),
+            scoring.count_names(task, hashed_tables(self.sources, n_models=len(self.sources.models))),
             task.n_values,
             options,
             len(self._keys),
@@ -738,19 +711,11 @@ class Scoring:
         users = self.grouping.frame(with_users=rows is not None, with_user_hash=has_ids)
         return run_on_workers(users, run, MESSAGE_SCHEMA)
 
-    @property
-    def _tables_of_a_model(self) -> list[str]:
-        """The tables that have a fingerprint; the predictions of several models have one name."""
-        others = [grouped_row.column_of_model("predictions", model) for model in range(1, len(self.sources.models))]
-        return [table for table in hashed_tables(self.sources) if table not in others]
-
     def _fingerprints_of(self, group: Figures, model: int) -> dict[str, str]:
         """The fingerprints of the tables of a model, by its index."""
-        named = {
-            table: grouped_row.column_of_model(table, model * (table == "predictions"))
-            for table in self._tables_of_a_model
-        }
-        return {table: group.fingerprints[name] for table, name in named.items()}
+        tables = hashed_tables(self.sources, n_models=1)
+        predictions = group.fingerprints[grouped_row.column_of_model("predictions", model)]
+        return {table: group.fingerprints[table] for table in tables} | {"predictions": predictions}
 
     def counts_of(self, group: Figures, model: int) -> dict[str, Moments]:
         """The counts of a model, by its index, from those of all models."""
