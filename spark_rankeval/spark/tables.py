@@ -208,9 +208,10 @@ def _problems_with_one_table(
     """What a call says that has no meaning where one table has both arrays."""
     left, right, problems = sources.predictions, sources.labels, []
     if not has_problems and not (left.arrays and right.arrays):
+        kinds = [source.frame.schema[source.item].dataType.simpleString() for source in (left, right)]
         problems.append(
             f"labels=None needs one table with an array of predictions and an array of labels; got {left.item!r} of "
-            f"{_type_of(left)} and {right.item!r} of {_type_of(right)}. Pass labels as a separate table"
+            f"{kinds[0]} and {right.item!r} of {kinds[1]}. Pass labels as a separate table"
         )
     has_tables = bool(sources.fact_tables.tables()) or sources.intents is not None
     met = (
@@ -279,16 +280,15 @@ def _attributes(
             f"{attribute_names.words()}: no table has all these columns beside the user; available: {there}{advice}"
         )
         return None
+    kinds = {name: holder.schema[str(sql.find_column(holder, name))].dataType for name in attribute_names.all}
     for name in attribute_names.by:
-        kind = holder.schema[str(sql.find_column(holder, name))].dataType
-        problems += sql.problem_of_type(f"by: the column {name!r}", kind, "slice")
+        problems += sql.problem_of_type(f"by: the column {name!r}", kinds[name], "slice")
     for name in attribute_names.cluster:
-        kind = holder.schema[str(sql.find_column(holder, name))].dataType
-        problems += sql.problem_of_type(f"cluster: the column {name!r}", kind, "cluster")
+        problems += sql.problem_of_type(f"cluster: the column {name!r}", kinds[name], "cluster")
     for option, column in {"user_weight": attribute_names.weight, **attribute_names.judge_columns}.items():
         if column is None:
             continue
-        kind = holder.schema[str(sql.find_column(holder, column))].dataType
+        kind = kinds[column]
         if option == STRATUM:
             problems += sql.problem_of_type(f"stratum: the column {column!r}", kind, "slice")
             continue
@@ -395,10 +395,6 @@ def _model_names(frame: DataFrame, model: str) -> list[str]:
     return names
 
 
-def _type_of(source: source_tables.SourceTable) -> str:
-    return source.frame.schema[source.item].dataType.simpleString()
-
-
 def read_catalogue(vectors: call.Vectors, exclude: DataFrame | None, names: call.ColumnNames) -> Sources:
     """The tables of vectors alone, without labels; checked as by `read_sources`."""
     problems: list[str] = []
@@ -431,36 +427,28 @@ class LongTable:
     has_made_ids: bool  # whether rows name no item
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """The columns of a long table, as the table spells them."""
+def _columns_of_long_table(frame: DataFrame, options: call.ScoringOptions) -> dict[str, list[str]]:
+    """The columns that options name, as the table spells them; an InputError names all that are lacking."""
+    problems: list[str] = []
 
-    users: tuple[str, ...]
-    value: str  # of scores or ranks
-    grades: tuple[str, ...]
-    weight: tuple[str, ...]  # of labels; one or none
-    cost: tuple[str, ...]  # of predictions; likewise
+    def found(option: str, names: Iterable[str | None]) -> list[str]:
+        asked = (name for name in names if name is not None)
+        columns = (source_tables.require_column("predictions", frame, name, option, problems) for name in asked)
+        return list(filter(None, columns))
 
-    @classmethod
-    def find(cls, frame: DataFrame, options: call.ScoringOptions) -> _Columns:
-        """Those that the options name; an InputError names all that are lacking."""
-        problems: list[str] = []
-
-        def found(meaning: str, names: Sequence[str]) -> tuple[str, ...]:
-            columns = (source_tables.require_column("predictions", frame, name, meaning, problems) for name in names)
-            return tuple(filter(None, columns))
-
-        kind = "score" if options.rank is None else "rank"
-        users = found("user", as_names("user", options.user))
-        value = found(kind, [getattr(options, kind)])
-        grades = found("relevance", as_names("relevance", call.grade_columns(options.relevance)))
-        weight = found("weight", [] if options.weight is None else [options.weight])
-        cost = found("cost", [] if options.cost is None else [options.cost])
-        if options.item is not None and not found("item", [str(options.item)]):
-            problems[-1] += ". If rows name no item, pass item=None"
-        if problems:
-            raise InputError("; ".join(problems))
-        return cls(users, value[0], grades, weight, cost)
+    kind = "score" if options.rank is None else "rank"
+    columns = {
+        "user": found("user", as_names("user", options.user)),
+        "value": found(kind, [getattr(options, kind)]),
+        "grades": found("relevance", as_names("relevance", call.grade_columns(options.relevance))),
+        "weight": found("weight", [options.weight]),
+        "cost": found("cost", [options.cost]),
+    }
+    if options.item is not None and not found("item", [str(options.item)]):
+        problems[-1] += ". If rows name no item, pass item=None"
+    if problems:
+        raise InputError("; ".join(problems))
+    return columns
 
 
 def read_long_table(
@@ -482,21 +470,29 @@ def read_long_table(
     has_models = len(frames) > 1 or options.model is not None
     only = next(iter(frames))
     _check(options, has_models=has_models)
-    columns = {name: _Columns.find(frame, options) for name, frame in frames.items()}
+    columns = {name: _columns_of_long_table(frame, options) for name, frame in frames.items()}
     has_made_ids = options.item is None
     if has_made_ids:
         item = _made_id(frames[only])
         frames = {only: sql.with_columns(frames[only], {item: _place(columns[only], is_rank=options.rank is not None)})}
         # Ids are numbers in an order that no dialect may turn round, or ties would flatter.
         options = replace(options, item=item, ties=options.ties or "item_asc")
-    is_label = {name: sql.any_of(sql.named(grade).is_not_null() for grade in columns[name].grades) for name in frames}
-    says_something = {name: is_label[name] | _declares(frame, options.no_answer) for name, frame in frames.items()}
-    is_prediction = {name: sql.named(columns[name].value).is_not_null() | ~says_something[name] for name in frames}
-    scored = {name: sql.where(frame, is_prediction[name]) for name, frame in frames.items()}
-    labels = {name: sql.where(frame, is_label[name]) for name, frame in frames.items()}
+    scored, labels = {}, {}
+    for name, frame in frames.items():
+        (value,) = columns[name]["value"]
+        is_label = sql.any_of(sql.named(grade).is_not_null() for grade in columns[name]["grades"])
+        says_something = is_label | _declares(frame, options.no_answer)
+        scored[name] = sql.where(frame, sql.named(value).is_not_null() | ~says_something)
+        labels[name] = sql.where(frame, is_label)
+    if has_models:
+        # Each model may have a row of the same label, which counts once.
+        first, subtopic = columns[only], options.facts.subtopic
+        names = [*first["user"], str(options.item), *first["grades"], *first["weight"]]
+        names += [] if subtopic is None else [subtopic]
+        labels = {only: _rows_of_models(labels, names).distinct()}
     return LongTable(
         scored if isinstance(predictions, Mapping) else scored[only],
-        _labels_of_models(labels, columns[only], options) if has_models else labels[only],
+        labels[only],
         _with_attributes(frames, options),
         list(frames.values()),
         has_made_ids,
@@ -554,26 +550,19 @@ def _made_id(frame: DataFrame) -> str:
     return name
 
 
-def _place(columns: _Columns, *, is_rank: bool) -> sql.Sql:
+def _place(columns: Mapping[str, Sequence[str]], *, is_rank: bool) -> sql.Sql:
     """The place of a row in the list of its user: by score, of equal scores the unlabelled rows and then the lowest grade first.
 
     Rows that are equal in all of these can change places without a change of any value, so no order of rows decides.
     """
     # Scores compare as doubles, and of these the two zeros are equal.
-    value = sql.named(columns.value).cast("double") + 0.0
+    value = sql.named(columns["value"][0]).cast("double") + 0.0
     # A missing grade is the lowest, be it null or NaN.
-    grades = [
-        sql.when(~sql.call("isnan", sql.named(grade).cast("double")), sql.named(grade)) for grade in columns.grades
-    ]
-    order = [value if is_rank else sql.descending(value), *grades, *map(sql.named, (*columns.weight, *columns.cost))]
-    return sql.over(sql.call("row_number"), map(sql.named, columns.users), order).cast("bigint")
-
-
-def _labels_of_models(labels: Mapping[str, DataFrame], columns: _Columns, options: call.ScoringOptions) -> DataFrame:
-    """The labels of several models as one table: each model may have a row of the same label, which counts once."""
-    subtopic = [] if options.facts.subtopic is None else [options.facts.subtopic]
-    names = (*columns.users, str(options.item), *columns.grades, *columns.weight, *subtopic)
-    return _rows_of_models(labels, names).distinct()
+    graded = map(sql.named, columns["grades"])
+    grades = [sql.when(~sql.call("isnan", grade.cast("double")), grade) for grade in graded]
+    others = map(sql.named, (*columns["weight"], *columns["cost"]))
+    order = [value if is_rank else sql.descending(value), *grades, *others]
+    return sql.over(sql.call("row_number"), map(sql.named, columns["user"]), order).cast("bigint")
 
 
 def _rows_of_models(frames: Mapping[str, DataFrame], names: Sequence[str]) -> DataFrame:
