@@ -592,23 +592,22 @@ class Grouping:
         users, keep, counts_infinite = self.user_columns, self.plan.keep, self.counts_infinite(first)
         items, values = names_of(first)
         has_made_ids = self.sources.labels.has_made_ids
-        hashed: sql.Sql | None = source_tables.short_hash(
-            None if has_made_ids else sql.named(items), self.item_type(), *map(sql.named, values)
-        )
+        item = None if has_made_ids else sql.named(items)
+        row_hash = source_tables.short_hash(item, self.item_type(), *map(sql.named, values))
+        # Workers compute the hash of such items in a fifth of the time.
+        by_workers = not keep and not has_made_ids and isinstance(self.item_type(), T.IntegralType)
+        hashed = None if by_workers else row_hash
         # The best of equal (user, item) stays already before predictions are left out.
         are_merged = keep > 0 and self.task.merges_duplicates
         if are_merged:
             keys = [*users, *([MODEL] if len(models) > 1 else []), items]
             infinite = [sql.call("sum", sql.named(INFINITE)).alias(INFINITE)] if counts_infinite else []
             best = [sql.call("max", sql.named(name)).alias(name) for name in values]
-            total = sql.call("sum", hashed).alias(source_tables.ROW_HASH)
+            total = sql.call("sum", row_hash).alias(source_tables.ROW_HASH)
             rows = sql.aggregate(
                 rows.repartition(*users), keys, sql.call("count", 1).alias(_ROW), *best, *infinite, total
             )
             hashed = sql.named(source_tables.ROW_HASH)
-        elif not keep and not has_made_ids and isinstance(self.item_type(), T.IntegralType):
-            # Workers compute the hash of such items in a fifth of the time.
-            hashed = None
         lists = PredictionLists(users, models, keep, (items, *values), counts_infinite, hashed, are_merged)
         return lists.grouped(rows)
 
