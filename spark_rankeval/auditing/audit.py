@@ -337,7 +337,7 @@ def read_tables(
     times, lacking_times = _times(sources, time, problems)
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
-    user_types = zip(*(each.user_types() for each in sources.values() if each.user), strict=True)
+    user_types = zip(*(each.user_types for each in sources.values() if each.user), strict=True)
     types = {source_tables.user_column(index): _common(kinds) for index, kinds in enumerate(user_types)}
     types[_ITEM] = _common([each.item_type for each in sources.values()])
     types[_TIME] = _common([_time_type(sources[role], name) for role, name in times.items()] or [T.TimestampType()])

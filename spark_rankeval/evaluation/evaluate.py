@@ -86,7 +86,7 @@ def per_item_group(scoring: Scoring) -> DataFrame:
     counted = [task.weight_count] if task.weight_count else []
     text, double = T.StringType(), T.DoubleType()
     kinds = [
-        *zip(grouping.user_columns, grouping.user_types(), strict=True),
+        *zip(grouping.user_columns, grouping.user_types, strict=True),
         *((name, double if name == USER_WEIGHT else text) for name in attributes),
         *((name, T.LongType()) for name in counted),
         *((name, text) for name in (item_groups.ATTRIBUTE_KEY, item_groups.GROUP_KEY, MODEL)),
@@ -718,10 +718,10 @@ def top_items(
     if item.lower() == "score":
         msg = f"the item column {item!r} has the name of the scores beside it in the result; rename it"
         raise InputError(msg)
-    entry = T.StructType([T.StructField(item, grouping.item_type()), T.StructField("score", T.DoubleType())])
+    entry = T.StructType([T.StructField(item, grouping.item_type), T.StructField("score", T.DoubleType())])
     schema = T.StructType(
         [
-            *(T.StructField(name, kind) for name, kind in zip(users, grouping.user_types(), strict=True)),
+            *(T.StructField(name, kind) for name, kind in zip(users, grouping.user_types, strict=True)),
             T.StructField(RECOMMENDATIONS, T.ArrayType(entry)),
             T.StructField(N_INVALID, T.LongType()),
             T.StructField(N_INVALID_CATALOGUE, T.LongType()),

@@ -149,7 +149,7 @@ class JudgedLabels:
             name: when(is_first, over(call("max", when(has_both, 1, 0)), user_keys), 0)
             for name, has_both in zip(self._pair_columns(), self._have_grades(), strict=True)
         }
-        types = self.source.user_types()
+        types = self.source.user_types
         block = call("pmod", user_hash(map(named, users), types), N_BLOCKS).cast("bigint")
         marked = with_columns(counted, {**once, _BLOCK: block})
         sums = [_N_ITEMS, _N_ROWS, _N_INVALID, *self._pair_columns()]

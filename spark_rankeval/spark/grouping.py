@@ -442,16 +442,18 @@ class Grouping:
         """The names of the user's columns on the way."""
         return [source_tables.user_column(index) for index in range(len(self.sources.predictions.user))]
 
+    @cached_property
     def user_types(self) -> list[T.DataType]:
         """The types that the user's columns get: wide enough for all tables."""
-        types = self.sources.predictions.user_types()
+        types = self.sources.predictions.user_types
         for other in self.sources.others:
             if other.role not in source_tables.WITHOUT_USERS:
                 # The inputs were checked: these types compare.
-                pairs = zip(types, other.user_types(), strict=True)
+                pairs = zip(types, other.user_types, strict=True)
                 types = [sql.common_id_type(kind, more) or kind for kind, more in pairs]
         return types
 
+    @cached_property
     def item_type(self) -> T.DataType:
         """The type that items of all sides get."""
         kind = self.sources.predictions.item_type
@@ -462,7 +464,7 @@ class Grouping:
 
     def typed_users(self, source: source_tables.SourceTable) -> list[sql.Sql]:
         """The user's columns of a table, of the types that all tables share."""
-        return [user.cast(kind) for user, kind in zip(source.users_sql(), self.user_types(), strict=True)]
+        return [user.cast(kind) for user, kind in zip(source.users_sql(), self.user_types, strict=True)]
 
     def named_users(self, source: source_tables.SourceTable) -> list[sql.Sql]:
         """The user's columns under our names."""
@@ -525,7 +527,7 @@ class Grouping:
 
     def _with_broadcasts(self, users: DataFrame) -> DataFrame:
         """Grouped users with what every row, or the first row of each partition, brings to the workers."""
-        item_type, groups = self.item_type(), self.sources.item_groups
+        item_type, groups = self.item_type, self.sources.item_groups
         catalogues = {
             grouped_row.column_of_model(grouped_row.CATALOGUE, model): facts.packed_catalogue(columns, item_type)
             for model, columns in self.sources.vectors.items()
@@ -550,7 +552,7 @@ class Grouping:
 
     @cached_property
     def _typed(self) -> source_tables.Typed:
-        return source_tables.Typed(self.user_columns, self.named_users, self.item_type())
+        return source_tables.Typed(self.user_columns, self.named_users, self.item_type)
 
     @cached_property
     def _facts(self) -> facts.GroupedTables:
@@ -568,14 +570,14 @@ class Grouping:
         """
         if not self.sources.clusters:
             return []
-        ids = dict(zip(self.sources.predictions.user, zip(users, self.user_types(), strict=True), strict=True))
+        ids = dict(zip(self.sources.predictions.user, zip(users, self.user_types, strict=True), strict=True))
         columns = [ids[name] if name in ids else (attribute(name), T.StringType()) for name in self.sources.clusters]
         values, types = zip(*columns, strict=True)
         has_cluster = ~sql.any_of(value.is_null() for value in values)
         return [sql.when(has_cluster, sql.user_hash(values, types)).alias(grouped_row.CLUSTER_HASH)]
 
     def _hash_of(self, users: list[sql.Sql]) -> sql.Sql:
-        return sql.user_hash(users, self.user_types()).alias(grouped_row.USER_HASH)
+        return sql.user_hash(users, self.user_types).alias(grouped_row.USER_HASH)
 
     def _predictions(self) -> DataFrame:
         """One row per user with the predictions of every model, each in columns of its own."""
@@ -593,9 +595,9 @@ class Grouping:
         items, values = names_of(first)
         has_made_ids = self.sources.labels.has_made_ids
         item = None if has_made_ids else sql.named(items)
-        row_hash = source_tables.short_hash(item, self.item_type(), *map(sql.named, values))
+        row_hash = source_tables.short_hash(item, self.item_type, *map(sql.named, values))
         # Workers compute the hash of such items in a fifth of the time.
-        by_workers = not keep and not has_made_ids and isinstance(self.item_type(), T.IntegralType)
+        by_workers = not keep and not has_made_ids and isinstance(self.item_type, T.IntegralType)
         hashed = None if by_workers else row_hash
         # The best of equal (user, item) stays already before predictions are left out.
         are_merged = keep > 0 and self.task.merges_duplicates
@@ -723,7 +725,7 @@ class Grouping:
         if source.vectors is not None:
             return source.vectors.user_columns()
         ids, values = names_of(source)
-        array, item_type = source.ids_sql(), self.item_type()
+        array, item_type = source.ids_sql(), self.item_type
         if source.item_type != item_type:
             array = sql.usable(array, T.ArrayType(source.item_type)).cast(T.ArrayType(item_type))
         if source.role == "predictions" and self.plan.first and not source.value_columns:
@@ -750,7 +752,7 @@ class Grouping:
             counted = [sql.when(valid & unusual, 1, 0).alias(INFINITE)]
             valid = valid & ~unusual
         ids, names = names_of(source)
-        item = sql.when(valid, source.ids_sql().cast(self.item_type())).alias(ids)
+        item = sql.when(valid, source.ids_sql().cast(self.item_type)).alias(ids)
         numbers = zip(self._as_numbers(source), names, strict=True)
         values = [sql.when(valid, number).alias(name) for number, name in numbers]
         return sql.select(source.frame, *about, item, *values, *counted)

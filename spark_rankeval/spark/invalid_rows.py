@@ -208,7 +208,7 @@ class Quarantine:
         model, word = [_MODEL] * bool(sources.models[0].name), T.StringType()
         ours = [_TABLE, *model, *sources.predictions.user_names, _ITEM]
         ours += [*(values.get(name, "") for name in names), _REASON]
-        ids = [*self.grouping.user_types(), self.grouping.item_type()]
+        ids = [*self.grouping.user_types, self.grouping.item_type]
         kinds = [word, *[word] * len(model), *ids, *[T.DoubleType()] * len(names), word]
         columns = zip(ours, kinds, columns_of_rejected(sources), strict=True)
         present = {name: sql.named(name) for name in rows.columns}

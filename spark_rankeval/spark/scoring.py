@@ -118,7 +118,7 @@ def ids_apart(sources: Sources, model: Model, overlap: Overlap) -> Apart | None:
     n_left, n_right, n_both, one, other = sql.select(sums, *map(sql.named, (*_SIDES, _BOTH)), *pair).collect()[0]
     if n_both or not n_left or not n_right:
         return None
-    kinds = left.user_types() if overlap.kind == "users" else [left.item_type]
+    kinds = left.user_types if overlap.kind == "users" else [left.item_type]
     return Apart(n_left, n_right, (one, other), any(isinstance(kind, T.StringType) for kind in kinds))
 
 
@@ -147,7 +147,7 @@ def _ids(source: SourceTable, other: SourceTable, overlap: Overlap, side: str) -
     """The ids of a table as text, with marks of the side that they are of."""
     marks = [sql.number(int(name == side)).alias(name) for name in _SIDES]
     if overlap.kind == "users":
-        pairs = zip(source.users_sql(), source.user_types(), other.user_types(), strict=True)
+        pairs = zip(source.users_sql(), source.user_types, other.user_types, strict=True)
         users = sql.where(source.frame, sql.all_of(user.is_not_null() for user in source.users_sql()))
         return sql.select(users, sql.call("concat_ws", sql.text(", "), *starmap(_as_text, pairs)).alias(_ID), *marks)
     entries = sql.call("explode", source.ids_sql()) if source.arrays else source.ids_sql()
@@ -564,7 +564,7 @@ class Scoring:
         attributes = self._attributes_of_rows
         text, double = T.StringType(), T.DoubleType()
         kinds = [
-            *zip(grouping.user_columns, grouping.user_types(), strict=True),
+            *zip(grouping.user_columns, grouping.user_types, strict=True),
             *((name, double if name == grouped_row.USER_WEIGHT else text) for name in attributes),
             (scoring.MODEL, text),
             *((name, double) for name in values),

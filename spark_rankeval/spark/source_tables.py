@@ -133,7 +133,7 @@ class SourceTable:
 
     def users_sql(self) -> list[sql.Sql]:
         """The user's columns, null if they are invalid, as SQL."""
-        return [sql.usable(sql.named(name), kind) for name, kind in zip(self.user, self.user_types(), strict=True)]
+        return [sql.usable(sql.named(name), kind) for name, kind in zip(self.user, self.user_types, strict=True)]
 
     def raw_users(self) -> list[sql.Sql]:
         """The user's columns under our names, as the table has them, as SQL."""
@@ -142,7 +142,7 @@ class SourceTable:
     def user_reasons(self) -> dict[str, sql.Sql]:
         """Why users of `raw_users` are invalid: conditions by what they mean."""
         reasons: dict[str, sql.Sql] = {}
-        for index, (name, kind) in enumerate(zip(self.user, self.user_types(), strict=True)):
+        for index, (name, kind) in enumerate(zip(self.user, self.user_types, strict=True)):
             reasons |= sql.id_reasons(f"user ({name})", sql.named(user_column(index)), kind)
         return reasons
 
@@ -166,12 +166,9 @@ class SourceTable:
         """The user's columns under our names, null if they are invalid, as SQL."""
         return [user.alias(user_column(index)) for index, user in enumerate(self.users_sql())]
 
+    @cached_property
     def user_types(self) -> list[T.DataType]:
         """The types of the user's columns."""
-        return self._user_types
-
-    @cached_property
-    def _user_types(self) -> list[T.DataType]:
         # Spark Connect 3.5 asks the server for each schema.
         return [self.frame.schema[name].dataType for name in self.user]
 
@@ -403,7 +400,7 @@ def check_comparable(left: SourceTable, others: Iterable[SourceTable | None], pr
             )
         if other.role in WITHOUT_USERS:
             continue
-        for name, one, two in zip(left.user, left.user_types(), other.user_types(), strict=True):
+        for name, one, two in zip(left.user, left.user_types, other.user_types, strict=True):
             if sql.common_id_type(one, two) is None:
                 problems.append(
                     f"users have different types: {name!r} is {sql.type_in_words(one)} in {left.role} and {sql.type_in_words(two)} in "

@@ -179,7 +179,7 @@ class Log:
         """Why a row cannot be used: conditions by what they mean."""
         source = self.source
         reasons: dict[str, sql.Sql] = {}
-        for name, kind in zip(source.user, source.user_types(), strict=True):
+        for name, kind in zip(source.user, source.user_types, strict=True):
             for words, holds in sql.id_reasons("user", sql.named(name), kind).items():
                 reasons[words] = holds | reasons[words] if words in reasons else holds
         reasons |= sql.id_reasons("item", source.raw_ids_sql(), source.item_type)
