@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -198,20 +198,16 @@ def read_source(
     if item is None:
         return SourceTable(role, frame, tuple(users), wanted, T.NullType())
     kind = frame.schema[item].dataType
-    if role in _ITEM_ROLES:
-        if isinstance(kind, T.ArrayType):
-            problems.append(
-                f"{role}: the item column {item!r} is {kind.simpleString()}; pass a row for each item, as F.explode makes them"
-            )
-        else:
-            problems += sql.problem_of_type(f"{role}: the item column {item!r}", kind, "item")
-        return SourceTable(role, frame, tuple(users), item, kind)
+    source = SourceTable(role, frame, tuple(users), item, kind)
     if isinstance(kind, T.ArrayType):
-        return _read_arrays(role, frame, tuple(users), item, wanted, names, problems)
-    if not are_ranked:
-        problems += sql.problem_of_type(f"{role}: the item column {item!r}", kind, "item")
-        return SourceTable(role, frame, tuple(users), item, kind)
-    return _read_rows(role, frame, tuple(users), item, names, problems)
+        if role not in _ITEM_ROLES:
+            return _read_arrays(source, kind.elementType, wanted, names, problems)
+        problems.append(
+            f"{role}: the item column {item!r} is {kind.simpleString()}; pass a row for each item, as F.explode makes them"
+        )
+        return source
+    problems += sql.problem_of_type(f"{role}: the item column {item!r}", kind, "item")
+    return source if role in _ITEM_ROLES or not are_ranked else _read_rows(source, names, problems)
 
 
 def require_column(role: Role, frame: DataFrame, name: str, meaning: str, problems: list[str]) -> str | None:
@@ -250,11 +246,11 @@ def _array_with(role: Role, frame: DataFrame, item: str, names: ColumnNames, pro
 
 
 def _item_field(
-    role: Role, frame: DataFrame, array: str, wanted: str, names: ColumnNames, problems: list[str]
+    source: SourceTable, element: T.StructType, wanted: str, names: ColumnNames, problems: list[str]
 ) -> str | None:
     """The field of an array's structs that has a name of the items; None, and a problem, if none has."""
-    element = frame.schema[array].dataType.elementType  # type: ignore[attr-defined] # an array
-    found = (sql.find_field(frame, array, element.names, name) for name in (wanted, *names.item))
+    role, array = source.role, source.item
+    found = (sql.find_field(source.frame, array, element.names, name) for name in (wanted, *names.item))
     if field := next(filter(None, found), None):
         return field
     fields = ", ".join(f"{array}.{field.name} {field.dataType.simpleString()}" for field in element.fields)
@@ -276,11 +272,8 @@ def _item_option(role: Role, array: str, field: str, names: ColumnNames) -> str:
     return f"item=({other}, {half})" if role == "labels" else f"item=({half}, {other})"
 
 
-def _read_rows(
-    role: Role, frame: DataFrame, users: tuple[str, ...], item: str, names: ColumnNames, problems: list[str]
-) -> SourceTable:
-    item_type = frame.schema[item].dataType
-    problems += sql.problem_of_type(f"{role}: the item column {item!r}", item_type, "item")
+def _read_rows(source: SourceTable, names: ColumnNames, problems: list[str]) -> SourceTable:
+    role, frame = source.role, source.frame
     wanted: tuple[str, ...] = ()
     value_kind: ValueKind = "relevance"
     if role in ("predictions", "baseline"):
@@ -301,36 +294,30 @@ def _read_rows(
         return None if column is None else ValueColumn(column, frame.schema[column].dataType)
 
     values = _values(role, names, wanted, value_kind, find, problems)
-    return SourceTable(role, frame, users, item, item_type, value_columns=values, value_kind=value_kind)
+    return replace(source, value_columns=values, value_kind=value_kind)
 
 
 def _read_arrays(
-    role: Role,
-    frame: DataFrame,
-    users: tuple[str, ...],
-    item: str,
-    wanted: str,
-    names: ColumnNames,
-    problems: list[str],
+    source: SourceTable, element: T.DataType, wanted: str, names: ColumnNames, problems: list[str]
 ) -> SourceTable:
-    array = frame.schema[item].dataType
-    assert isinstance(array, T.ArrayType), "the caller saw an array"
-    element = array.elementType
+    role, item = source.role, source.item
     wanted_values = names.relevance if role == "labels" else (names.score,) if names.score is not None else ()
     value_kind: ValueKind = "relevance" if role == "labels" else "score"
     if role in ("predictions", "baseline") and names.rank is not None:
         problems.append(f"{role} are arrays ({item!r}), and their order is the rank; leave rank={names.rank!r} out")
     field, item_type = None, element
     if isinstance(element, T.StructType):
-        field = _item_field(role, frame, item, wanted, names, problems)
+        field = _item_field(source, element, wanted, names, problems)
         if field is None:
-            return SourceTable(role, frame, users, item, T.NullType())
+            return replace(source, item_type=T.NullType())
         item_type = element[field].dataType
-    find = partial(array_value, role, frame, item, element, problems=problems)
+    find = partial(array_value, role, source.frame, item, element, problems=problems)
     values = _values(role, names, wanted_values, value_kind, find, problems)
     what = f"column {item!r}" if field is None else f"field '{item}.{field}'"
     problems += sql.problem_of_type(f"{role}: the item {what}", item_type, "item")
-    return SourceTable(role, frame, users, item, item_type, field, values, value_kind, arrays=True)
+    return replace(
+        source, item_type=item_type, item_field=field, value_columns=values, value_kind=value_kind, arrays=True
+    )
 
 
 def _values(
