@@ -105,26 +105,27 @@ class PredictionLists:
 
     def _model_columns(self, model: int) -> list[sql.Sql]:
         """How many rows a user has of a model, the sum of their hashes, and the predictions."""
+        of_model = partial(values_of_model, model, n_models=len(self.models))
         items = sql.named(grouped_row.ITEMS)
 
         def under(values: sql.Sql, name: str) -> sql.Sql:
             return values.alias(grouped_row.column_of_model(name, model))
 
         def summed(values: sql.Sql, name: str) -> sql.Sql:
-            return under(sql.call("coalesce", sql.call("sum", self._values_of(model, values)), 0), name)
+            return under(sql.call("coalesce", sql.call("sum", of_model(values)), 0), name)
 
         if self.are_merged:
             counts = [summed(sql.named(_ROW), grouped_row.PREDICTION_ROWS)]
         else:
             # To count costs less than to add up.
-            counts = [under(sql.call("count", self._values_of(model, sql.number(1))), grouped_row.PREDICTION_ROWS)]
+            counts = [under(sql.call("count", of_model(sql.number(1))), grouped_row.PREDICTION_ROWS)]
         if self.hashed is not None:
-            total = sql.call("sum", self._values_of(model, self.hashed))
+            total = sql.call("sum", of_model(self.hashed))
             counts.append(total.alias(grouped_row.hash_column(grouped_row.column_of_model("predictions", model))))
         if self.counts_infinite:
             counts.append(summed(sql.named(INFINITE), grouped_row.INFINITE_PREDICTIONS))
         if self.keep:
-            counts.append(under(sql.call("count", self._values_of(model, items)), grouped_row.VALID_PREDICTIONS))
+            counts.append(under(sql.call("count", of_model(items)), grouped_row.VALID_PREDICTIONS))
             if self.are_merged:
                 merged = sql.when(items.is_not_null(), sql.named(_ROW) - 1, 0)
                 counts.append(summed(merged, grouped_row.MERGED_PREDICTIONS))
@@ -135,14 +136,11 @@ class PredictionLists:
 
     def _made_of(self, model: int) -> dict[str, sql.Sql]:
         """What the best of a model are made of, as columns: inside an aggregate Spark computes it slowly."""
-        values = {name: self._values_of(model, sql.named(name)) for name in self.columns}
+        values = {name: values_of_model(model, sql.named(name), len(self.models)) for name in self.columns}
         items, scores = values[grouped_row.ITEMS], values[grouped_row.SCORES]
         order = sql.call("struct", (-scores).alias("score"), items.alias("item"))
         pair = sql.call("struct", *(each.alias(name) for name, each in values.items()))
         return {f"{_PAIR}{model}": pair, f"{_ORDER}{model}": sql.when(items.is_not_null(), order)}
-
-    def _values_of(self, model: int, values: sql.Sql) -> sql.Sql:
-        return values_of_model(model, values, len(self.models))
 
 
 def values_of_model(model: int, values: sql.Sql, n_models: int) -> sql.Sql:
@@ -197,17 +195,14 @@ def choose_plan(
     if predictions.arrays:
         return _plan_for_arrays(task, predictions, excludes)
     cutoff = task.largest_cutoff
-    if has_long_lists and cutoff is not None and _can_leave_out(task, engine, excludes):
-        return _best(cutoff + _SLACK, merges=task.merges_duplicates)
-    return Plan(0, ("All predictions of a user are grouped.",))
-
-
-def _best(keep: int, *, merges: bool) -> Plan:
+    if not has_long_lists or cutoff is None or not _can_leave_out(task, cutoff, engine, excludes):
+        return Plan(0, ("All predictions of a user are grouped.",))
+    keep = cutoff + _SLACK
     words = [
         f"A user keeps the best {keep:,} predictions by score and item while rows are grouped (min_by): lists may be too long for "
         "memory, and no metric looks further."
     ]
-    if merges:
+    if task.merges_duplicates:
         words.append("Duplicates are merged first, by user and item within the same shuffle.")
     return Plan(keep, tuple(words))
 
@@ -231,15 +226,14 @@ def _plan_for_arrays(task: ScoringTask, predictions: source_tables.SourceTable, 
     return Plan(0, tuple(words), first=cutoff)
 
 
-def _can_leave_out(task: ScoringTask, engine: Engine, excludes: bool) -> bool:
+def _can_leave_out(task: ScoringTask, cutoff: int, engine: Engine, excludes: bool) -> bool:
     """Whether predictions below the largest cutoff can be left out: no metric looks there, and nothing moves up from there."""
     reads = [metric.reads for metric in task.metrics]
     rankings = [view.ranking for view in task.views]
     return (
         engine.keeps_best
         and not excludes
-        and task.largest_cutoff is not None
-        and task.largest_cutoff + _SLACK <= _MOST_KEPT
+        and cutoff + _SLACK <= _MOST_KEPT
         # A metric of the items themselves reads only the scores of its first places. Others average over equal scores.
         and not any(each.depth is None or (each.scores and not each.unlabelled) for each in reads)
         and not any(
@@ -537,8 +531,9 @@ class Grouping:
         return users if groups is None or not has_groups else groups.broadcast(users, item_type)
 
     def _lists(self) -> DataFrame:
-        """One row per user with the predictions of every model, and the user's other lists."""
-        predictions = self._predictions()
+        """One row per user with the predictions of every model, each in columns of its own, and the user's other lists."""
+        forms = [self._predictions_of(models) for models in self.sources.forms]
+        predictions = reduce(lambda left, right: left.join(right, self.user_columns, "full"), forms)
         if self.sources.exclude is not None:
             # Before the other join, which forgets that its left side is sorted by user.
             hashed = grouped_row.hash_column("exclude")
@@ -578,11 +573,6 @@ class Grouping:
 
     def _hash_of(self, users: list[sql.Sql]) -> sql.Sql:
         return sql.user_hash(users, self.user_types).alias(grouped_row.USER_HASH)
-
-    def _predictions(self) -> DataFrame:
-        """One row per user with the predictions of every model, each in columns of its own."""
-        tables = [self._predictions_of(models) for models in self.sources.forms]
-        return reduce(lambda left, right: left.join(right, self.user_columns, "full"), tables)
 
     def _predictions_of(self, models: Sequence[int]) -> DataFrame:
         """One row per user with the predictions of models, by index, whose predictions have the same form."""
