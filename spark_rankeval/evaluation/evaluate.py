@@ -82,7 +82,7 @@ def per_item_group(scoring: Scoring) -> DataFrame:
     users = grouping.frame(with_users=True)
     values = tuple(f"metric_{index}" for index in range(len(scoring.reading.columns)))
     value_names = dict(zip(scoring.reading.columns, values, strict=True))
-    attributes = list(grouping.attributes.columns)
+    attributes = list(grouping.attributes)
     counted = [task.weight_count] if task.weight_count else []
     text, double = T.StringType(), T.DoubleType()
     kinds = [

@@ -334,56 +334,6 @@ def _number_of_user(name: str, column: str) -> sql.Sql:
     return sql.when(sql.named(column), 1.0) if name == grouped_row.GRADED else _weight(sql.named(column).cast("double"))
 
 
-@dataclass(frozen=True)
-class UserAttributes:
-    """What users have beside predictions and labels."""
-
-    sources: Sources
-
-    @property
-    def columns(self) -> dict[str, str]:
-        """The columns of the users' attributes by their names on the way: those of slices, the weight, those of clusters alone."""
-        sources = self.sources
-        columns = {grouped_row.slice_column(index): name for index, name in enumerate(sources.slices)}
-        if sources.weight is not None:
-            columns[grouped_row.USER_WEIGHT] = sources.weight
-        columns |= sources.judged
-        return columns | {
-            grouped_row.cluster_column(index): name for index, name in enumerate(sources.attributes_of_clusters)
-        }
-
-    def named_values(
-        self, source: source_tables.SourceTable, as_text: Callable[[DataFrame, str], sql.Sql] = sql.text_in_sql
-    ) -> list[sql.Sql]:
-        """The attributes in a table under their names on the way: those that part users, as text, and the weight, as a number."""
-        values = {
-            name: _number_of_user(name, column)
-            if name in grouped_row.NUMBERS_OF_USERS
-            else as_text(source.frame, column)
-            for name, column in self.columns.items()
-        }
-        return [value.alias(name) for name, value in values.items()]
-
-    def readable(self, name: str) -> sql.Sql:
-        """A column of grouped users; that of a text becomes readable, which costs less once a user than once a row."""
-        if name not in self.columns or name in grouped_row.NUMBERS_OF_USERS:
-            return sql.named(name)
-        return self._readable_text(name).alias(name)
-
-    def text_on_the_way(self, attribute: str) -> sql.Sql:
-        """An attribute of text of grouped users, by the caller's name, in readable form."""
-        columns = self.columns.items()
-        name = next(
-            name for name, column in columns if column == attribute and name not in grouped_row.NUMBERS_OF_USERS
-        )
-        return self._readable_text(name)
-
-    def _readable_text(self, name: str) -> sql.Sql:
-        source = self.sources.attributes
-        is_written_out = source is not None and sql.is_readable(source.frame, self.columns[name])
-        return sql.readable(sql.named(name), is_written_out=is_written_out)
-
-
 def hashed_tables(sources: Sources, n_models: int) -> tuple[str, ...]:
     """The tables of models whose rows are hashed; the predictions of a model have the name that `column_of_model` gives."""
     names = [grouped_row.column_of_model("predictions", model) for model in range(n_models)]
@@ -482,7 +432,7 @@ class Grouping:
                 sql.any_of(user.is_null() for user in first.users_sql()).alias(grouped_row.NO_USER),
                 *([self._hash_of(users)] if with_user_hash else ()),
                 *(self._cluster_hash(users, partial(sql.name_in_sql, first.frame)) if has_cluster_hash else ()),
-                *self.attributes.named_values(first, sql.name_in_sql),
+                *self._attribute_values(first, sql.name_in_sql),
                 *_marks(self.sources.no_answer),
                 *(
                     source_tables.row_hash(source).alias(grouped_row.hash_column(source.role))
@@ -497,11 +447,11 @@ class Grouping:
         hashed = [self._hash_of(users)] if with_user_hash else []
         left_behind = {_EVALUATED}
         if has_cluster_hash:
-            hashed += self._cluster_hash(users, self.attributes.text_on_the_way)
+            hashed += self._cluster_hash(users, self._text_of_attribute)
         if not with_users:
             left_behind.update(map(grouped_row.cluster_column, range(len(self.sources.attributes_of_clusters))))
             left_behind.update(self.user_columns)
-        kept = [self.attributes.readable(name) for name in joined.columns if name not in left_behind]
+        kept = [self._readable(name) for name in joined.columns if name not in left_behind]
         if self.sources.attributes is not None:
             # Users found only in the attributes table are not evaluated, but their slice still appears.
             counts = [
@@ -553,10 +503,48 @@ class Grouping:
     def _facts(self) -> facts.GroupedTables:
         return facts.GroupedTables(self.sources.fact_tables, self.task.facts, self._typed)
 
-    @cached_property
-    def attributes(self) -> UserAttributes:
-        """The attributes of users on the way."""
-        return UserAttributes(self.sources)
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The columns of the users' attributes by their names on the way: those of slices, the weight, those of clusters alone."""
+        sources = self.sources
+        columns = {grouped_row.slice_column(index): name for index, name in enumerate(sources.slices)}
+        if sources.weight is not None:
+            columns[grouped_row.USER_WEIGHT] = sources.weight
+        columns |= sources.judged
+        return columns | {
+            grouped_row.cluster_column(index): name for index, name in enumerate(sources.attributes_of_clusters)
+        }
+
+    def _attribute_values(
+        self, source: source_tables.SourceTable, as_text: Callable[[DataFrame, str], sql.Sql] = sql.text_in_sql
+    ) -> list[sql.Sql]:
+        """The attributes in a table under their names on the way: those that part users, as text, and the weight, as a number."""
+        values = {
+            name: _number_of_user(name, column)
+            if name in grouped_row.NUMBERS_OF_USERS
+            else as_text(source.frame, column)
+            for name, column in self.attributes.items()
+        }
+        return [value.alias(name) for name, value in values.items()]
+
+    def _readable(self, name: str) -> sql.Sql:
+        """A column of grouped users; that of a text becomes readable, which costs less once a user than once a row."""
+        if name not in self.attributes or name in grouped_row.NUMBERS_OF_USERS:
+            return sql.named(name)
+        return self._readable_text(name).alias(name)
+
+    def _text_of_attribute(self, attribute: str) -> sql.Sql:
+        """An attribute of text of grouped users, by the caller's name, in readable form."""
+        columns = self.attributes.items()
+        name = next(
+            name for name, column in columns if column == attribute and name not in grouped_row.NUMBERS_OF_USERS
+        )
+        return self._readable_text(name)
+
+    def _readable_text(self, name: str) -> sql.Sql:
+        source = self.sources.attributes
+        is_written_out = source is not None and sql.is_readable(source.frame, self.attributes[name])
+        return sql.readable(sql.named(name), is_written_out=is_written_out)
 
     def _cluster_hash(self, users: list[sql.Sql], attribute: Callable[[str], sql.Sql]) -> list[sql.Sql]:
         """The hash of each user's cluster, null if one of its columns is; none if users are independent.
@@ -612,7 +600,7 @@ class Grouping:
 
     def _grouped_labels(self) -> DataFrame:
         source, others = self.sources.labels, self._users_without_labels()
-        attributes = agreed(list(self.attributes.columns), grouped_row.ATTRIBUTE_CONFLICTS)
+        attributes = agreed(list(self.attributes), grouped_row.ATTRIBUTE_CONFLICTS)
         is_evaluated = sql.call("max", sql.named(_EVALUATED)).alias(_EVALUATED)
         if source.arrays:
             labels = self._grouped_arrays(self.arrays_of(source), grouped_row.LABEL_ROWS)
@@ -676,7 +664,7 @@ class Grouping:
         if attributes is not None:
             row, evaluated = sql.number(0).alias(_ROW), sql.number(0).alias(_EVALUATED)
             rows_with_user = sql.where(attributes.frame, ~sql.any_of(user.is_null() for user in attributes.users_sql()))
-            about = (*self.named_users(attributes), row, evaluated, *self.attributes.named_values(attributes))
+            about = (*self.named_users(attributes), row, evaluated, *self._attribute_values(attributes))
             tables.append(sql.select(rows_with_user, *about))
         return reduce(sql.union, tables) if tables else None
 

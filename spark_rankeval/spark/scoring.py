@@ -614,7 +614,7 @@ class Scoring:
             for name in self.sources.judged
             if name != grouped_row.STRATUM or self.sources.judged[name] in self.sources.slices
         ]
-        return tuple(name for name in self.grouping.attributes.columns if name not in judged)
+        return tuple(name for name in self.grouping.attributes if name not in judged)
 
     def quarantine(self) -> Quarantine:
         """The rows that are not ranked, each with its reason; see `Result.quarantine`."""
