@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Columns of rows: the index of the model, and whether the row was left out for its infinite score.
 MODEL, INFINITE = "model_", "infinite_"
-# How many rows a row stands for; whether a user is known from more than attributes; whether a row is of the table of further users.
+# How many rows a row stands for. Whether a user is known from more than attributes; whether a row is of the table of further users.
 _ROW, _EVALUATED, _USER_ROW = "row_", "known_", "in_users_"
 _BEST, _PAIR, _ORDER = "best_", "pair_", "order_"
 
