@@ -15,7 +15,7 @@ from spark_rankeval.checks import check_name, check_table, is_number, kind_of
 from spark_rankeval.dialects import Dialect
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.evaluation.result import Result, warn_if_changing
-from spark_rankeval.evaluation.summarise import Findings, build_result, need_t_intervals, need_users, write_per_user
+from spark_rankeval.evaluation.summarise import Findings, build_result, need_t_intervals, need_users
 from spark_rankeval.metrics.base import UNSET, Metric
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
@@ -563,13 +563,10 @@ def result_of(scoring: Scoring, summary: call.SummaryOptions) -> Result:
     findings = Findings(
         figures, noted.metrics, noted.schema, noted, item_attributes=noted.item_attributes, sources=sources
     )
-    return build_result(
-        findings,
-        summary,
-        scoring.per_user,
-        write_per_user,
-        rejected=lambda: noted.quarantine().frame(),
-        per_item_group=partial(per_item_group, noted),
+    return replace(
+        build_result(findings, summary, scoring.per_user),
+        _rejected=lambda: noted.quarantine().frame(),
+        _group_table=partial(per_item_group, noted),
     )
 
 

@@ -38,7 +38,6 @@ from spark_rankeval.records.slices import (
     slice_name,
     sorted_keys,
 )
-from spark_rankeval.records.stored import NO_ITEM_GROUPS, NO_REJECTED
 from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, bounds_of, metric_or_none, summary_row
 from spark_rankeval.records.table_columns import COUNT, FIGURE, FIGURES, RUN_ID, SUMMARY, TEXT
 from spark_rankeval.request import call
@@ -157,10 +156,6 @@ def build_result(
     findings: Findings,
     options: call.SummaryOptions,
     table: Callable[[], DataFrame],
-    write: Callable[..., Result],
-    *,
-    rejected: Callable[[], DataFrame] = NO_REJECTED,
-    per_item_group: Callable[[], DataFrame] = NO_ITEM_GROUPS,
 ) -> Result:
     """The result of what was found: warnings first, then figures, and notes below them. Raises `DataError` for bad rows.
 
@@ -168,9 +163,6 @@ def build_result(
         findings: the figures and what they are of.
         options: how users were summarised.
         table: the lazy table of users.
-        write: `write_per_user`.
-        rejected: the lazy table of the rows that were not ranked; by default it says that they are not at hand.
-        per_item_group: the lazy table of users and groups of items; likewise.
     """
     schema, settings = findings.schema, findings.schema.settings
     qualities = checked_qualities(findings)
@@ -213,7 +205,7 @@ def build_result(
         columns,
         findings.figures.words,
         table,
-        partial(_write, write=write, options=again, kept=kept, order=summary),
+        partial(_write, options=again, kept=kept, order=summary),
         notes=(
             *notes_of(summary, schema.users, findings.longest_lists),
             *notes,
@@ -224,8 +216,6 @@ def build_result(
             *unmatched,
         ),
         item_groups=findings.figures.item_groups,
-        _rejected=rejected,
-        _group_table=per_item_group,
     )
 
 
@@ -390,13 +380,12 @@ def _write(
     table: DataFrame,
     place: Mapping[str, Any],
     *,
-    write: Callable[..., Result],
     options: call.SummaryOptions,
     kept: Sequence[SummaryRow],
     order: Sequence[SummaryRow],
 ) -> Result:
     """Write a result's table of users, and keep the figures of all lists together, which no table of users has."""
-    written = write(
+    written = write_per_user(
         table, **place, by=options.by, user_weight=options.user_weight, cluster=options.cluster, ci=options.ci,
         quantiles=options.quantiles,
     )  # fmt: skip
@@ -471,7 +460,7 @@ def summary_of(
     figures = collected(*table.states())
     sources = None if scoring is None else scoring.sources
     findings = replace(table.findings(figures, on_invalid), scoring=scoring, sources=sources)
-    return build_result(findings, options, lambda: per_user, write_per_user)
+    return build_result(findings, options, lambda: per_user)
 
 
 @takes_local_tables
