@@ -555,14 +555,11 @@ def evaluate(
 
 def result_of(scoring: Scoring, summary: call.SummaryOptions) -> Result:
     """The result of a call that was checked."""
-    sources = scoring.sources
-    need_users(sources.predictions.user, scoring.description(summary), "name the user column with user=")
+    need_users(scoring.sources.predictions.user, scoring.description(summary), "name the user column with user=")
     scoring = scoring.sampled()
     noted = scoring.with_notes()
     figures = noted.describe(noted.description(summary), totals=summary.totals)
-    findings = Findings(
-        figures, noted.metrics, noted.schema, noted, item_attributes=noted.item_attributes, sources=sources
-    )
+    findings = Findings(figures, noted.metrics, noted.schema, noted, item_attributes=noted.item_attributes)
     return replace(
         build_result(findings, summary, scoring.per_user),
         _rejected=lambda: noted.quarantine().frame(),

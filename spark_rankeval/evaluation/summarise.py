@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +68,6 @@ from spark_rankeval.spark.scoring import (
     states_of_table,
 )
 from spark_rankeval.spark.sql import check_types, check_unambiguous, find_column, mark_of
-from spark_rankeval.spark.tables import Sources
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.statistics.intervals import IntervalMethod, valid_bounds
@@ -88,11 +87,9 @@ class Findings:
         figures: those of all models and slices; ``totals`` has how much of the tables of facts cannot be used, by kind.
         metrics: those that have figures.
         schema: the columns of the per-user table.
-        scoring: the evaluation, whose tables are searched for examples of bad rows, if there is one.
+        scoring: the evaluation, in whose tables examples of bad rows and ids that never match are looked for, if there is one.
         on_invalid: what the caller chooses now for bad rows; None: as in the settings.
-        missing: the counts that the table lacks.
         item_attributes: the attributes of items that make groups, whose entries come first in the keys of figures.
-        sources: the tables, in which ids are looked at if none match; None: they are not at hand.
     """
 
     figures: EvaluationFigures
@@ -100,9 +97,7 @@ class Findings:
     schema: PerUserSchema
     scoring: Scoring | None = None
     on_invalid: call.OnInvalid | None = None
-    missing: Sequence[str] = ()
     item_attributes: Sequence[str] = ()
-    sources: Sources | None = None
 
     @cached_property
     def about_metrics(self) -> dict[str, dict[str, Any]]:
@@ -141,7 +136,7 @@ class Findings:
     @property
     def longest_lists(self) -> dict[str, int]:
         """How many predictions the user with the most has, by model; empty if not known, or if lists are the whole catalogue."""
-        if "n_predictions" in self.missing:
+        if "n_predictions" not in self.schema.counts:
             return {}
         # Only lists from vectors have this count.
         return {
@@ -168,25 +163,26 @@ def build_result(
     qualities = checked_qualities(findings)
     defined = [metric for metric in findings.metrics if metric.definition]
     metrics = {metric.asked or metric.label: parse_metric(metric.definition) for metric in defined}
-    if not findings.missing:
+    if not _missing_counts(schema):
         warn_if_apart(qualities, settings)
         warn_of_labels(qualities, metrics.values())
     unmatched: list[str] = []
     misread: list[str] = []
     repeats: list[str] = []
-    if findings.sources is not None:
-        unmatched = unmatched_ids(findings.sources, qualities, findings.counts)
-        misread = misread_in_words(findings.sources, metrics)
-        misread += reversed_in_words(findings.sources, qualities, findings.counts)
-        repeats = repeats_in_words(findings.sources, findings.counts)
+    sources = None if findings.scoring is None else findings.scoring.sources
+    if sources is not None:
+        unmatched = unmatched_ids(sources, qualities, findings.counts)
+        misread = misread_in_words(sources, metrics)
+        misread += reversed_in_words(sources, qualities, findings.counts)
+        repeats = repeats_in_words(sources, findings.counts)
     for words in (*unmatched, *misread):
         warn(words)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
     _warn_of_values_out_of_range(findings)
     _raise_if_draws_are_unknown(findings)
     summary = summary_of_findings(findings)
-    if findings.sources is not None:
-        misread += all_relevant_in_words(findings.sources, next(iter(qualities.values())), summary)
+    if sources is not None:
+        misread += all_relevant_in_words(sources, next(iter(qualities.values())), summary)
     warn_of_few_clusters(summary)
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
     notes = notes_of_tables(settings.labels)
@@ -333,7 +329,8 @@ def _raise_if_draws_are_unknown(findings: Findings) -> None:
     total = next(iter(findings.total_figures.values())).values
     n_unknown = max((each.judged.n_invalid_weights for each in total.values() if each.judged is not None), default=0)
     if n_unknown:
-        column = "" if findings.sources is None else f" {findings.sources.judged.get('probability', '')!r}"
+        scoring = findings.scoring
+        column = "" if scoring is None else f" {scoring.sources.judged.get('probability', '')!r}"
         msg = (
             f"the probability{column} of the draw is missing, or not above 0 and at most 1, for {n_unknown:,} user(s) whom people graded. "
             "Correct it; without probability= all users count as drawn alike"
@@ -456,10 +453,8 @@ def summary_of(
     scoring: Scoring | None = None,
 ) -> Result:
     """The result of a table of users. With the `scoring` that made it, errors have examples, and a warning names ids that never match."""
-    table = UserTable.read(per_user, options, user=user, model=model)
-    figures = collected(*table.states())
-    sources = None if scoring is None else scoring.sources
-    findings = replace(table.findings(figures, on_invalid), scoring=scoring, sources=sources)
+    messages, groups, table = _states_of(per_user, options, user, model)
+    findings = table.findings(collected(messages, groups), on_invalid, scoring)
     return build_result(findings, options, lambda: per_user)
 
 
@@ -524,66 +519,71 @@ def check_memory(per_user: DataFrame, options: call.SummaryOptions) -> None:
     check_size(len(schema.metrics), len(schema.counts), described, n_keys=n_keys)
 
 
+def _states_of(
+    per_user: DataFrame, options: call.SummaryOptions, user: str | Sequence[str] | None, model: str | None
+) -> tuple[DataFrame, Groups, UserTable]:
+    """The lazy states of a table's users, the groups that they are of, and the columns, as the table's marks or the caller name them.
+
+    A table that has no figures is an `InputError`.
+    """
+    check_table("per_user", per_user)
+    schema = _schema_of(per_user, options, user, model)
+    standards = _standards(schema)
+    described = replace(
+        options.described(weighted=schema.weight is not None, clustered=bool(schema.clusters)),
+        normalised=tuple(place for place, metric in enumerate(schema.metrics) if metric.normaliser),
+        n_plain=len(standards),
+    )
+    if schema.settings.human:
+        _check_judges(schema, described)
+    need_users(schema.users, described, "pass a table of score_users whose columns still have their metadata")
+    _check_counts(per_user, schema)
+    table = UserTable(schema, _column_of_runs(per_user, schema))
+    states, groups = states_of_table(per_user, schema, described, table.run, totals=options.totals)
+    return states, groups, table
+
+
 @dataclass(frozen=True)
 class UserTable:
-    """What is to be described of a per-user table. Its figures can be made on the driver, or by a worker without the table."""
+    """The columns of a per-user table, by which the driver or a worker says what its figures are of."""
 
     schema: PerUserSchema
-    options: call.SummaryOptions
-    described: DescriptionOptions
-    missing: tuple[str, ...]  # the counts that the table lacks
     run: str | None  # the column that tells runs apart
-    per_user: DataFrame | None = field(repr=False)
 
-    @classmethod
-    def read(
-        cls, per_user: DataFrame, options: call.SummaryOptions, *, user: str | Sequence[str] | None, model: str | None
-    ) -> UserTable:
-        """Find the columns of a table, as its marks or the caller name them; a table that has no figures is an `InputError`."""
-        check_table("per_user", per_user)
-        schema = _schema_of(per_user, options, user, model)
-        described = replace(
-            options.described(weighted=schema.weight is not None, clustered=bool(schema.clusters)),
-            normalised=tuple(place for place, metric in enumerate(schema.metrics) if metric.normaliser),
-            n_plain=len(_standards(schema)),
-        )
-        if schema.settings.human:
-            _check_judges(schema, described)
-        need_users(schema.users, described, "pass a table of score_users whose columns still have their metadata")
-        kinds = {name: per_user.schema[name].dataType for name in schema.counts}
-        wrong = [name for name, kind in kinds.items() if not isinstance(kind, T.NumericType)]
-        if wrong:
-            msg = f"the per-user table has {', '.join(wrong)}; this count must be a whole number ({kinds[wrong[0]].simpleString()})"
-            raise InputError(msg)
-        missing = tuple(name for name in call.COUNTS if name not in schema.counts)
-        if missing:
-            msg = f"the per-user table has no {', '.join(missing)}; the result shows 0 for these counts"
-            warn(msg)
-        run = _column_of_runs(per_user, schema)
-        return cls(schema, options, described, missing, run, per_user)
-
-    def states(self) -> tuple[DataFrame, Groups]:
-        """The lazy states of the users, and the groups that they are of: by model and slice."""
-        assert self.per_user is not None, "only the driver has the table"
-        return states_of_table(self.per_user, self.schema, self.described, self.run, totals=self.options.totals)
-
-    def findings(self, groups: Mapping[Key, Figures], on_invalid: call.OnInvalid | None) -> Findings:
+    def findings(
+        self, groups: Mapping[Key, Figures], on_invalid: call.OnInvalid | None, scoring: Scoring | None = None
+    ) -> Findings:
         """What the figures of the groups say; rows of several runs are an `InputError`."""
-        has_models = self.schema.model is not None
+        schema, has_models = self.schema, self.schema.model is not None
         if self.run is not None:
             _check_one_run(groups, self.run, has_models=has_models)
         unusable = shared_count(groups, call.UNUSABLE_FACTS, n_before=int(has_models))
         estimated: tuple[MetricColumn, ...] = ()
-        if (judges := self.schema.two_judges) is not None:
-            by_people = [self.schema.metrics[pair.human] for pair in judges.pairs]
-            estimated = estimated_metrics(by_people, self.schema.settings.human)
+        if (judges := schema.two_judges) is not None:
+            by_people = [schema.metrics[pair.human] for pair in judges.pairs]
+            estimated = estimated_metrics(by_people, schema.settings.human)
         figures = EvaluationFigures(
-            _by_model(groups, self.schema, self.missing, estimated),
+            _by_model(groups, schema, estimated),
             {call.UNUSABLE_FACTS: unusable},
             ("The table of users was summarised as it is.",),
         )
-        metrics = (*estimated, *self.schema.metrics)
-        return Findings(figures, metrics, self.schema, on_invalid=on_invalid, missing=self.missing)
+        return Findings(figures, (*estimated, *schema.metrics), schema, scoring, on_invalid)
+
+
+def _check_counts(per_user: DataFrame, schema: PerUserSchema) -> None:
+    """Refuse counts that are no numbers, and warn of those that the table lacks."""
+    kinds = {name: per_user.schema[name].dataType for name in schema.counts}
+    wrong = [name for name, kind in kinds.items() if not isinstance(kind, T.NumericType)]
+    if wrong:
+        msg = f"the per-user table has {', '.join(wrong)}; this count must be a whole number ({kinds[wrong[0]].simpleString()})"
+        raise InputError(msg)
+    if missing := _missing_counts(schema):
+        msg = f"the per-user table has no {', '.join(missing)}; the result shows 0 for these counts"
+        warn(msg)
+
+
+def _missing_counts(schema: PerUserSchema) -> list[str]:
+    return [name for name in call.COUNTS if name not in schema.counts]
 
 
 def _check_judges(schema: PerUserSchema, described: DescriptionOptions) -> None:
@@ -675,8 +675,7 @@ def _standards(schema: PerUserSchema) -> list[MetricColumn]:
 def _by_model(
     groups: Mapping[Key, Figures],
     schema: PerUserSchema,
-    missing: Sequence[str],
-    estimated: Sequence[MetricColumn] = (),
+    estimated: Sequence[MetricColumn],
 ) -> dict[str, dict[Key, ModelFigures]]:
     """The figures by model and slice; models stand in the order in which they were named."""
     standards, several = _standards(schema), schema.model is not None
@@ -688,7 +687,7 @@ def _by_model(
         model_figures = ModelFigures(
             by_metric | {metric.key: by_metric[metric.human_key] for metric in estimated},
             {metric.key: value.mean for metric, value in zip(standards, standard_values, strict=True)},
-            {**dict.fromkeys(set(missing) - {"in_both"}, _no_count(values[0].moments)), **group.counts}
+            {**dict.fromkeys(set(_missing_counts(schema)) - {"in_both"}, _no_count(values[0].moments)), **group.counts}
             if is_total
             else {},
             group.fingerprints if is_total else {},
@@ -825,28 +824,18 @@ def summary_table(
         OptionError: an option is not valid, or users cannot be drawn because the table does not say who they are.
     """
     chosen = None if on_invalid is None else call.OnInvalid.read(on_invalid)
-    table = UserTable.read(
-        per_user, call.SummaryOptions(by, user_weight, cluster, ci, quantiles), user=user, model=model
-    )
-    messages, groups = table.states()
-    rows = _Rows(replace(table, per_user=None), groups, chosen)
-    return computed_lazily(messages, groups, rows, schema_of(SUMMARY.columns))
+    options = call.SummaryOptions(by, user_weight, cluster, ci, quantiles)
+    messages, groups, table = _states_of(per_user, options, user, model)
 
-
-@dataclass(frozen=True)
-class _Rows:
-    """What a worker makes of the merged states of all users: the rows of the summary."""
-
-    table: UserTable
-    groups: Groups
-    on_invalid: call.OnInvalid | None
-
-    def __call__(self, batches: Batches) -> Batches:
-        findings = self.table.findings(figures_by_group(list(messages_of(batches)), self.groups), self.on_invalid)
+    def rows(batches: Batches) -> Batches:
+        """The rows of the summary, from the merged states of all users."""
+        findings = table.findings(figures_by_group(list(messages_of(batches)), groups), chosen)
         # Bad rows are an error here, too.
         checked_qualities(findings)
         records = [_arrow_record(row.shown()) for row in summary_of_findings(findings)]
         yield pa.RecordBatch.from_pylist(records, _SCHEMA)
+
+    return computed_lazily(messages, groups, rows, schema_of(SUMMARY.columns))
 
 
 def _arrow_record(record: Mapping[str, Any]) -> dict[str, Any]:
