@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -254,20 +254,18 @@ def need_t_intervals(options: DescriptionOptions) -> None:
 
 
 def _quality_of(figures: ModelFigures, findings: Findings) -> DataQuality:
-    schema = findings.schema
-    if schema.clusters:
-        n_missing = [each.clusters.n_without for each in figures.values.values() if each.clusters is not None]
-        independent = replace(findings, schema=replace(schema, clusters=()))
-        return _quality_of(figures, independent).with_counts(n_missing_clusters=max(n_missing, default=0))
-    if schema.weight is None:
-        return DataQuality.from_moments(figures.counts)
+    schema, weighted = findings.schema, None
     # What is of all lists together knows nothing of users' weights, and a quotient of sums has weights of its own besides.
     user_metrics = sorted(
         (metric for metric in findings.metrics if metric.column), key=lambda metric: bool(metric.normaliser)
     )
-    return DataQuality.from_moments(
-        figures.counts, figures.values[user_metrics[0].key].weighted if user_metrics else None
-    )
+    if schema.weight is not None and user_metrics:
+        weighted = figures.values[user_metrics[0].key].weighted
+    quality = DataQuality.from_moments(figures.counts, weighted)
+    if not schema.clusters:
+        return quality
+    n_missing = [each.clusters.n_without for each in figures.values.values() if each.clusters is not None]
+    return quality.with_counts(n_missing_clusters=max(n_missing, default=0))
 
 
 def _metrics_of(key: Key, findings: Findings) -> list[MetricColumn]:
@@ -281,47 +279,34 @@ def _metrics_of(key: Key, findings: Findings) -> list[MetricColumn]:
 
 def _rows(
     metrics: Sequence[MetricColumn], model: str, slice_: str, figures: ModelFigures, findings: Findings
-) -> list[SummaryRow]:
+) -> Iterator[SummaryRow]:
     # Who has no label in a group of items is not in its means, and who has no answer is in none.
     # Nor who was not graded by people.
     has_others = has_item_group(slice_) or not {"has_no_answer", call.GRADING_WEIGHT}.isdisjoint(findings.schema.counts)
     is_over_all = findings.schema.settings.mean == "all" and not has_others
-    fingerprints = findings.total_figures[model].fingerprints
-    return [
-        _estimated_row(metric, figures, model, slice_, findings, fingerprints)
-        if metric.estimated
-        else summary_row(
-            metric.label,
-            figures.values[key],
-            model=model,
-            slice_=slice_,
-            # Who has nothing to divide by adds nothing to a quotient of sums, and spoils none.
-            over_all=is_over_all and not metric.normaliser,
-            standard_mean=figures.standard_means.get(key, math.nan),
-            fingerprints=fingerprints,
-            **findings.about_metrics[key],
-        )
-        for metric in metrics
-        for key in [metric.key]
-    ]
-
-
-def _estimated_row(
-    metric: MetricColumn,
-    figures: ModelFigures,
-    model: str,
-    slice_: str,
-    findings: Findings,
-    fingerprints: Mapping[str, str],
-) -> SummaryRow:
-    """The row of a mean under human grades that is estimated from two judges."""
-    human = figures.values[metric.key]
-    assert human.judged is not None, "it is there with two judges"
-    assert human.interval is not None, "two judges need one"
-    about = {name: value for name, value in findings.about_metrics[metric.key].items() if name != "bounds"}
-    return estimated_row(
-        metric.label, human.judged, human.interval.level, slice_=slice_, model=model, fingerprints=fingerprints, **about
-    )
+    for metric in metrics:
+        values = figures.values[metric.key]
+        about: dict[str, Any] = {
+            "model": model,
+            "slice_": slice_,
+            "fingerprints": findings.total_figures[model].fingerprints,
+            **findings.about_metrics[metric.key],
+        }
+        bounds = about.pop("bounds")
+        if metric.estimated:
+            assert values.judged is not None, "it is there with two judges"
+            assert values.interval is not None, "two judges need one"
+            yield estimated_row(metric.label, values.judged, values.interval.level, **about)
+        else:
+            yield summary_row(
+                metric.label,
+                values,
+                bounds=bounds,
+                # Who has nothing to divide by adds nothing to a quotient of sums, and spoils none.
+                over_all=is_over_all and not metric.normaliser,
+                standard_mean=figures.standard_means.get(metric.key, math.nan),
+                **about,
+            )
 
 
 def _raise_if_draws_are_unknown(findings: Findings) -> None:
