@@ -14,34 +14,17 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import as_names, check_table, one_of
 from spark_rankeval.errors import DataError, InputError, OptionError, warn
-from spark_rankeval.evaluation.result import (
-    Result,
-    all_relevant_in_words,
-    misread_in_words,
-    raise_if_invalid,
-    raise_if_unusable,
-    repeats_in_words,
-    reversed_in_words,
-    unmatched_ids,
-    warn_if_apart,
-    warn_of_labels,
-)
+from spark_rankeval.evaluation import result
 from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.records import slices
 from spark_rankeval.records.judge_estimates import estimated_row, judged_rows, notes_judge_columns, with_judges_alone
 from spark_rankeval.records.notes import notes_of, notes_of_given_order, notes_of_tables
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.slices import (
-    Key,
-    has_item_group,
-    is_of_all,
-    item_attribute,
-    slice_name,
-    sorted_keys,
-)
 from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, bounds_of, metric_or_none, summary_row
 from spark_rankeval.records.table_columns import COUNT, FIGURE, FIGURES, RUN_ID, SUMMARY, TEXT
 from spark_rankeval.request import call
 from spark_rankeval.request.task import NORMALISER, has_groups
+from spark_rankeval.spark import scoring
 from spark_rankeval.spark.catalog import check_run_ids, place_of_users, schema_of
 from spark_rankeval.spark.engine import workers_explained
 from spark_rankeval.spark.local_tables import takes_local_tables
@@ -53,19 +36,6 @@ from spark_rankeval.spark.per_user import (
     hashes_by_name,
     how_marks_are_read,
     table_hash,
-)
-from spark_rankeval.spark.scoring import (
-    RUN,
-    EvaluationFigures,
-    Groups,
-    ModelFigures,
-    Scoring,
-    check_size,
-    collected,
-    computed_lazily,
-    figures_by_group,
-    shared_count,
-    states_of_table,
 )
 from spark_rankeval.spark.sql import check_types, check_unambiguous, find_column, mark_of
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
@@ -87,15 +57,15 @@ class Findings:
         figures: those of all models and slices; ``totals`` has how much of the tables of facts cannot be used, by kind.
         metrics: those that have figures.
         schema: the columns of the per-user table.
-        scoring: the evaluation, in whose tables examples of bad rows and ids that never match are looked for, if there is one.
+        evaluation: the scoring, in whose tables examples of bad rows and ids that never match are looked for, if there is one.
         on_invalid: what the caller chooses now for bad rows; None: as in the settings.
         item_attributes: the attributes of items that make groups, whose entries come first in the keys of figures.
     """
 
-    figures: EvaluationFigures
+    figures: scoring.EvaluationFigures
     metrics: Sequence[MetricColumn]
     schema: PerUserSchema
-    scoring: Scoring | None = None
+    evaluation: scoring.Scoring | None = None
     on_invalid: call.OnInvalid | None = None
     item_attributes: Sequence[str] = ()
 
@@ -121,10 +91,10 @@ class Findings:
         }
 
     @cached_property
-    def total_figures(self) -> dict[str, ModelFigures]:
+    def total_figures(self) -> dict[str, scoring.ModelFigures]:
         """The figures of all users by model. They alone have counts, and fingerprints, which slices share."""
         return {
-            model: next(figures for key, figures in by_slice.items() if is_of_all(key))
+            model: next(figures for key, figures in by_slice.items() if slices.is_of_all(key))
             for model, by_slice in self.figures.by_model.items()
         }
 
@@ -151,7 +121,7 @@ def build_result(
     findings: Findings,
     options: call.SummaryOptions,
     table: Callable[[], DataFrame],
-) -> Result:
+) -> result.Result:
     """The result of what was found: warnings first, then figures, and notes below them. Raises `DataError` for bad rows.
 
     Args:
@@ -164,17 +134,17 @@ def build_result(
     defined = [metric for metric in findings.metrics if metric.definition]
     metrics = {metric.asked or metric.label: parse_metric(metric.definition) for metric in defined}
     if not _missing_counts(schema):
-        warn_if_apart(qualities, settings)
-        warn_of_labels(qualities, metrics.values())
+        result.warn_if_apart(qualities, settings)
+        result.warn_of_labels(qualities, metrics.values())
     unmatched: list[str] = []
     misread: list[str] = []
     repeats: list[str] = []
-    sources = None if findings.scoring is None else findings.scoring.sources
+    sources = None if findings.evaluation is None else findings.evaluation.sources
     if sources is not None:
-        unmatched = unmatched_ids(sources, qualities, findings.counts)
-        misread = misread_in_words(sources, metrics)
-        misread += reversed_in_words(sources, qualities, findings.counts)
-        repeats = repeats_in_words(sources, findings.counts)
+        unmatched = result.unmatched_ids(sources, qualities, findings.counts)
+        misread = result.misread_in_words(sources, metrics)
+        misread += result.reversed_in_words(sources, qualities, findings.counts)
+        repeats = result.repeats_in_words(sources, findings.counts)
     for words in (*unmatched, *misread):
         warn(words)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
@@ -182,20 +152,20 @@ def build_result(
     _raise_if_draws_are_unknown(findings)
     summary = summary_of_findings(findings)
     if sources is not None:
-        misread += all_relevant_in_words(sources, next(iter(qualities.values())), summary)
+        misread += result.all_relevant_in_words(sources, next(iter(qualities.values())), summary)
     warn_of_few_clusters(summary)
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
     notes = notes_of_tables(settings.labels)
-    is_unordered = findings.scoring is not None and findings.scoring.reading.lacks_order
+    is_unordered = findings.evaluation is not None and findings.evaluation.reading.lacks_order
     judge_notes = notes_judge_columns(judged_rows(row for row in summary if row.slice == "all"))
     # What is written is summarised with the same options.
     by = options.by if schema.slices else ()
     again = replace(options, by=by, user_weight=schema.weight, cluster=tuple(schema.clusters))
     corpus_keys = [metric.key for metric in findings.metrics if not metric.column]
     # A table of users has neither values of all lists together nor groups of items.
-    item_group_slices = {name for name in {row.slice for row in summary} if has_item_group(name)}
+    item_group_slices = {name for name in {row.slice for row in summary} if slices.has_item_group(name)}
     kept = [row for row in summary if row.key in corpus_keys or row.slice in item_group_slices]
-    return Result(
+    return result.Result(
         summary,
         qualities,
         columns,
@@ -219,20 +189,22 @@ def checked_qualities(findings: Findings) -> dict[str, DataQuality]:
     """What the users and their rows were like, by model; raises `DataError` for bad rows."""
     settings, on_invalid = findings.schema.settings, findings.on_invalid
     qualities = {model: _quality_of(figures, findings) for model, figures in findings.total_figures.items()}
-    raise_if_unusable(findings.figures.totals, settings, on_invalid)
-    raise_if_invalid(DataQuality.sum_of_models(list(qualities.values())), settings, findings.scoring, on_invalid)
+    result.raise_if_unusable(findings.figures.totals, settings, on_invalid)
+    result.raise_if_invalid(
+        DataQuality.sum_of_models(list(qualities.values())), settings, findings.evaluation, on_invalid
+    )
     return qualities
 
 
 def summary_of_findings(findings: Findings) -> tuple[SummaryRow, ...]:
     """One row for each model, slice and metric."""
-    names = [*map(item_attribute, findings.item_attributes), *findings.schema.slices]
+    names = [*map(slices.item_attribute, findings.item_attributes), *findings.schema.slices]
     orders = [findings.schema.orders.get(name, ()) for name in names]
     return with_judges_alone(
         row
         for model, by_slice in findings.figures.by_model.items()
-        for key in sorted_keys(list(by_slice), orders)
-        for row in _rows(_metrics_of(key, findings), model, slice_name(names, key) if names else "all", by_slice[key], findings)
+        for key in slices.sorted_keys(list(by_slice), orders)
+        for row in _rows(_metrics_of(key, findings), model, slices.slice_name(names, key) if names else "all", by_slice[key], findings)
     )  # fmt: skip
 
 
@@ -253,7 +225,7 @@ def need_t_intervals(options: DescriptionOptions) -> None:
         raise OptionError(msg)
 
 
-def _quality_of(figures: ModelFigures, findings: Findings) -> DataQuality:
+def _quality_of(figures: scoring.ModelFigures, findings: Findings) -> DataQuality:
     schema, weighted = findings.schema, None
     # What is of all lists together knows nothing of users' weights, and a quotient of sums has weights of its own besides.
     user_metrics = sorted(
@@ -268,9 +240,9 @@ def _quality_of(figures: ModelFigures, findings: Findings) -> DataQuality:
     return quality.with_counts(n_missing_clusters=max(n_missing, default=0))
 
 
-def _metrics_of(key: Key, findings: Findings) -> list[MetricColumn]:
+def _metrics_of(key: slices.Key, findings: Findings) -> list[MetricColumn]:
     """The metrics that a slice has figures of; of a group of items only those that look at labels alone."""
-    if is_of_all(key[: len(findings.item_attributes)]):
+    if slices.is_of_all(key[: len(findings.item_attributes)]):
         return list(findings.metrics)
     return [
         metric for metric in findings.metrics if has_groups(parse_metric(metric.definition).resolve())
@@ -278,11 +250,13 @@ def _metrics_of(key: Key, findings: Findings) -> list[MetricColumn]:
 
 
 def _rows(
-    metrics: Sequence[MetricColumn], model: str, slice_: str, figures: ModelFigures, findings: Findings
+    metrics: Sequence[MetricColumn], model: str, slice_: str, figures: scoring.ModelFigures, findings: Findings
 ) -> Iterator[SummaryRow]:
     # Who has no label in a group of items is not in its means, and who has no answer is in none.
     # Nor who was not graded by people.
-    has_others = has_item_group(slice_) or not {"has_no_answer", call.GRADING_WEIGHT}.isdisjoint(findings.schema.counts)
+    has_others = slices.has_item_group(slice_) or not {"has_no_answer", call.GRADING_WEIGHT}.isdisjoint(
+        findings.schema.counts
+    )
     is_over_all = findings.schema.settings.mean == "all" and not has_others
     for metric in metrics:
         values = figures.values[metric.key]
@@ -314,8 +288,8 @@ def _raise_if_draws_are_unknown(findings: Findings) -> None:
     total = next(iter(findings.total_figures.values())).values
     n_unknown = max((each.judged.n_invalid_weights for each in total.values() if each.judged is not None), default=0)
     if n_unknown:
-        scoring = findings.scoring
-        column = "" if scoring is None else f" {scoring.sources.judged.get('probability', '')!r}"
+        evaluation = findings.evaluation
+        column = "" if evaluation is None else f" {evaluation.sources.judged.get('probability', '')!r}"
         msg = (
             f"the probability{column} of the draw is missing, or not above 0 and at most 1, for {n_unknown:,} user(s) whom people graded. "
             "Correct it; without probability= all users count as drawn alike"
@@ -365,7 +339,7 @@ def _write(
     options: call.SummaryOptions,
     kept: Sequence[SummaryRow],
     order: Sequence[SummaryRow],
-) -> Result:
+) -> result.Result:
     """Write a result's table of users, and keep the figures of all lists together, which no table of users has."""
     written = write_per_user(
         table, **place, by=options.by, user_weight=options.user_weight, cluster=options.cluster, ci=options.ci,
@@ -375,10 +349,10 @@ def _write(
         return written
     rows = {(row.model, row.slice, row.key): row for row in (*written.summary, *kept)}
     # A slice without users has no row in a table of users.
-    slices = {(row.model, row.slice) for row in written.summary}
-    slices |= {(row.model, row.slice) for row in kept if has_item_group(row.slice)}
+    shown = {(row.model, row.slice) for row in written.summary}
+    shown |= {(row.model, row.slice) for row in kept if slices.has_item_group(row.slice)}
     keys = [(row.model, row.slice, row.key) for row in order]
-    return replace(written, summary=tuple(rows[key] for key in keys if key in rows and key[:2] in slices))
+    return replace(written, summary=tuple(rows[key] for key in keys if key in rows and key[:2] in shown))
 
 
 @takes_local_tables
@@ -393,7 +367,7 @@ def summarise(
     cluster: str | Sequence[str] | None = None,
     ci: str | IntervalMethod | None = "t",
     quantiles: Sequence[float] = (0.5,),
-) -> Result:
+) -> result.Result:
     """Compute the means of a per-user table, fresh from `score_users` or read back from storage, in one action.
 
     `score_users` marks its columns with metadata, which Parquet keeps. CSV, JSON and ORC lose it. Then every double column that no option
@@ -435,11 +409,14 @@ def summary_of(
     *,
     user: str | Sequence[str] | None = None,
     model: str | None = None,
-    scoring: Scoring | None = None,
-) -> Result:
-    """The result of a table of users. With the `scoring` that made it, errors have examples, and a warning names ids that never match."""
+    evaluation: scoring.Scoring | None = None,
+) -> result.Result:
+    """The result of a table of users.
+
+    With the `evaluation` that made it, errors have examples, and a warning names ids that never match.
+    """
     messages, groups, table = _states_of(per_user, options, user, model)
-    findings = table.findings(collected(messages, groups), on_invalid, scoring)
+    findings = table.findings(scoring.collected(messages, groups), on_invalid, evaluation)
     return build_result(findings, options, lambda: per_user)
 
 
@@ -456,7 +433,7 @@ def write_per_user(
     cluster: str | Sequence[str] | None = None,
     ci: str | IntervalMethod | None = "t",
     quantiles: Sequence[float] = (0.5,),
-) -> Result:
+) -> result.Result:
     """Write a per-user table to a staging place, summarise what was written, and publish it if it is valid.
 
     The table is computed once, which is the expensive part.
@@ -491,9 +468,9 @@ def write_per_user(
     one_of("mode", mode, ("errorifexists", "overwrite"))
     staged, publish = place_of_users(per_user, path, table, run_id, mode)
     with workers_explained(frames=[per_user]), staged as stored:
-        result = summary_of(stored, options)
+        summarised = summary_of(stored, options)
         published = publish(stored)
-    return replace(result, _table=lambda: published)
+    return replace(summarised, _table=lambda: published)
 
 
 def check_memory(per_user: DataFrame, options: call.SummaryOptions) -> None:
@@ -501,12 +478,12 @@ def check_memory(per_user: DataFrame, options: call.SummaryOptions) -> None:
     schema = PerUserSchema.read(per_user)
     described = options.described(weighted=options.user_weight is not None)
     n_keys = (schema.model is not None) + len(call.attributes_in(options.by))
-    check_size(len(schema.metrics), len(schema.counts), described, n_keys=n_keys)
+    scoring.check_size(len(schema.metrics), len(schema.counts), described, n_keys=n_keys)
 
 
 def _states_of(
     per_user: DataFrame, options: call.SummaryOptions, user: str | Sequence[str] | None, model: str | None
-) -> tuple[DataFrame, Groups, UserTable]:
+) -> tuple[DataFrame, scoring.Groups, UserTable]:
     """The lazy states of a table's users, the groups that they are of, and the columns, as the table's marks or the caller name them.
 
     A table that has no figures is an `InputError`.
@@ -524,7 +501,7 @@ def _states_of(
     need_users(schema.users, described, "pass a table of score_users whose columns still have their metadata")
     _check_counts(per_user, schema)
     table = UserTable(schema, _column_of_runs(per_user, schema))
-    states, groups = states_of_table(per_user, schema, described, table.run, totals=options.totals)
+    states, groups = scoring.states_of_table(per_user, schema, described, table.run, totals=options.totals)
     return states, groups, table
 
 
@@ -536,23 +513,26 @@ class UserTable:
     run: str | None  # the column that tells runs apart
 
     def findings(
-        self, groups: Mapping[Key, Figures], on_invalid: call.OnInvalid | None, scoring: Scoring | None = None
+        self,
+        groups: Mapping[slices.Key, Figures],
+        on_invalid: call.OnInvalid | None,
+        evaluation: scoring.Scoring | None = None,
     ) -> Findings:
         """What the figures of the groups say; rows of several runs are an `InputError`."""
         schema, has_models = self.schema, self.schema.model is not None
         if self.run is not None:
             _check_one_run(groups, self.run, has_models=has_models)
-        unusable = shared_count(groups, call.UNUSABLE_FACTS, n_before=int(has_models))
+        unusable = scoring.shared_count(groups, call.UNUSABLE_FACTS, n_before=int(has_models))
         estimated: tuple[MetricColumn, ...] = ()
         if (judges := schema.two_judges) is not None:
             by_people = [schema.metrics[pair.human] for pair in judges.pairs]
             estimated = estimated_metrics(by_people, schema.settings.human)
-        figures = EvaluationFigures(
+        figures = scoring.EvaluationFigures(
             _by_model(groups, schema, estimated),
             {call.UNUSABLE_FACTS: unusable},
             ("The table of users was summarised as it is.",),
         )
-        return Findings(figures, (*estimated, *schema.metrics), schema, scoring, on_invalid)
+        return Findings(figures, (*estimated, *schema.metrics), schema, evaluation, on_invalid)
 
 
 def _check_counts(per_user: DataFrame, schema: PerUserSchema) -> None:
@@ -589,13 +569,13 @@ def _schema_of(
     schema = PerUserSchema.read(per_user)
     users = _named(per_user, user, "user") or list(schema.users)
     models = _named(per_user, model, "model") or ([] if schema.model is None else [schema.model])
-    slices = _slices_of(per_user, options.by)
+    attributes = _slices_of(per_user, options.by)
     weight = _weight_of(per_user, options.user_weight, schema.weight)
     clusters = schema.clusters if options.clusters is None else _named(per_user, options.clusters, "cluster")
     metrics: Sequence[MetricColumn] = schema.metrics
     _check_normalisers(per_user, metrics)
     if not schema.is_marked:
-        metrics = _unmarked_metrics(per_user, {*users, *models, *slices, *clusters, weight})
+        metrics = _unmarked_metrics(per_user, {*users, *models, *attributes, *clusters, weight})
     if not metrics:
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in per_user.schema.fields)
         msg = f"the per-user table has no metric column; it has: {there}. Pass a table of score_users"
@@ -603,25 +583,30 @@ def _schema_of(
     # Counts are recognised by their names, even if storage lost the metadata of the columns.
     counts = [name for name in call.COUNTS if name in per_user.columns]
     counts += [name for name in schema.counts if name not in call.COUNTS]
-    others = (*schema.marks(), *(metric.column for metric in metrics), *slices, *([] if weight is None else [weight]))
+    others = (
+        *schema.marks(),
+        *(metric.column for metric in metrics),
+        *attributes,
+        *([] if weight is None else [weight]),
+    )
     hashes = schema.hashes or hashes_by_name(per_user)
     check_unambiguous(per_user, (*users, *models, *others, *clusters))
     check_types(per_user, clusters, "cluster", "the per-user table")
     check_types(per_user, users, "user", "the per-user table")
     check_types(per_user, models, "model", "the per-user table")
     if not (schema.is_marked or models):
-        _check_no_models(per_user, slices)
+        _check_no_models(per_user, attributes)
     return replace(
-        schema, users=tuple(users), model=models[0] if models else None, slices=tuple(slices), weight=weight, clusters=tuple(clusters),
+        schema, users=tuple(users), model=models[0] if models else None, slices=tuple(attributes), weight=weight, clusters=tuple(clusters),
         models=schema.models if models == [schema.model] else (), metrics=tuple(metrics), counts=tuple(counts),
         hashes=hashes,
     )  # fmt: skip
 
 
-def _check_no_models(per_user: DataFrame, slices: Sequence[str]) -> None:
+def _check_no_models(per_user: DataFrame, attributes: Sequence[str]) -> None:
     """Refuse a table that has lost its metadata and may have the users of several models: their means would be one."""
     column = find_column(per_user, "model")
-    if column is not None and column not in slices:
+    if column is not None and column not in attributes:
         msg = (
             f"the per-user table has lost its metadata, and has a column {column!r}. Pass model={column!r} if it names models, so that "
             "each has its own means; otherwise drop the column"
@@ -638,10 +623,10 @@ def _column_of_runs(per_user: DataFrame, schema: PerUserSchema) -> str | None:
     return None if column == schema.model else column
 
 
-def _check_one_run(groups: Mapping[Key, Figures], column: str, *, has_models: bool) -> None:
+def _check_one_run(groups: Mapping[slices.Key, Figures], column: str, *, has_models: bool) -> None:
     """Refuse a per-user table of several runs, because it may repeat users."""
     for key, group in groups.items():
-        run = group.counts[RUN]
+        run = group.counts[scoring.RUN]
         if run.n and run.least != run.greatest:
             rows = f"rows of the model {key[0]!r}" if has_models and key else "rows"
             msg = (
@@ -658,18 +643,18 @@ def _standards(schema: PerUserSchema) -> list[MetricColumn]:
 
 
 def _by_model(
-    groups: Mapping[Key, Figures],
+    groups: Mapping[slices.Key, Figures],
     schema: PerUserSchema,
     estimated: Sequence[MetricColumn],
-) -> dict[str, dict[Key, ModelFigures]]:
+) -> dict[str, dict[slices.Key, scoring.ModelFigures]]:
     """The figures by model and slice; models stand in the order in which they were named."""
     standards, several = _standards(schema), schema.model is not None
-    figures: dict[str, dict[Key, ModelFigures]] = {}
+    figures: dict[str, dict[slices.Key, scoring.ModelFigures]] = {}
     for key, group in groups.items():
         values, standard_values = group.values[: len(schema.metrics)], group.values[len(schema.metrics) :]
         by_metric = {metric.key: value for metric, value in zip(schema.metrics, values, strict=True)}
-        is_total = is_of_all(key[1:] if several else key)
-        model_figures = ModelFigures(
+        is_total = slices.is_of_all(key[1:] if several else key)
+        model_figures = scoring.ModelFigures(
             by_metric | {metric.key: by_metric[metric.human_key] for metric in estimated},
             {metric.key: value.mean for metric, value in zip(standards, standard_values, strict=True)},
             {**dict.fromkeys(set(_missing_counts(schema)) - {"in_both"}, _no_count(values[0].moments)), **group.counts}
@@ -747,12 +732,12 @@ def _slices_of(per_user: DataFrame, by: call.ByOption) -> list[str]:
     columns = {name: find_column(per_user, name) for name in wanted}
     lacking = [name for name, column in columns.items() if column is None]
     if lacking:
-        attributes = PerUserSchema.read(per_user).slices
+        there = PerUserSchema.read(per_user).slices
         msg = f"by={list(wanted)}: the per-user table has no column {', '.join(map(repr, lacking))}; it can be sliced by: "
-        raise InputError(msg + (", ".join(attributes) or "none; score_users(by=…) keeps attributes of the users"))
-    slices = [column for column in columns.values() if column is not None]
-    check_types(per_user, slices, "slice", "the per-user table")
-    return slices
+        raise InputError(msg + (", ".join(there) or "none; score_users(by=…) keeps attributes of the users"))
+    attributes = [column for column in columns.values() if column is not None]
+    check_types(per_user, attributes, "slice", "the per-user table")
+    return attributes
 
 
 def _no_count(like: Moments) -> Moments:
@@ -814,13 +799,13 @@ def summary_table(
 
     def rows(batches: Batches) -> Batches:
         """The rows of the summary, from the merged states of all users."""
-        findings = table.findings(figures_by_group(list(messages_of(batches)), groups), chosen)
+        findings = table.findings(scoring.figures_by_group(list(messages_of(batches)), groups), chosen)
         # Bad rows are an error here, too.
         checked_qualities(findings)
         records = [_arrow_record(row.shown()) for row in summary_of_findings(findings)]
         yield pa.RecordBatch.from_pylist(records, _SCHEMA)
 
-    return computed_lazily(messages, groups, rows, schema_of(SUMMARY.columns))
+    return scoring.computed_lazily(messages, groups, rows, schema_of(SUMMARY.columns))
 
 
 def _arrow_record(record: Mapping[str, Any]) -> dict[str, Any]:

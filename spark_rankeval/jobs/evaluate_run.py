@@ -230,7 +230,7 @@ def _write_whole(run: Run, config: EvaluateConfig, call: Mapping[str, Any], scor
 
 def _summary(table: DataFrame, config: EvaluateConfig, call: Mapping[str, Any], scoring: Scoring) -> Result:
     try:
-        return summary_of(table, config.evaluation.summary(), scoring=scoring)
+        return summary_of(table, config.evaluation.summary(), evaluation=scoring)
     except DataError as error:
         if UNUSABLE_FACTS in error.counts:
             # The table has one number for all kinds, and the error needs that of each.
