@@ -19,7 +19,7 @@ from spark_rankeval.evaluation.summarise import Findings, build_result, need_t_i
 from spark_rankeval.metrics.base import UNSET, Metric
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
-from spark_rankeval.ranking.batch import Fact
+from spark_rankeval.ranking.batch import FACT_TABLES, Fact
 from spark_rankeval.ranking.user_lists import RankingPolicy
 from spark_rankeval.request import call
 from spark_rankeval.request.task import (
@@ -32,12 +32,9 @@ from spark_rankeval.request.task import (
     has_groups,
     order_of,
     read_request,
-    required_facts,
     user_counts,
 )
-from spark_rankeval.spark.facts import (
-    SideTables,
-)
+from spark_rankeval.spark.facts import SideTables
 from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.invalid_rows import columns_of_rejected
 from spark_rankeval.spark.local_tables import takes_local_tables
@@ -270,26 +267,32 @@ _TABLES = {
 
 def _side_tables(metrics: Mapping[str, Metric], convention: Dialect, facts: call.Facts) -> SideTables:
     """The tables that the metrics ask for beside predictions and labels."""
-    fact_tables = facts.tables()
+    needed: frozenset[Fact] = frozenset()
+    labels_of_tables: dict[str, list[str]] = {}
+    # Of these facts labels know all.
     label_facts: frozenset[Fact] = frozenset() if facts.subtopic is None else frozenset({"intents"})
-    needed = required_facts(metrics, convention, label_facts)
-    lacking = [
-        f"{', '.join(labels)} {'needs' if len(labels) == 1 else 'need'} {table}"
-        for table, labels in needed.tables.items()
-        if fact_tables[table] is None
-    ]
-    if lacking:
-        absent = [table for table in needed.tables if fact_tables[table] is None]
+    for label, metric in metrics.items():
+        metric_facts = metric.resolve(convention).reads.facts
+        needed |= metric_facts
+        for table in sorted({table for fact in metric_facts - label_facts for table in FACT_TABLES[fact]}):
+            labels_of_tables.setdefault(table, []).append(label)
+    fact_tables = facts.tables()
+    absent = [table for table in labels_of_tables if fact_tables[table] is None]
+    if absent:
+        lacking = (
+            f"{', '.join(labels)} {'needs' if len(labels) == 1 else 'need'} {table}"
+            for table, labels in labels_of_tables.items()
+            if table in absent
+        )
         tables = ", ".join(f"{table}=…" for table in absent)
         msg = f"{'; '.join(lacking)}; pass facts=Facts({tables}). Here {'; '.join(_TABLES[table] for table in absent)}"
-        if "intents" in needed.facts - label_facts:
+        if "intents" in needed - label_facts:
             msg += ". If labels have their intents in a column, name it: Facts(subtopic=…)"
         raise InputError(msg)
-    if not needed.facts and not needed.tables and facts.subtopic is None:
-        return SideTables(facts)
-    for option in fields(call.FactColumns):
-        check_name(option.name, getattr(facts, option.name))
-    return SideTables(facts, needed.facts, needed.tables)
+    if needed or facts.subtopic is not None:
+        for option in fields(call.FactColumns):
+            check_name(option.name, getattr(facts, option.name))
+    return SideTables(facts, needed, labels_of_tables)
 
 
 def _check_shares(metrics: Mapping[str, Metric], has_groups: bool, *, users_alone: bool) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from spark_rankeval.dialects import STANDARD, Dialect, UnusualGrades
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
@@ -264,27 +264,6 @@ class Lists:
     has_no_answer: bool = False  # whether it is declared who has no answer
 
 
-class RequiredFacts(NamedTuple):
-    """What metrics ask for beside predictions and labels."""
-
-    facts: frozenset[Fact]  # what is to be known
-    tables: dict[str, list[str]]  # the labels of the metrics that ask for each table
-
-
-def required_facts(
-    metrics: Mapping[str, Metric], dialect: Dialect, label_facts: frozenset[Fact] = frozenset()
-) -> RequiredFacts:
-    """What metrics ask for, as the dialect and the caller set them; of the facts in `label_facts`, labels know all."""
-    tables: dict[str, list[str]] = {}
-    facts: frozenset[Fact] = frozenset()
-    for label, metric in metrics.items():
-        metric_facts = metric.resolve(dialect).reads.facts
-        facts |= metric_facts
-        for table in sorted({table for fact in metric_facts - label_facts for table in FACT_TABLES[fact]}):
-            tables.setdefault(table, []).append(label)
-    return RequiredFacts(facts, tables)
-
-
 def check_available(
     resolved: Mapping[str, Metric],
     dialect: Dialect,
@@ -535,22 +514,6 @@ def one_per_curve(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
     return {label: metric for label, metric in metrics.items() if label in kept}
 
 
-def with_standard_variants(
-    views: Sequence[View], values: Sequence[Value], others: Mapping[str, Metric]
-) -> tuple[tuple[View, ...], tuple[Value, ...]]:
-    """The views with other definitions of some of their metrics beside these, and what those are values of, view by view."""
-    widened: list[View] = []
-    standard_values: list[Value] = []
-    place = 0
-    for view in views:
-        compared = [value for value in values[place : place + len(view.metrics)] if value.label in others]
-        place += len(view.metrics)
-        more = [replace(value, metric=others[value.label]) for value in compared]
-        widened.append(replace(view, standards=tuple(value.metric for value in more)))
-        standard_values += more
-    return tuple(widened), tuple(standard_values)
-
-
 def policy_of(
     policy: RankingPolicy, lists: Lists, ties: Ties | Literal["average"] | None, keep_best: bool
 ) -> RankingPolicy:
@@ -637,8 +600,16 @@ class Reading:
 
     def with_standards(self) -> Reading:
         """This reading with what most systems mean by metrics that few define so; of a curve one point."""
-        views, standard_values = with_standard_variants(self.task.views, self.values, one_per_curve(self.standards))
-        return replace(self, task=replace(self.task, views=views), standard_values=standard_values)
+        standards = one_per_curve(self.standards)
+        views: list[View] = []
+        standard_values: list[Value] = []
+        values = iter(self.values)
+        for view in self.task.views:
+            compared = [value for value in itertools.islice(values, len(view.metrics)) if value.label in standards]
+            more = [replace(value, metric=standards[value.label]) for value in compared]
+            views.append(replace(view, standards=tuple(value.metric for value in more)))
+            standard_values += more
+        return replace(self, task=replace(self.task, views=tuple(views)), standard_values=tuple(standard_values))
 
     def column_of(self, place: int) -> str:
         """The column of a value, by its place; values of further models stand in further rows of it."""
