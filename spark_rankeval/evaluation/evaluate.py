@@ -21,19 +21,7 @@ from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.batch import FACT_TABLES, Fact
 from spark_rankeval.ranking.user_lists import RankingPolicy
-from spark_rankeval.request import call
-from spark_rankeval.request.task import (
-    NORMALISER,
-    Feature,
-    Lists,
-    Reading,
-    ScoringTask,
-    columns_of,
-    has_groups,
-    order_of,
-    read_request,
-    user_counts,
-)
+from spark_rankeval.request import call, task
 from spark_rankeval.spark.facts import SideTables
 from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.invalid_rows import columns_of_rejected
@@ -74,13 +62,13 @@ def per_item_group(scoring: Scoring) -> DataFrame:
     if not scoring.item_attributes:
         msg = "the evaluation has no groups of items; name them with facts=Facts(items=…, item_by=…)"
         raise InputError(msg)
-    task, schema = scoring.reading.task, scoring.schema
+    scoring_task, schema = scoring.reading.task, scoring.schema
     grouping = scoring.grouping
     users = grouping.frame(with_users=True)
     values = tuple(f"metric_{index}" for index in range(len(scoring.reading.columns)))
     value_names = dict(zip(scoring.reading.columns, values, strict=True))
     attributes = list(grouping.attributes)
-    counted = [task.weight_count] if task.weight_count else []
+    counted = [scoring_task.weight_count] if scoring_task.weight_count else []
     text, double = T.StringType(), T.DoubleType()
     kinds = [
         *zip(grouping.user_columns, grouping.user_types, strict=True),
@@ -89,12 +77,12 @@ def per_item_group(scoring: Scoring) -> DataFrame:
         *((name, text) for name in (item_groups.ATTRIBUTE_KEY, item_groups.GROUP_KEY, MODEL)),
         *((name, double) for name in values),
     ]
-    run = item_groups.score_pairs(task, (*grouping.user_columns, *attributes), values)
+    run = item_groups.score_pairs(scoring_task, (*grouping.user_columns, *attributes), values)
     scored = run_on_workers(users, run, T.StructType([T.StructField(name, kind) for name, kind in kinds]))
     metrics = tuple(
         replace(metric, normaliser="", standard="", standard_column="")
         for metric in schema.metrics
-        if has_groups(parse_metric(metric.definition).resolve())
+        if task.has_groups(parse_metric(metric.definition).resolve())
     )
     schema = replace(schema, metrics=metrics, counts=(), hashes={})
     ours = [*grouping.user_columns, *attributes, *counted, *([] if schema.model is None else [MODEL])]
@@ -110,35 +98,37 @@ def per_item_group(scoring: Scoring) -> DataFrame:
 
 
 def with_features(
-    task: ScoringTask,
+    scoring_task: task.ScoringTask,
     vectors: Mapping[int, VectorColumns],
     groups: call.ItemGroups | None = None,
     *,
     has_no_answer: bool = False,
     judged: bool = False,
-) -> ScoringTask:
+) -> task.ScoringTask:
     """The task with what workers do beyond metrics of predictions and labels; `vectors` are those of models, by index."""
-    features: list[Feature] = []
-    if task.facts - {"models_before"}:
+    features: list[task.Feature] = []
+    if scoring_task.facts - {"models_before"}:
         features.append(FactsOfItems())
-    if "models_before" in task.facts:
+    if "models_before" in scoring_task.facts:
         features.append(Stages())
-    if task.reads_intents:
+    if scoring_task.reads_intents:
         features.append(Intents())
-    if any(metric.corpus_level for metric in task.metrics):
+    if any(metric.corpus_level for metric in scoring_task.metrics):
         features.append(AllLists())
-    if task.grades_may_be_missing:
+    if scoring_task.grades_may_be_missing:
         features.append(Unjudged())
     if judged:
         features.append(GradedByPeople())
     if vectors:
-        similarities = [vectors[model].similarity if model in vectors else None for model in range(len(task.models))]
+        similarities = [
+            vectors[model].similarity if model in vectors else None for model in range(len(scoring_task.models))
+        ]
         features.append(ListsFromVectors(tuple(similarities)))
     if groups is not None:
         features.append(item_groups.FiguresOfGroups(groups))
     if has_no_answer:
         features.append(NoAnswer())
-    return replace(task, features=tuple(features))
+    return replace(scoring_task, features=tuple(features))
 
 
 Metrics = str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric]
@@ -167,13 +157,12 @@ def prepare(
     if sources.weight_count is not None:
         _check_weight_count(sources.weight_count, sources, options)
     groups = None if sources.item_groups is None else sources.item_groups.groups
-    has_groups = groups is not None
-    _check_shares(requested, has_groups, users_alone=users_alone)
+    _check_shares(requested, groups, users_alone=users_alone)
     if options.on_invalid == "quarantine":
         columns_of_rejected(sources)
     lists = _lists_of(sources, options)
     models = [model.name for model in sources.models]
-    reading = read_request(
+    reading = task.read_request(
         requested,
         options,
         lists,
@@ -187,21 +176,21 @@ def prepare(
     if sources.vectors:
         _check_vectors(reading, convention, sources.vectors)
     if options.judged is not None:
-        _check_judged(options, options.judged, reading, has_groups=has_groups)
-    task = with_features(
+        _check_judged(options, options.judged, reading, groups)
+    scoring_task = with_features(
         reading.task, sources.vectors, groups, has_no_answer=bool(sources.no_answer), judged=options.judged is not None
     )
     model_column = sources.model_column or ("model" if models != [""] else "")
-    columns = columns_of(reading.values, requested, _columns_taken(sources, task, model_column))
-    reading = replace(reading, task=task, columns=columns)
-    settings = _settings(sources, options, task, labels="table" if long_table is None else "predictions")
+    columns = task.columns_of(reading.values, requested, _columns_taken(sources, scoring_task, model_column))
+    reading = replace(reading, task=scoring_task, columns=columns)
+    settings = _settings(sources, options, scoring_task, labels="table" if long_table is None else "predictions")
     shown = _metric_columns(reading, list(requested))
     if options.judged is not None:
         shown = (*estimated_metrics(shown, settings.human), *shown)
     return Scoring(sources, reading, settings, shown, model_column)
 
 
-def _lists_of(sources: Sources, options: call.ScoringOptions) -> Lists:
+def _lists_of(sources: Sources, options: call.ScoringOptions) -> task.Lists:
     """The form of the lists; refuses positions of lists that have none."""
     predictions, labels = [model.source for model in sources.models], sources.labels
     are_scored_arrays = all(source.arrays and source.has_value for source in predictions)
@@ -213,17 +202,20 @@ def _lists_of(sources: Sources, options: call.ScoringOptions) -> Lists:
         raise OptionError(msg)
     # Lists from vectors have scores, and say themselves what they cannot do.
     has_scores = all(source.vectors or (source.value_kind == "score" and source.has_value) for source in predictions)
-    return Lists(
+    return task.Lists(
         are_scored_arrays, labels.arrays, labels.grades, labels.extra_columns, has_scores, predictions[0].extra_columns,
         options.no_answer is not None,
     )  # fmt: skip
 
 
 def _settings(
-    sources: Sources, options: call.ScoringOptions, task: ScoringTask, labels: Literal["table", "predictions"]
+    sources: Sources,
+    options: call.ScoringOptions,
+    scoring_task: task.ScoringTask,
+    labels: Literal["table", "predictions"],
 ) -> Settings:
     """What the per-user table says of its evaluation; `labels` says where these were."""
-    convention, first, judged = options.convention, task.views[0], options.judged
+    convention, first, judged = options.convention, scoring_task.views[0], options.judged
     # As the table spells them.
     judge, human = ("", "") if judged is None else sources.labels.grades
     return Settings(
@@ -295,18 +287,18 @@ def _side_tables(metrics: Mapping[str, Metric], convention: Dialect, facts: call
     return SideTables(facts, needed, labels_of_tables)
 
 
-def _check_shares(metrics: Mapping[str, Metric], has_groups: bool, *, users_alone: bool) -> None:
+def _check_shares(metrics: Mapping[str, Metric], groups: call.ItemGroups | None, *, users_alone: bool) -> None:
     """Refuse shares of groups of items if there are no groups."""
     shares = [label for label, metric in metrics.items() if isinstance(metric, GroupShare)]
     if shares and users_alone:
         msg = f"{', '.join(shares)}: a share of a group of items; use evaluate, and leave it out of per-user tables and comparisons"
         raise MetricError(msg)
-    if shares and not has_groups:
+    if shares and groups is None:
         msg = f"{', '.join(shares)}: a share of a group of items; name the groups with facts=Facts(items=…, item_by=…)"
         raise InputError(msg)
 
 
-def _check_vectors(reading: Reading, convention: Dialect, models: Collection[int]) -> None:
+def _check_vectors(reading: task.Reading, convention: Dialect, models: Collection[int]) -> None:
     """Reject options that whole-catalogue lists do not support; `models` have such lists, by index."""
     check_depths((value.label, value.metric) for value in reading.values)
     views = [view for view in reading.task.views if view.model in models]
@@ -356,13 +348,13 @@ def unlike_vectors(ranking: RankingPolicy) -> str:
     return words and f"{words}, which lists from Vectors cannot"
 
 
-def _columns_taken(sources: Sources, task: ScoringTask, model_column: str) -> list[str]:
+def _columns_taken(sources: Sources, scoring_task: task.ScoringTask, model_column: str) -> list[str]:
     """The columns of the per-user table that no metric may have; two of one name are an `InputError`."""
     users = sources.predictions.user
     weight = [] if sources.weight is None else [sources.weight]
     about = [*sources.slices, *weight, *sources.attributes_of_clusters]
     lower = [name.lower() for name in about]
-    counts = (*user_counts(task), *map(table_hash, TABLES))
+    counts = (*task.user_counts(scoring_task), *map(table_hash, TABLES))
     others = {*counts, *map(str.lower, (*users, model_column))}
     twice = [name for name in about if name.lower() in others or lower.count(name.lower()) > 1]
     if twice:
@@ -381,11 +373,13 @@ def _columns_taken(sources: Sources, task: ScoringTask, model_column: str) -> li
     return [*users, *about, *filter(None, [model_column]), *counts]
 
 
-def _check_judged(options: call.ScoringOptions, judged: call.Judged, reading: Reading, *, has_groups: bool) -> None:
+def _check_judged(
+    options: call.ScoringOptions, judged: call.Judged, reading: task.Reading, groups: call.ItemGroups | None
+) -> None:
     """Refuse what two judges do not go with."""
     words = {
         "user_weight": options.user_weight is not None,
-        "Facts(item_by=…) or Facts(popularity_groups=…)": has_groups,
+        "Facts(item_by=…) or Facts(popularity_groups=…)": groups is not None,
     }
     for option in (name for name, is_there in words.items() if is_there):
         msg = f"{option} and Judged cannot be combined; leave one out, or name both columns: relevance={[*judged.columns]}"
@@ -396,10 +390,10 @@ def _check_judged(options: call.ScoringOptions, judged: call.Judged, reading: Re
         raise MetricError(msg)
 
 
-def _metric_columns(reading: Reading, labels: Sequence[str]) -> tuple[MetricColumn, ...]:
+def _metric_columns(reading: task.Reading, labels: Sequence[str]) -> tuple[MetricColumn, ...]:
     """The metrics of a model, in the order to show them."""
     columns = []
-    for place in order_of(reading.values, labels):
+    for place in task.order_of(reading.values, labels):
         if place >= len(reading.columns):
             # The values of further models stand in further rows.
             continue
@@ -411,7 +405,7 @@ def _metric_columns(reading: Reading, labels: Sequence[str]) -> tuple[MetricColu
                 definition=str(value.metric),
                 relevance=value.relevance,
                 asked=reading.spelled.get(value.label, ""),
-                normaliser=f"{column}{NORMALISER}" if value.metric.normalises else "",
+                normaliser=f"{column}{task.NORMALISER}" if value.metric.normalises else "",
                 standard=str(reading.standards[value.label]) if value.label in reading.standards else "",
             )
         )
@@ -706,7 +700,7 @@ def top_items(
     sources = read_catalogue(vectors, exclude, names)
     columns = sources.predictions.vectors
     assert columns is not None, "they were given"
-    grouping = Grouping(sources, ScoringTask(()))
+    grouping = Grouping(sources, task.ScoringTask(()))
     users = sources.predictions.user
     taken = {RECOMMENDATIONS, N_INVALID, N_INVALID_CATALOGUE}.intersection(map(str.lower, users))
     if taken:
