@@ -764,11 +764,11 @@ class ColumnNames:
     def read(cls, options: ScoringOptions, *, one_table: bool) -> ColumnNames:
         """Names as a caller gives them: one item column for both tables, or one for each; one table has two arrays."""
         item = _ONE_TABLE_ITEMS if one_table and options.item == DEFAULT_ITEM else options.item
-        users = () if options.user is None else _as_names(options.user, "user")
+        users = () if options.user is None else as_names("user", options.user)
         # A list could also be the columns that make an item together.
         items: tuple[str, ...] = (item, item) if isinstance(item, str) else item if isinstance(item, tuple) else ()
         relevance = grade_columns(options.relevance)
-        grades = () if relevance is None else _as_names(relevance, "relevance")
+        grades = () if relevance is None else as_names("relevance", relevance)
         label_columns = {name: getattr(options, name) for name in LABEL_COLUMNS if getattr(options, name) is not None}
         problems = []
         if options.relevance is not None and not grades:
@@ -794,22 +794,9 @@ class ColumnNames:
             problems.append("user must name at least one column")
         problems += [
             f"column names must be strings; got {name!r} ({type(name).__name__})"
-            for name in (
-                *users,
-                *items,
-                options.score,
-                options.rank,
-                *grades,
-                options.model,
-                options.cost,
-                *label_columns.values(),
-            )
+            for name in (*items, options.score, options.rank, options.model, options.cost, *label_columns.values())
             if name is not None and not isinstance(name, str)
         ]
-        if not problems and len(set(users)) < len(users):
-            problems.append(f"user names a column twice: {list(users)}")
-        if not problems and len(set(grades)) < len(grades):
-            problems.append(f"relevance names a column twice: {list(grades)}")
         problems += [
             f"{name}={column!r} is also the name of a column of users, items or grades; give each its own column"
             for name, column in {**label_columns, "cost": options.cost}.items()
@@ -820,15 +807,6 @@ class ColumnNames:
         return cls(
             users, (items[0], items[1]), options.score, options.rank, grades, options.model, label_columns, options.cost
         )
-
-
-def _as_names(value: object, option: str) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return (value,)
-    if isinstance(value, tuple | list) and all(isinstance(name, str) for name in value):
-        return tuple(value)
-    msg = f"{option} must be a column name or a list of column names; got {value!r}"
-    raise InputError(msg)
 
 
 class AttributeNames(NamedTuple):

@@ -70,7 +70,7 @@ def test_a_grade_that_cannot_be_used_is_named_with_its_column(spark, tables):
 
 
 WRONG = [
-    (False, METRICS, ["click", "click"], "relevance names a column twice"),
+    (False, METRICS, ["click", "click"], "relevance must be a column name or a list of distinct column names"),
     (False, METRICS, ["click", "view"], r"labels has no column 'view' \(relevance=\)"),
     (False, METRICS, ["click", "CLICK"], "labels: relevance names the column 'click' twice"),
     (True, METRICS, ["click", "CLICK"], "labels: relevance names the column 'click' twice"),
