@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from spark_rankeval.records.comparison_rows import ComparisonRow as ComparisonRow
     from spark_rankeval.records.cross_table import CrossTable as CrossTable
     from spark_rankeval.records.gaps import GapRow as GapRow
-    from spark_rankeval.records.group_rows import GroupRow as GroupRow
     from spark_rankeval.records.quality import DataQuality as DataQuality
     from spark_rankeval.records.side_by_side import ModelsTable as ModelsTable
     from spark_rankeval.records.slices import ItemGroup as ItemGroup

@@ -611,10 +611,6 @@ class Reading:
             standard_values += more
         return replace(self, task=replace(self.task, views=tuple(views)), standard_values=tuple(standard_values))
 
-    def column_of(self, place: int) -> str:
-        """The column of a value, by its place; values of further models stand in further rows of it."""
-        return self.columns[place % len(self.columns)]
-
 
 def read_request(
     metrics: NamedMetrics,
