@@ -365,9 +365,8 @@ class Judged:
             if not isinstance(getattr(self, name), str):
                 msg = f"{name} of Judged must be the name of a column of grades; got {getattr(self, name)!r}"
                 raise InputError(msg)
-        check_name("graded", self.graded)
-        check_name("probability", self.probability)
-        check_name("stratum", self.stratum)
+        for name in ("graded", "probability", "stratum"):
+            check_name(name, getattr(self, name))
         if self.human == self.judge:
             msg = f"human and judge of Judged must be two columns of grades; both are {self.human!r}"
             raise InputError(msg)
@@ -376,6 +375,12 @@ class Judged:
     def columns(self) -> tuple[str, str]:
         """The columns of grades: the model's comes first, because it has all labels, which are counted."""
         return self.judge, self.human
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The columns that say which queries people graded, by their options."""
+        columns = {"probability": self.probability, "graded": self.graded, "stratum": self.stratum}
+        return {name: column for name, column in columns.items() if column is not None}
 
 
 def grade_columns(relevance: str | Sequence[str] | Judged | None) -> str | Sequence[str] | None:
@@ -812,36 +817,29 @@ class ColumnNames:
 class AttributeNames(NamedTuple):
     """The attributes of users that a caller asks for."""
 
-    by: tuple[str, ...] = ()  # those that divide users into slices
-    weight: str | None = None  # the users' weight
-    cluster: tuple[str, ...] = ()  # those that make users a cluster
-    user_clusters: tuple[str, ...] = ()  # the same, of the columns of the user
-    weight_count: str | None = None  # the count of the per-user table that is the users' weight, if no column is
-    judged: Judged | None = None  # the two judges, if the grades are theirs
+    by: tuple[str, ...]  # those that divide users into slices
+    weight: str | None  # the users' weight
+    cluster: tuple[str, ...]  # those that make users a cluster
+    user_clusters: tuple[str, ...]  # the same, of the columns of the user
+    weight_count: str | None  # the count of the per-user table that is the users' weight, if no column is
+    # The columns that say which users people graded, by their options, which name the columns of grouped rows, too.
+    judge_columns: Mapping[str, str]
 
     @classmethod
-    def from_options(cls, options: ScoringOptions) -> AttributeNames:
-        """Those that a call names."""
-        counted = options.user_weight if options.user_weight in WEIGHTS else None
-        weight = None if counted else options.user_weight
-        return cls(attributes_in(options.by), weight, options.clusters or (), (), counted, options.judged)
-
-    def with_user_clusters(self, users: tuple[str, ...]) -> AttributeNames:
-        """These names, with the columns of the user taken out of those that make a cluster."""
+    def from_options(cls, options: ScoringOptions, users: Sequence[str] = ()) -> AttributeNames:
+        """Those that a call names; `users` are the columns of the user."""
         user_names = [name.lower() for name in users]
-        user_clusters = tuple(name for name in self.cluster if name.lower() in user_names)
-        return self._replace(
-            cluster=tuple(name for name in self.cluster if name not in user_clusters), user_clusters=user_clusters
+        clusters = options.clusters or ()
+        user_clusters = tuple(name for name in clusters if name.lower() in user_names)
+        is_count = options.user_weight in WEIGHTS
+        return cls(
+            by=attributes_in(options.by),
+            weight=None if is_count else options.user_weight,
+            cluster=tuple(name for name in clusters if name not in user_clusters),
+            user_clusters=user_clusters,
+            weight_count=options.user_weight if is_count else None,
+            judge_columns={} if options.judged is None else options.judged.attributes,
         )
-
-    @property
-    def judge_columns(self) -> dict[str, str]:
-        """The columns that say which users people graded, by their options, which name the columns of grouped rows, too."""
-        if self.judged is None:
-            return {}
-        judged = self.judged
-        columns = {"probability": judged.probability, "graded": judged.graded, "stratum": judged.stratum}
-        return {name: column for name, column in columns.items() if column is not None}
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -853,4 +851,5 @@ class AttributeNames(NamedTuple):
         words = [f"by={list(self.by)}"] if self.by else []
         words += [] if self.weight is None else [f"user_weight={self.weight!r}"]
         words += [f"{name}={column!r}" for name, column in self.judge_columns.items()]
-        return ", ".join(words + ([f"cluster={list(self.cluster)}"] if self.cluster else []))
+        words += [f"cluster={list(self.cluster)}"] if self.cluster else []
+        return ", ".join(words)

@@ -148,7 +148,7 @@ def read_sources(
     left_out = (
         None if options.exclude is None else source_tables.read_source("exclude", options.exclude, names, problems)
     )
-    attributes = call.AttributeNames.from_options(options).with_user_clusters(names.user)
+    attributes = call.AttributeNames.from_options(options, names.user)
     table = options.facts.attributes
     about = _attributes(table, attributes, [options.users, labels, *user_frames], names, problems)
     fact_tables = facts.read_side_tables(asked, names, problems)
