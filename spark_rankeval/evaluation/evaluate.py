@@ -391,25 +391,27 @@ def _check_judged(
 
 
 def _metric_columns(reading: task.Reading, labels: Sequence[str]) -> tuple[MetricColumn, ...]:
-    """The metrics of a model, in the order to show them."""
-    columns = []
-    for place in task.order_of(reading.values, labels):
-        if place >= len(reading.columns):
-            # The values of further models stand in further rows.
-            continue
-        value, column = reading.values[place], reading.columns[place]
-        columns.append(
-            MetricColumn(
-                column="" if value.metric.corpus_level else column,
-                label=value.label,
-                definition=str(value.metric),
-                relevance=value.relevance,
-                asked=reading.spelled.get(value.label, ""),
-                normaliser=f"{column}{task.NORMALISER}" if value.metric.normalises else "",
-                standard=str(reading.standards[value.label]) if value.label in reading.standards else "",
-            )
+    """The metrics of a model, in the order to show them: by relevance as named, then as the labels were asked for."""
+    relevances = list(dict.fromkeys(value.relevance for value in reading.values))
+
+    def place(value_and_column: tuple[task.Value, str]) -> tuple[int, int]:
+        value, _ = value_and_column
+        return relevances.index(value.relevance), labels.index(value.label)
+
+    # The values of further models stand in further rows of these columns.
+    ordered = sorted(zip(reading.values, reading.columns, strict=False), key=place)
+    return tuple(
+        MetricColumn(
+            column="" if value.metric.corpus_level else column,
+            label=value.label,
+            definition=str(value.metric),
+            relevance=value.relevance,
+            asked=reading.spelled.get(value.label, ""),
+            normaliser=f"{column}{task.NORMALISER}" if value.metric.normalises else "",
+            standard=str(reading.standards[value.label]) if value.label in reading.standards else "",
         )
-    return tuple(columns)
+        for value, column in ordered
+    )
 
 
 @takes_local_tables

@@ -569,19 +569,6 @@ def columns_of(values: Sequence[Value], named_metrics: Mapping[str, Metric], tak
     return tuple(columns.values())
 
 
-def order_of(values: Sequence[Value], labels: Sequence[str]) -> list[int]:
-    """The places of values in the order to show them: by model and relevance as named, then as the labels were asked for."""
-    models, relevances = (
-        list(dict.fromkeys(names)) for names in zip(*((v.model, v.relevance) for v in values), strict=True)
-    )
-
-    def place(index: int) -> tuple[int, int, int]:
-        value = values[index]
-        return models.index(value.model), relevances.index(value.relevance), labels.index(value.label)
-
-    return sorted(range(len(values)), key=place)
-
-
 @dataclass(frozen=True)
 class Reading:
     """What a call asks for: what a worker is to do, and what each of its values is."""
