@@ -170,15 +170,15 @@ def prepare(
         array_models=[index for index, model in enumerate(sources.models) if model.source.arrays],
         scored_arrays=[model.source.arrays and model.source.has_value for model in sources.models],
         users_alone=users_alone,
-        has_subtopic_rows=sources.labels.subtopic is not None,
-        weight_count=sources.weight_count or "",
     )
     if sources.vectors:
         _check_vectors(reading, convention, sources.vectors)
     if options.judged is not None:
         _check_judged(options, options.judged, reading, groups)
+    has_subtopic_rows, judged = sources.labels.subtopic is not None, options.judged is not None
+    scoring_task = replace(reading.task, has_subtopic_rows=has_subtopic_rows, weight_count=sources.weight_count or "")
     scoring_task = with_features(
-        reading.task, sources.vectors, groups, has_no_answer=bool(sources.no_answer), judged=options.judged is not None
+        scoring_task, sources.vectors, groups, has_no_answer=bool(sources.no_answer), judged=judged
     )
     model_column = sources.model_column or ("model" if models != [""] else "")
     columns = task.columns_of(reading.values, requested, _columns_taken(sources, scoring_task, model_column))

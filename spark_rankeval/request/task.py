@@ -608,16 +608,12 @@ def read_request(
     array_models: Sequence[int],
     users_alone: bool,
     scored_arrays: Sequence[bool] = (),
-    has_subtopic_rows: bool = False,
-    weight_count: str = "",
 ) -> Reading:
     """What is to be computed of some lists; its columns are still to be named.
 
-    `users_alone` says that only values of users can be said. For `scored_arrays` see `views_of`, for the others `ScoringTask`.
+    `users_alone` says that only values of users can be said. For `scored_arrays` see `views_of`, for `array_models` `ScoringTask`.
     """
-    convention, choices, threshold, ties = (
-        options.convention, options.choices, options.relevance_threshold, options.ties,
-    )  # fmt: skip
+    convention, choices, ties = options.convention, options.choices, options.ties
     resolved = resolve(
         metrics, convention, options.parameters, lists, ties, has_fact_tables=True, users_alone=users_alone
     )
@@ -634,7 +630,7 @@ def read_request(
         convention,
         lists,
         ties=ties,
-        threshold=threshold,
+        threshold=options.relevance_threshold,
         population=options.chosen_population,
         keep_best=choices.duplicate_predictions == "drop",
         models=models,
@@ -652,8 +648,6 @@ def read_request(
         models=tuple(models),
         label_columns=lists.label_columns,
         prediction_columns=lists.prediction_columns,
-        has_subtopic_rows=has_subtopic_rows,
-        weight_count=weight_count,
     )
     lacks_order = ties is None and convention.ranking.ties == "position" and not lists.scored_arrays
     return Reading(task, tuple(values), spelled=metrics.spelled, standards=standards, lacks_order=lacks_order)
