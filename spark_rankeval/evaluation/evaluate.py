@@ -183,7 +183,9 @@ def prepare(
     model_column = sources.model_column or ("model" if models != [""] else "")
     columns = task.columns_of(reading.values, requested, _columns_taken(sources, scoring_task, model_column))
     reading = replace(reading, task=scoring_task, columns=columns)
-    settings = _settings(sources, options, scoring_task, labels="table" if long_table is None else "predictions")
+    settings = _settings(
+        sources, options, scoring_task.views[0], labels="table" if long_table is None else "predictions"
+    )
     shown = _metric_columns(reading, list(requested))
     if options.judged is not None:
         shown = (*estimated_metrics(shown, settings.human), *shown)
@@ -209,13 +211,10 @@ def _lists_of(sources: Sources, options: call.ScoringOptions) -> task.Lists:
 
 
 def _settings(
-    sources: Sources,
-    options: call.ScoringOptions,
-    scoring_task: task.ScoringTask,
-    labels: Literal["table", "predictions"],
+    sources: Sources, options: call.ScoringOptions, first: task.View, labels: Literal["table", "predictions"]
 ) -> Settings:
-    """What the per-user table says of its evaluation; `labels` says where these were."""
-    convention, first, judged = options.convention, scoring_task.views[0], options.judged
+    """What the per-user table says of its evaluation, whose `first` view is its own; `labels` says where these were."""
+    convention, judged = options.convention, options.judged
     # As the table spells them.
     judge, human = ("", "") if judged is None else sources.labels.grades
     return Settings(

@@ -117,11 +117,7 @@ class Findings:
 
 
 @without_collection
-def build_result(
-    findings: Findings,
-    options: call.SummaryOptions,
-    table: Callable[[], DataFrame],
-) -> result.Result:
+def build_result(findings: Findings, options: call.SummaryOptions, table: Callable[[], DataFrame]) -> result.Result:
     """The result of what was found: warnings first, then figures, and notes below them. Raises `DataError` for bad rows.
 
     Args:
@@ -155,9 +151,7 @@ def build_result(
         misread += result.all_relevant_in_words(sources, next(iter(qualities.values())), summary)
     warn_of_few_clusters(summary)
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
-    notes = notes_of_tables(settings.labels)
     is_unordered = findings.evaluation is not None and findings.evaluation.reading.lacks_order
-    judge_notes = notes_judge_columns(judged_rows(row for row in summary if row.slice == "all"))
     # What is written is summarised with the same options.
     by = options.by if schema.slices else ()
     again = replace(options, by=by, user_weight=schema.weight, cluster=tuple(schema.clusters))
@@ -174,8 +168,8 @@ def build_result(
         partial(_write, options=again, kept=kept, order=summary),
         notes=(
             *notes_of(summary, schema.users, findings.longest_lists),
-            *notes,
-            *judge_notes,
+            *notes_of_tables(settings.labels),
+            *notes_judge_columns(judged_rows(row for row in summary if row.slice == "all")),
             *notes_of_given_order([settings.dialect] if is_unordered else [], qualities.values()),
             *misread,
             *repeats,
@@ -244,9 +238,7 @@ def _metrics_of(key: slices.Key, findings: Findings) -> list[MetricColumn]:
     """The metrics that a slice has figures of; of a group of items only those that look at labels alone."""
     if slices.is_of_all(key[: len(findings.item_attributes)]):
         return list(findings.metrics)
-    return [
-        metric for metric in findings.metrics if has_groups(parse_metric(metric.definition).resolve())
-    ]  # fmt: skip
+    return [metric for metric in findings.metrics if has_groups(parse_metric(metric.definition).resolve())]
 
 
 def _rows(
@@ -583,13 +575,8 @@ def _schema_of(
     # Counts are recognised by their names, even if storage lost the metadata of the columns.
     counts = [name for name in call.COUNTS if name in per_user.columns]
     counts += [name for name in schema.counts if name not in call.COUNTS]
-    others = (
-        *schema.marks(),
-        *(metric.column for metric in metrics),
-        *attributes,
-        *([] if weight is None else [weight]),
-    )
     hashes = schema.hashes or hashes_by_name(per_user)
+    others = (*schema.marks(), *(metric.column for metric in metrics), *attributes, *filter(None, [weight]))
     check_unambiguous(per_user, (*users, *models, *others, *clusters))
     check_types(per_user, clusters, "cluster", "the per-user table")
     check_types(per_user, users, "user", "the per-user table")
@@ -643,9 +630,7 @@ def _standards(schema: PerUserSchema) -> list[MetricColumn]:
 
 
 def _by_model(
-    groups: Mapping[slices.Key, Figures],
-    schema: PerUserSchema,
-    estimated: Sequence[MetricColumn],
+    groups: Mapping[slices.Key, Figures], schema: PerUserSchema, estimated: Sequence[MetricColumn]
 ) -> dict[str, dict[slices.Key, scoring.ModelFigures]]:
     """The figures by model and slice; models stand in the order in which they were named."""
     standards, several = _standards(schema), schema.model is not None
