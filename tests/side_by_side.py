@@ -30,8 +30,11 @@ class Ended:
     lines: tuple[str, ...]
 
 
-def run(name, command, environment=None):
-    """Run a command. Its progress is shown at once, and everything else when it ends, with its time and that of all its processes."""
+def run(name, command, environment=None, passed=(0,)):
+    """Run a command, which passed if it ends with one of these codes.
+
+    Its progress is shown at once, and everything else when it ends, with its time and that of all its processes.
+    """
     began, lines = time.monotonic(), []
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -45,7 +48,7 @@ def run(name, command, environment=None):
         process.returncode = os.waitstatus_to_exitcode(status)
     seconds = f"{time.monotonic() - began:.0f} s, {used.ru_utime + used.ru_stime:.0f} CPU-seconds"
     say("\n".join([f"\n== {name}: {seconds}", *lines]))
-    return Ended(name, process.returncode != 0, tuple(lines))
+    return Ended(name, process.returncode not in passed, tuple(lines))
 
 
 def say(text):
