@@ -8,8 +8,7 @@ from pyspark.sql import functions as F
 from worlds.random_logs import assert_tricky, random_logs
 
 from spark_rankeval import BCa, Facts, evaluate
-from spark_rankeval.spark import grouping as prediction_lists
-from spark_rankeval.spark import scoring
+from spark_rankeval.spark import grouping, scoring
 from spark_rankeval.spark.engine import engine_of
 
 pytestmark = pytest.mark.ci
@@ -101,12 +100,12 @@ def test_a_draw_of_rows_says_whether_a_list_may_be_too_long(spark, tmp_path, mon
         frames[name] = spark.read.parquet(str(tmp_path / name))
 
     def may_be_long(frame):
-        return prediction_lists.may_be_long([SimpleNamespace(frame=frame, unjoined=None, user=("user",))])
+        return grouping.may_be_long([SimpleNamespace(frame=frame, unjoined=None, user=("user",))])
 
     # Small files, and what a scan does not tell.
     assert not may_be_long(frames["hot"].where("user >= 0"))
     assert may_be_long(frames["short"].union(frames["short"]))
-    monkeypatch.setattr(prediction_lists, "_SMALL", 0)
-    monkeypatch.setattr(prediction_lists, "_LONGEST", 60_000)
+    monkeypatch.setattr(grouping, "_SMALL", 0)
+    monkeypatch.setattr(grouping, "_LONGEST", 60_000)
     assert may_be_long(frames["hot"])
     assert not may_be_long(frames["short"])
