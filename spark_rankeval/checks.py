@@ -14,6 +14,8 @@ from weakref import WeakKeyDictionary
 
 from spark_rankeval.errors import EngineError, InputError, MissingExtraError, OptionError, warn
 
+#: What PySpark's warning about every pandas from 3 on begins with. What is used here works with it.
+PANDAS_NOTICE = "PySpark does not yet fully support pandas"
 #: The environment variable that lets calls run on engines without tests.
 UNTESTED = "SPARK_RANKEVAL_UNTESTED_ENGINE"
 SPARK = "Spark"

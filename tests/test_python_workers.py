@@ -6,10 +6,10 @@ import warnings
 
 import pytest
 
+from spark_rankeval.checks import PANDAS_NOTICE
 from spark_rankeval.errors import EngineError, MetricError, OptionError, WorkerError
 from spark_rankeval.request.call import CATALOGUE_TOO_LARGE
 from spark_rankeval.spark.engine import (
-    PANDAS_NOTICE,
     check_local_workers,
     pandas_notice_held,
     what_workers_lack,

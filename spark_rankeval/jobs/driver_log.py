@@ -9,7 +9,7 @@ from contextlib import contextmanager, redirect_stderr
 from io import TextIOBase
 from typing import Any
 
-from spark_rankeval.spark.engine import PANDAS_NOTICE
+from spark_rankeval.checks import PANDAS_NOTICE
 
 #: They log, with hundreds of lines of stack, the error that the job then says in one line.
 _REPEATING_LOGGERS = (

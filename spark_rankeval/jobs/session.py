@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from spark_rankeval import errors, local
-from spark_rankeval.checks import EXTRAS
+from spark_rankeval.checks import EXTRAS, PANDAS_NOTICE
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.config import Session
 from spark_rankeval.jobs.driver_log import quiet_settings, quiet_spark
 from spark_rankeval.jobs.logs import EventLog, follow_session, redacted
 from spark_rankeval.package import package_zip
-from spark_rankeval.spark.engine import PANDAS_NOTICE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

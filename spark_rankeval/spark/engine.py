@@ -31,7 +31,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_rankeval.checks import SPARK, is_connect, tested_engine
+from spark_rankeval.checks import PANDAS_NOTICE, SPARK, is_connect, tested_engine
 from spark_rankeval.errors import DataError, EngineError, MetricError, SparkRankEvalError, WorkerError, warn
 from spark_rankeval.request.call import CATALOGUE_TOO_LARGE
 from spark_rankeval.worker.process import TABLE_TOO_LARGE
@@ -305,8 +305,6 @@ _METRIC_FAILED = re.compile(r"^spark_rankeval\.errors\.MetricError: (.*)$", re.M
 _EXHAUSTED = re.compile(r"Resources exhausted: [^\n]*")
 # What a worker says of a table that it cannot hold.
 _TOO_LARGE = re.compile(rf"{re.escape(CATALOGUE_TOO_LARGE)}|{re.escape(TABLE_TOO_LARGE)}[^\n]*")
-#: What PySpark's warning about every pandas from 3 on begins with. What is used here works with it.
-PANDAS_NOTICE = "PySpark does not yet fully support pandas"
 _warning_filters = threading.RLock()
 # Spark itself gives its workers pyspark, and this package may travel.
 _PACKAGES = ("numpy", "pandas", "pyarrow")

@@ -108,7 +108,7 @@ class GroupedTables:
         lists = [self.history()] if any(fact.startswith("history") for fact in self.facts) else []
         return [*lists, self._baseline()] if "baseline" in self.facts else lists
 
-    def broadcast(self, users: DataFrame) -> DataFrame:
+    def with_facts(self, users: DataFrame) -> DataFrame:
         """Attach sizes and fault counts of tables to every row, and packed tables, which have their own, to the first of each task."""
         if rows := self.totals():
             totals = reduce(lambda left, right: left.crossJoin(right), rows)
@@ -686,7 +686,7 @@ class GroupSources:
         """Those that there are."""
         return [source for source in (self.items, self.training) if source is not None]
 
-    def broadcast(self, users: DataFrame, item_type: T.DataType) -> DataFrame:
+    def with_groups(self, users: DataFrame, item_type: T.DataType) -> DataFrame:
         """The users, the first of each task with the packed tables that put items into groups."""
         tables, columns, training = {}, self.groups.columns, self.training
         if self.items is not None:

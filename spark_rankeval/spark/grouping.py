@@ -476,9 +476,9 @@ class Grouping:
             grouped_row.column_of_model(grouped_row.CATALOGUE, model): facts.packed_catalogue(columns, item_type)
             for model, columns in self.sources.vectors.items()
         }
-        users = broadcast_tables(self._facts.broadcast(users), catalogues)
+        users = broadcast_tables(self._facts.with_facts(users), catalogues)
         has_groups = any(feature.name == "groups" for feature in self.task.features)
-        return users if groups is None or not has_groups else groups.broadcast(users, item_type)
+        return users if groups is None or not has_groups else groups.with_groups(users, item_type)
 
     def _lists(self) -> DataFrame:
         """One row per user with the predictions of every model, each in columns of its own, and the user's other lists."""
