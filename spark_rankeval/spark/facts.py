@@ -18,7 +18,7 @@ from spark_rankeval.request.call import DEFAULT_ITEM, POPULARITY, ColumnNames, F
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark import source_tables, sql
 from spark_rankeval.spark.engine import engine_of
-from spark_rankeval.spark.tasks import broadcast_row, broadcast_tables, packed, packed_together
+from spark_rankeval.spark.tasks import broadcast_row, broadcast_tables, packed, packed_together, run_on_workers
 from spark_rankeval.worker import item_facts
 from spark_rankeval.worker.features import INTENT, INTENTS, NO_ANSWER
 from spark_rankeval.worker.item_facts import ITEM, POPULARITY_TABLE, add_counts, count_items
@@ -31,6 +31,9 @@ from spark_rankeval.worker.vectors import (
     IS_CATALOGUE_ROW,
     ITEM_BIAS,
     LARGEST,
+    N_ROWS,
+    USUAL_LENGTH,
+    count_lengths,
     pack_catalogue,
 )
 
@@ -466,12 +469,13 @@ def packed_catalogue(columns: source_tables.VectorColumns, item_type: T.DataType
 
 
 def usual_length(rows: DataFrame) -> DataFrame:
-    """One row: how long most usable vectors of a catalogue's rows are, of several lengths the shortest; null if there is none."""
-    is_usable = sql.named(CATALOGUE_ITEM).is_not_null() & sql.none_holds(_reasons_of_vectors())
-    lengths = sql.select(sql.where(rows, is_usable), sql.call("size", sql.named(CATALOGUE_VECTOR)).alias(_LENGTH))
-    counted = sql.aggregate(lengths, [_LENGTH], sql.call("count", 1).alias(_N_ROWS))
-    order = sql.call("struct", sql.named(_N_ROWS), -sql.named(_LENGTH))
-    return sql.aggregate(counted, [], sql.call("max_by", sql.named(_LENGTH), order).alias(_LENGTH))
+    """One row: how long most vectors of a catalogue's rows are, of several lengths the shortest; null if there is none."""
+    schema = T.StructType([T.StructField(name, T.LongType()) for name in (USUAL_LENGTH, N_ROWS)])
+    counted = sql.aggregate(
+        run_on_workers(rows, count_lengths, schema), [USUAL_LENGTH], sql.call("sum", sql.named(N_ROWS)).alias(N_ROWS)
+    )
+    order = sql.call("struct", sql.named(N_ROWS), -sql.named(USUAL_LENGTH))
+    return sql.aggregate(counted, [], sql.call("max_by", sql.named(USUAL_LENGTH), order).alias(USUAL_LENGTH))
 
 
 def catalogue_rows(columns: source_tables.VectorColumns) -> DataFrame:
@@ -497,8 +501,6 @@ def catalogue_rows(columns: source_tables.VectorColumns) -> DataFrame:
 
 
 _REPEATED_ITEM = "item in several rows"
-# The length of most vectors of a catalogue, and how many rows have vectors of a length.
-_LENGTH, _N_ROWS = "usual_length", "n_rows"
 
 
 def users_with_reasons(
@@ -574,23 +576,9 @@ def _with_reasons(
 
     Of an item's rows that is one of those that can be used. Of a user's rows it is one of all, as they are grouped.
     """
-    vector, bias = sql.named(CATALOGUE_VECTOR), sql.named(ITEM_BIAS)
-    other_length = sql.call("size", vector) != sql.named(_LENGTH)
-    reasons = {**reasons, **_reasons_of_vectors(), "vector of another length than most items have": other_length}
-    rows = rows.crossJoin(usual_length(catalogue_rows(columns)).hint("broadcast"))
-    rows = sql.with_columns(rows, {reason: sql.first_true(reasons)})
-    usable_first = [sql.named(reason).is_not_null()] if repeated == _REPEATED_ITEM else []
-    nth = sql.over(sql.call("row_number"), keys, [*usable_first, sql.descending(vector), sql.descending(bias)])
-    again = sql.when(nth > 1, sql.text(repeated))
-    return sql.with_columns(rows, {reason: sql.call("coalesce", sql.named(reason), again)}).drop(
-        CATALOGUE_VECTOR, ITEM_BIAS, _LENGTH
-    )
-
-
-def _reasons_of_vectors() -> dict[str, sql.Sql]:
-    """Why the vector or the bias of a row cannot be used, however long other vectors are."""
     vector, bias, entry = sql.named(CATALOGUE_VECTOR), sql.named(ITEM_BIAS), sql.named("entry")
-    return {
+    reasons = {
+        **reasons,
         "null vector": vector.is_null(),
         "empty vector": sql.call("size", vector) == 0,
         "null, NaN or infinite number in the vector": sql.call(
@@ -601,7 +589,16 @@ def _reasons_of_vectors() -> dict[str, sql.Sql]:
         ),
         "null, NaN or infinite bias": _is_no_number(bias),
         f"bias beyond ±{LARGEST:g}": _is_too_large(bias),
+        "vector of another length than most items have": sql.call("size", vector) != sql.named(USUAL_LENGTH),
     }
+    rows = rows.crossJoin(usual_length(catalogue_rows(columns)).hint("broadcast"))
+    rows = sql.with_columns(rows, {reason: sql.first_true(reasons)})
+    usable_first = [sql.named(reason).is_not_null()] if repeated == _REPEATED_ITEM else []
+    nth = sql.over(sql.call("row_number"), keys, [*usable_first, sql.descending(vector), sql.descending(bias)])
+    again = sql.when(nth > 1, sql.text(repeated))
+    return sql.with_columns(rows, {reason: sql.call("coalesce", sql.named(reason), again)}).drop(
+        CATALOGUE_VECTOR, ITEM_BIAS, USUAL_LENGTH
+    )
 
 
 def _is_no_number(value: sql.Sql) -> sql.Sql:

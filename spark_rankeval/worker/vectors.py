@@ -231,6 +231,8 @@ def _much_larger(largest: Array) -> IntArray:
 
 #: The columns of the rows that are packed: the item, its vector, what is added to its scores, and whether the row is of the catalogue.
 CATALOGUE_ITEM, CATALOGUE_VECTOR, ITEM_BIAS, IS_CATALOGUE_ROW = "item", "vector", "bias", "in_catalogue"
+#: A length of vectors, and how many rows of the catalogue have it.
+USUAL_LENGTH, N_ROWS = "usual_length", "n_rows"
 _MOST_BYTES = 2_000_000_000
 # The name of the vectors' length in what is packed.
 _LENGTH = "length"
@@ -277,12 +279,7 @@ class PackedCatalogue(NamedTuple):
             # The two zeros are one item.
             ids = pc.add(ids, pa.scalar(0.0, ids.type))
         added = numbers(bias)
-        lengths: IntArray = pc.fill_null(pc.list_value_length(vectors), 0).to_numpy(zero_copy_only=False)
-        has_item = ids.is_valid().to_numpy(zero_copy_only=False)
-        if pa.types.is_floating(ids.type):
-            has_item = has_item & ~np.isnan(numbers(ids))
-        # Those that can be used if they have the right length.
-        is_valid = has_item & (lengths > 0) & is_usable(added) & all_usable(vectors)
+        lengths, is_valid = _usable_lengths(ids, vectors, added)
         length = int(np.bincount(lengths[is_valid]).argmax()) if is_valid.any() else 0
         kept = np.flatnonzero(is_valid & (lengths == length))
         ids, vectors, added = ids.take(pa.array(kept)), vectors.take(pa.array(kept)), added[kept]
@@ -332,6 +329,26 @@ def pack_catalogue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     rows = pa.Table.from_batches(received_batches)
     catalogue = PackedCatalogue.from_rows(rows.filter(rows[IS_CATALOGUE_ROW]))
     yield pa.RecordBatch.from_pydict({process.PACKED: pa.array([catalogue.pack()], pa.binary())})
+
+
+@process.runs_in_worker
+def count_lengths(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A function for ``mapInArrow``: how many rows of a catalogue that can be used have vectors of each length; a length may come again."""
+    for batch in batches:
+        ids, vectors, bias = (batch.column(name) for name in (CATALOGUE_ITEM, CATALOGUE_VECTOR, ITEM_BIAS))
+        lengths, is_valid = _usable_lengths(ids, vectors, numbers(bias))
+        counts = np.bincount(lengths[is_valid])
+        seen = np.flatnonzero(counts)
+        yield pa.RecordBatch.from_pydict({USUAL_LENGTH: pa.array(seen), N_ROWS: pa.array(counts[seen])})
+
+
+def _usable_lengths(ids: pa.Array, vectors: pa.Array, bias: Array) -> tuple[IntArray, BoolArray]:
+    """How long vectors are, and which rows can be used if they have the right length."""
+    lengths: IntArray = pc.fill_null(pc.list_value_length(vectors), 0).to_numpy(zero_copy_only=False)
+    has_item = ids.is_valid().to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(ids.type):
+        has_item = has_item & ~np.isnan(numbers(ids))
+    return lengths, has_item & (lengths > 0) & is_usable(bias) & all_usable(vectors)
 
 
 def all_usable(vectors: pa.Array) -> BoolArray:
