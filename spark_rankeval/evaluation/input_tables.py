@@ -90,14 +90,14 @@ def roll_up(
     options = {"document": document, "score": score, "rank": rank, "model": model, "cost": cost}
     for option, name in options.items():
         check_name(option, name)
-    asked: dict[str, Sequence[str]] = {option: [] if name is None else [name] for option, name in options.items()}
-    asked |= {"user": as_names("user", user), "relevance": grades or ()}
+    names: dict[str, Sequence[str]] = {option: [] if name is None else [name] for option, name in options.items()}
+    names |= {"user": as_names("user", user), "relevance": grades or ()}
     problems: list[str] = []
-    found = _columns("table", table, asked, problems)
+    found = source_tables.require_columns("table", table, names, problems)
     problems += [
         f"table: the column {name!r} ({option}=) has arrays; roll_up takes rows. inline(column) of Spark SQL makes them"
-        for option, names in found.items()
-        for name in names
+        for option, columns in found.items()
+        for name in columns
         if isinstance(table.schema[name].dataType, T.ArrayType)
     ]
     if problems:
@@ -124,17 +124,6 @@ def roll_up(
     return sql.with_columns(
         table, {item: sql.when(sql.named(_CHUNK) == 1, sql.named(item).cast("string"), further)}
     ).drop(_CHUNK)
-
-
-def _columns(
-    role: source_tables.Role, table: DataFrame, asked: Mapping[str, Sequence[str]], problems: list[str]
-) -> dict[str, list[str]]:
-    """The columns that each option names, as the table spells them; what is missing is added to the problems."""
-    found = {
-        option: [source_tables.require_column(role, table, name, option, problems) for name in names]
-        for option, names in asked.items()
-    }
-    return {option: [name for name in names if name is not None] for option, names in found.items()}
 
 
 def _renamed(table: DataFrame, names: Mapping[str, str]) -> DataFrame:
@@ -207,11 +196,13 @@ def labels_of_spans(
         raise OptionError(msg)
     for role, table in (("spans", spans), ("chunks", chunks)):
         check_table(role, table)
-    asked = {"document": (document,), "start": (start,), "end": (end,)}
+    shared = {"document": (document,), "start": (start,), "end": (end,)}
     problems: list[str] = []
     found = {
-        "spans": _columns("spans", spans, {"user": users, "relevance": grades, **asked}, problems),
-        "chunks": _columns("chunks", chunks, {"item": (item,), **asked}, problems),
+        "spans": source_tables.require_columns(
+            "spans", spans, {"user": users, "relevance": grades, **shared}, problems
+        ),
+        "chunks": source_tables.require_columns("chunks", chunks, {"item": (item,), **shared}, problems),
     }
     problems = problems or _problems_of_places({"spans": spans, "chunks": chunks}, found)
     if problems:
@@ -324,10 +315,10 @@ def popularity(
     user_names = call.ColumnNames.read(call.ScoringOptions(user=user, item=item), one_table=False).user
     _check_result([*user_names, item])
     problems: list[str] = []
-    _columns("training", training, {"user": user_names, "item": (item,)}, problems)
+    source_tables.require_columns("training", training, {"user": user_names, "item": (item,)}, problems)
     people = training if users is None else users
-    asked = {"user": user_names, "segment": () if segment is None else (segment,)}
-    _columns("training" if users is None else "users", people, asked, problems)
+    of_people = {"user": user_names, "segment": () if segment is None else (segment,)}
+    source_tables.require_columns("training" if users is None else "users", people, of_people, problems)
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
     columns = [f"rankeval_user_{index}" for index in range(len(user_names))]

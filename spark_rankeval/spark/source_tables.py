@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -222,6 +222,17 @@ def require_column(role: Role, frame: DataFrame, name: str, meaning: str, proble
         near = did_you_mean(name, frame.columns)
         problems.append(f"{role} has no column {name!r} ({meaning}=); {near}it has: {there}")
     return column
+
+
+def require_columns(
+    role: Role, frame: DataFrame, names: Mapping[str, Sequence[str]], problems: list[str]
+) -> dict[str, list[str]]:
+    """The columns that each option names, as the table spells them; what is missing is added to the problems."""
+    found = {
+        option: [require_column(role, frame, name, option, problems) for name in named]
+        for option, named in names.items()
+    }
+    return {option: [name for name in columns if name is not None] for option, columns in found.items()}
 
 
 def _array_with(role: Role, frame: DataFrame, item: str, names: ColumnNames, problems: list[str]) -> str | None:

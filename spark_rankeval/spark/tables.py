@@ -430,25 +430,22 @@ class LongTable:
 def _columns_of_long_table(frame: DataFrame, options: call.ScoringOptions) -> dict[str, list[str]]:
     """The columns that options name, as the table spells them; an InputError names all that are lacking."""
     problems: list[str] = []
-
-    def found(option: str, names: Iterable[str | None]) -> list[str]:
-        asked = (name for name in names if name is not None)
-        columns = (source_tables.require_column("predictions", frame, name, option, problems) for name in asked)
-        return list(filter(None, columns))
-
     kind = "score" if options.rank is None else "rank"
-    columns = {
-        "user": found("user", as_names("user", options.user)),
-        "value": found(kind, [getattr(options, kind)]),
-        "grades": found("relevance", as_names("relevance", call.grade_columns(options.relevance))),
-        "weight": found("weight", [options.weight]),
-        "cost": found("cost", [options.cost]),
+    names: dict[str, Sequence[str]] = {
+        "user": as_names("user", options.user),
+        kind: [getattr(options, kind)],
+        "relevance": as_names("relevance", call.grade_columns(options.relevance)),
+        "weight": [] if options.weight is None else [options.weight],
+        "cost": [] if options.cost is None else [options.cost],
     }
-    if options.item is not None and not found("item", [str(options.item)]):
-        problems[-1] += ". If rows name no item, pass item=None"
+    columns = source_tables.require_columns("predictions", frame, names, problems)
+    if options.item is not None:
+        lacking: list[str] = []
+        source_tables.require_column("predictions", frame, str(options.item), "item", lacking)
+        problems += [f"{problem}. If rows name no item, pass item=None" for problem in lacking]
     if problems:
         raise InputError("; ".join(problems))
-    return columns
+    return {**columns, "value": columns[kind]}
 
 
 def read_long_table(
@@ -480,14 +477,14 @@ def read_long_table(
     scored, labels = {}, {}
     for name, frame in frames.items():
         (value,) = columns[name]["value"]
-        is_label = sql.any_of(sql.named(grade).is_not_null() for grade in columns[name]["grades"])
+        is_label = sql.any_of(sql.named(grade).is_not_null() for grade in columns[name]["relevance"])
         says_something = is_label | _declares(frame, options.no_answer)
         scored[name] = sql.where(frame, sql.named(value).is_not_null() | ~says_something)
         labels[name] = sql.where(frame, is_label)
     if has_models:
         # Each model may have a row of the same label, which counts once.
         first, subtopic = columns[only], options.facts.subtopic
-        names = [*first["user"], str(options.item), *first["grades"], *first["weight"]]
+        names = [*first["user"], str(options.item), *first["relevance"], *first["weight"]]
         names += [] if subtopic is None else [subtopic]
         labels = {only: _rows_of_models(labels, names).distinct()}
     return LongTable(
@@ -558,7 +555,7 @@ def _place(columns: Mapping[str, Sequence[str]], *, is_rank: bool) -> sql.Sql:
     # Scores compare as doubles, and of these the two zeros are equal.
     value = sql.named(columns["value"][0]).cast("double") + 0.0
     # A missing grade is the lowest, be it null or NaN.
-    graded = map(sql.named, columns["grades"])
+    graded = map(sql.named, columns["relevance"])
     grades = [sql.when(~sql.call("isnan", grade.cast("double")), grade) for grade in graded]
     others = map(sql.named, (*columns["weight"], *columns["cost"]))
     order = [value if is_rank else sql.descending(value), *grades, *others]
