@@ -37,7 +37,7 @@ from spark_rankeval.spark.per_user import (
     how_marks_are_read,
     table_hash,
 )
-from spark_rankeval.spark.sql import check_types, check_unambiguous, find_column, mark_of
+from spark_rankeval.spark.sql import check_types, check_unambiguous, columns_in_words, find_column, mark_of
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.statistics.intervals import IntervalMethod, valid_bounds
@@ -569,7 +569,7 @@ def _schema_of(
     if not schema.is_marked:
         metrics = _unmarked_metrics(per_user, {*users, *models, *attributes, *clusters, weight})
     if not metrics:
-        there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in per_user.schema.fields)
+        there = columns_in_words(per_user)
         msg = f"the per-user table has no metric column; it has: {there}. Pass a table of score_users"
         raise InputError(msg)
     # Counts are recognised by their names, even if storage lost the metadata of the columns.

@@ -89,7 +89,7 @@ def read_table(
     user = _named(frame, users or (), name) or schema.users
     if not user:
         how = per_user.how_marks_are_read(frame)
-        msg = f"{name} has lost the metadata that marks its user columns; pass user={how}. It has: {columns_in_words(frame)}"
+        msg = f"{name} has lost the metadata that marks its user columns; pass user={how}. It has: {sql.columns_in_words(frame)}"
         raise InputError(msg)
     # A table that was joined from two may have several.
     marked = tuple(item.name for item in frame.schema.fields if sql.mark_of(item).get("kind") == "model")
@@ -98,7 +98,7 @@ def read_table(
         models = _column_of_models(frame, model_column, marked, name, is_scored=schema.is_marked)
     metrics = _metrics_of(frame, schema, {*user, *(models or marked)})
     if not metrics:
-        msg = f"{name} has no metric column; it has: {columns_in_words(frame)}. Pass a table of score_users"
+        msg = f"{name} has no metric column; it has: {sql.columns_in_words(frame)}. Pass a table of score_users"
         raise InputError(msg)
     sql.check_types(frame, user, "user", name)
     sql.check_types(frame, models, "model", name)
@@ -144,7 +144,7 @@ def _column_of_models(
     if len(columns) != 1:
         msg = (
             "one table must hold several models and name them in a column; pass model=, or a dict of tables by model name. It "
-            f"has: {columns_in_words(frame)}"
+            f"has: {sql.columns_in_words(frame)}"
         )
         raise InputError(msg)
     return columns
@@ -169,14 +169,9 @@ def _refuse_predictions(frame: DataFrame, users: Sequence[str] | None, name: str
     if names.intersection(_ITEMS) and not names.intersection(COUNTS):
         msg = (
             f"{name} holds predictions, not values of users; evaluate first, and compare the result of evaluate({{model: "
-            f"predictions, …}}, labels, metrics). It has: {columns_in_words(frame)}"
+            f"predictions, …}}, labels, metrics). It has: {sql.columns_in_words(frame)}"
         )
         raise InputError(msg)
-
-
-def columns_in_words(frame: DataFrame) -> str:
-    """The columns of a table and their types, for a message."""
-    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in frame.schema.fields)
 
 
 def _same_names(wanted: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
@@ -191,7 +186,7 @@ def _named(frame: DataFrame, names: Sequence[str], table: str) -> tuple[str, ...
     for name in names:
         existing = sql.find_column(frame, name)
         if existing is None:
-            msg = f"{table} has no column {name!r}; it has: {columns_in_words(frame)}"
+            msg = f"{table} has no column {name!r}; it has: {sql.columns_in_words(frame)}"
             raise InputError(msg)
         columns.append(existing)
     return tuple(columns)
@@ -372,7 +367,7 @@ class ModelTables:
             lacking = [name for name in by if sql.find_column(table.frame, name) is None]
             if lacking:
                 msg = (
-                    f"by={list(by)}: {table.name} has no column {lacking[0]!r}; it has: {columns_in_words(table.frame)}. Keep it with "
+                    f"by={list(by)}: {table.name} has no column {lacking[0]!r}; it has: {sql.columns_in_words(table.frame)}. Keep it with "
                     "score_users(by=…), or join it"
                 )
                 raise InputError(msg)

@@ -218,9 +218,8 @@ def require_column(role: Role, frame: DataFrame, name: str, meaning: str, proble
         problems.append(f"{role}: {error}")
         return None
     if column is None:
-        there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in frame.schema.fields)
         near = did_you_mean(name, frame.columns)
-        problems.append(f"{role} has no column {name!r} ({meaning}=); {near}it has: {there}")
+        problems.append(f"{role} has no column {name!r} ({meaning}=); {near}it has: {sql.columns_in_words(frame)}")
     return column
 
 

@@ -361,6 +361,11 @@ def _spelling(frame: DataFrame, name: str, spellings: Sequence[str], ambiguous: 
     return matches[0] if matches else None
 
 
+def columns_in_words(frame: DataFrame) -> str:
+    """The columns of a table and their types, for a message."""
+    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in frame.schema.fields)
+
+
 def check_unambiguous(frame: DataFrame, names: Iterable[str]) -> None:
     """Refuse columns of a table that Spark could take for others of it."""
     n_of_name = Counter(existing.lower() for existing in frame.columns)

@@ -511,8 +511,7 @@ def _columns(predictions: DataFrame, names: dict[str, str], tag: str | None) -> 
             problems.append(f"{meaning}={actual!r} is {kind.simpleString()}; {wrong}")
         columns[meaning] = sql.column(actual)
     if problems:
-        available = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in predictions.schema.fields)
-        msg = f"predictions: {'; '.join(problems)}; the table has: {available}"
+        msg = f"predictions: {'; '.join(problems)}; the table has: {sql.columns_in_words(predictions)}"
         raise InputError(msg)
     return columns if tag is None else {**columns, "model": F.lit(tag)}
 
