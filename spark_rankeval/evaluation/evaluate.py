@@ -65,7 +65,7 @@ def per_item_group(scoring: Scoring) -> DataFrame:
     scoring_task, schema = scoring.reading.task, scoring.schema
     grouping = scoring.grouping
     users = grouping.frame(with_users=True)
-    values = tuple(f"metric_{index}" for index in range(len(scoring.reading.columns)))
+    values = scoring.value_names
     value_names = dict(zip(scoring.reading.columns, values, strict=True))
     attributes = list(grouping.attributes)
     counted = [scoring_task.weight_count] if scoring_task.weight_count else []

@@ -308,7 +308,7 @@ def names_of(source: source_tables.SourceTable) -> tuple[str, list[str]]:
     return grouped_row.LABELS, [*grades, *map(grouped_row.label_column, source.extra_columns)]
 
 
-def _marks(marked: Iterable[source_tables.MarkedUsers]) -> list[sql.Sql]:
+def _marks_of_rows(marked: Iterable[source_tables.MarkedUsers]) -> list[sql.Sql]:
     """For each of these users a column of rows that is 1 where a row marks its user, else null."""
     return [sql.when(each.is_marked, 1).alias(each.column) for each in marked]
 
@@ -433,7 +433,7 @@ class Grouping:
                 *([self._hash_of(users)] if with_user_hash else ()),
                 *(self._cluster_hash(users, partial(sql.name_in_sql, first.frame)) if has_cluster_hash else ()),
                 *self._attribute_values(first, sql.name_in_sql),
-                *_marks(self.sources.no_answer),
+                *_marks_of_rows(self.sources.no_answer),
                 *(
                     source_tables.row_hash(source).alias(grouped_row.hash_column(source.role))
                     for source in (first, labels)
@@ -613,7 +613,7 @@ class Grouping:
                 {_EVALUATED: sql.when(sql.named(grouped_row.LABEL_ROWS).is_not_null(), 1, sql.named(_EVALUATED))},
             )
         rows = self.user_rows(source)
-        n_rows, more = sql.call("count", 1), self._marks if self._marked_by_labels else []
+        n_rows, more = sql.call("count", 1), self._marks_of_users if self._marked_by_labels else []
         if others is not None:
             # They are rows without a label: a third table in a join would cost a shuffle more.
             rows = sql.with_columns(rows, {_ROW: sql.number(1), _EVALUATED: sql.number(1)})
@@ -632,10 +632,10 @@ class Grouping:
         These rows hold nothing else that is read.
         """
         hashed = sql.call("sum", sql.named(_USER_ROW)).alias(grouped_row.hash_column("users"))
-        return [*([] if self.sources.users is None else [hashed]), *self._marks]
+        return [*([] if self.sources.users is None else [hashed]), *self._marks_of_users]
 
     @property
-    def _marks(self) -> list[sql.Sql]:
+    def _marks_of_users(self) -> list[sql.Sql]:
         """How many rows mark a user; null: none."""
         columns = dict.fromkeys(marked.column for marked in self.sources.no_answer)
         return [sql.call("sum", sql.named(name)).alias(name) for name in columns]
@@ -720,7 +720,7 @@ class Grouping:
         Labels that mark their users say so in columns of their own.
         """
         are_labels = source.role == "labels"
-        marks = _marks(self._marked_by_labels) if are_labels else []
+        marks = _marks_of_rows(self._marked_by_labels) if are_labels else []
         about = [*self.named_users(source), *self._model_of(source), *marks]
         valid = source_tables.says_something(source, self.task, None if are_labels else self.sources.model_column)
         # Predictions are hashed where they are added up: a column more of them would cost more than the hash.

@@ -556,7 +556,7 @@ class Scoring:
         Rows whose user is null belong to no user: they are kept, with NaN and the count of what was wrong.
         """
         task, schema, grouping = self._task_of_users, self.schema, self.grouping
-        values = self._value_names
+        values = self.value_names
         names_by_column = dict(zip(self.reading.columns, values, strict=True))
         normalised = [values[index] for index in task.normalised if index < len(values)]
         standards = [value for value in self.reading.standard_values if value.model == task.models[0]]
@@ -596,7 +596,7 @@ class Scoring:
         return scored.select(*schema.marked([F.col(name) for name in ours]))
 
     @property
-    def _value_names(self) -> tuple[str, ...]:
+    def value_names(self) -> tuple[str, ...]:
         """Names of our own until the last step: the caller's may hold any character, or be one of ours."""
         return tuple(f"metric_{index}" for index in range(len(self.reading.columns)))
 
@@ -604,7 +604,7 @@ class Scoring:
     def _columns_of_rows(self) -> tuple[tuple[str, ...], ...]:
         """The columns of users, of values and of hashes, as workers name them."""
         users = (*self.grouping.user_columns, *self._attributes_of_rows)
-        return users, self._value_names, tuple(self.schema.hashes)
+        return users, self.value_names, tuple(self.schema.hashes)
 
     @property
     def _attributes_of_rows(self) -> tuple[str, ...]:

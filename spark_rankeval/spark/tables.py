@@ -46,9 +46,8 @@ class Sources:
     weight: str | None = None  # the column of that table that has the users' weights
     # Columns of the user or of that table; users of the same values there are one cluster.
     clusters: tuple[str, ...] = ()
-    fact_tables: facts.SideSources = (
-        facts.SideSources()
-    )  # the tables of training, items and a baseline that metrics ask for
+    # The tables of training, items and a baseline that metrics ask for.
+    fact_tables: facts.SideSources = facts.SideSources()
     intents: facts.IntentSources | None = None  # where the intents of labels come from
     item_groups: GroupSources | None = None  # the tables that put items into groups
     no_answer: tuple[source_tables.MarkedUsers, ...] = ()  # the users who are declared to have no answer
@@ -119,7 +118,7 @@ def read_sources(
     predictions: DataFrame | call.Vectors | Mapping[str, DataFrame | call.Vectors],
     labels: DataFrame | None,
     options: call.ScoringOptions,
-    asked: facts.SideTables = facts.SideTables(),  # noqa: B008 # it is immutable
+    side_tables: facts.SideTables = facts.SideTables(),  # noqa: B008 # it is immutable
     long_table: LongTable | None = None,
     *,
     has_groups: bool = False,
@@ -130,13 +129,13 @@ def read_sources(
     for are columns of the first of users, labels and predictions that has them all. An InputError names all offenders at once.
     """
     names = call.ColumnNames.read(options, one_table=labels is None)
-    by_model = _checked_tables(predictions, labels, options, asked)
+    by_model = _checked_tables(predictions, labels, options, side_tables)
     user_frames = [_table_of_users(table) for table in by_model.values()]
     first, problems = user_frames[0], list[str]()
     if isinstance(predictions, Mapping) and names.model is not None:
         problems.append("predictions is a dict by model, so the model column is not needed; leave model= out")
     problems += _problems_with_vectors(
-        by_model.values(), labels, names, has_baseline=asked.frames()["baseline"] is not None
+        by_model.values(), labels, names, has_baseline=side_tables.frames()["baseline"] is not None
     )
     if labels is None and names.user == ("user",) and sql.find_column(first, "user") is None:
         # Spark's evaluators take one table of two arrays, which names no user.
@@ -151,8 +150,8 @@ def read_sources(
     attributes = call.AttributeNames.from_options(options, names.user)
     table = options.facts.attributes
     about = _attributes(table, attributes, [options.users, labels, *user_frames], names, problems)
-    fact_tables = facts.read_side_tables(asked, names, problems)
-    intents = facts.read_intents(options.facts, asked.facts, fact_tables.items, right, problems)
+    fact_tables = facts.read_side_tables(side_tables, names, problems)
+    intents = facts.read_intents(options.facts, side_tables.facts, fact_tables.items, right, problems)
     if intents is not None and not problems:
         right = intents.read()
     groups = read_groups(options.facts, left, names, problems) if has_groups else None
@@ -182,7 +181,7 @@ def _checked_tables(
     predictions: DataFrame | call.Vectors | Mapping[str, DataFrame | call.Vectors],
     labels: DataFrame | None,
     options: call.ScoringOptions,
-    asked: facts.SideTables,
+    side_tables: facts.SideTables,
 ) -> Mapping[str, DataFrame | call.Vectors]:
     """The predictions by model; an InputError says what is no table."""
     by_model = predictions if isinstance(predictions, Mapping) else {"": predictions}
@@ -194,7 +193,7 @@ def _checked_tables(
         check_table(_called("predictions", name), _table_of_users(table), instead="Vectors")
     others = {
         "labels": labels, "users": options.users, "exclude": options.exclude, "attributes": options.facts.attributes,
-        **asked.frames(), "no_answer": None if isinstance(options.no_answer, str) else options.no_answer,
+        **side_tables.frames(), "no_answer": None if isinstance(options.no_answer, str) else options.no_answer,
     }  # fmt: skip
     for role, other in others.items():
         if other is not None:

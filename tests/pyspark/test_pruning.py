@@ -100,7 +100,7 @@ def test_a_draw_of_rows_says_whether_a_list_may_be_too_long(spark, tmp_path, mon
         frames[name] = spark.read.parquet(str(tmp_path / name))
 
     def may_be_long(frame):
-        return grouping.may_be_long([SimpleNamespace(frame=frame, unjoined=None, user=("user",))])
+        return grouping.may_be_long([SimpleNamespace(frame=frame, user=("user",))])
 
     # Small files, and what a scan does not tell.
     assert not may_be_long(frames["hot"].where("user >= 0"))
