@@ -27,7 +27,7 @@ from spark_rankeval.statistics.description import Description, t_interval_of, wi
 from spark_rankeval.statistics.intervals import Interval, requested_method
 from spark_rankeval.statistics.moments import Moments, moments_of_sums
 from spark_rankeval.statistics.sums import Mean, Sums, added, from_text, mean_of_sums
-from spark_rankeval.statistics.table_fingerprints import added as added_fingerprints
+from spark_rankeval.statistics.table_fingerprints import combined as combined_fingerprints
 
 #: A result, or the output of its `Result.to_dict` or `Result.to_json`.
 Mergeable = Result | Mapping[str, Any] | str
@@ -294,7 +294,7 @@ def _fingerprints(model: str, summaries: Mapping[str, Sequence[SummaryRow]]) -> 
     by_summary = [next((row.fingerprints for row in rows if row.model == model), None) for rows in summaries.values()]
     first, *others = (fingerprints for fingerprints in by_summary if fingerprints is not None)
     shared = [table for table in first if all(table in other for other in others)]
-    return {table: added_fingerprints([first[table], *(other[table] for other in others)]) for table in shared}
+    return {table: combined_fingerprints([first[table], *(other[table] for other in others)]) for table in shared}
 
 
 def _clusters(rows: Sequence[SummaryRow]) -> Clusters:

@@ -131,14 +131,14 @@ def audit_tables(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> Aud
         return None
     # An evaluation reads no times, and not all of training. So rows that it can use may be bad rows of the audit.
     on_invalid = config.evaluation.on_invalid
-    return audit(**_call(config, tables), on_invalid="drop" if on_invalid == "quarantine" else on_invalid)
+    return audit(**_tables_of(config, tables), on_invalid="drop" if on_invalid == "quarantine" else on_invalid)
 
 
 def checks_to_make(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> list[tuple[str, str]]:
     """The checks of a run by name, and why some cannot be made; tables that cannot be audited are refused."""
     if config.audit is None:
         return []
-    inputs = read_tables(**_call(config, tables))
+    inputs = read_tables(**_tables_of(config, tables))
     reasons = {check.name: inputs.why_not(check.needs) for check in CHECKS}
     return [(name, f"not made: {reason}" if reason else "") for name, reason in reasons.items()]
 
@@ -164,7 +164,7 @@ def outcomes_of_audit(config: EvaluateConfig, audited: Audit | None) -> list[Gat
     ]
 
 
-def _call(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> dict[str, Any]:
+def _tables_of(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> dict[str, Any]:
     """The arguments of `audit`, except `on_invalid`. Vectors are no lists, so a run of them audits training and labels."""
     assert config.audit is not None, "the caller looked"
     columns, arguments = config.columns, config.arguments(tables)

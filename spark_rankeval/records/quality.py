@@ -205,7 +205,7 @@ def excluded_labels_in_words(quality: DataQuality) -> str:
 
 def quality_notes(quality: DataQuality, *, excludes: bool = False) -> list[Note]:
     """Notes on users, ties and rows. Counts of problems appear only if they are not 0, but excluded ones always if `excludes`."""
-    notes = [Note("; ".join(_users(quality)), "users")]
+    notes = [Note("; ".join(_users_in_words(quality)), "users")]
     if quality.is_apart:
         notes.append(Note(apart_in_words(quality), "!"))
     notes += [Note(_ties(quality), "ties"), Note("; ".join(_rows(quality, excludes)), "rows")]
@@ -214,7 +214,7 @@ def quality_notes(quality: DataQuality, *, excludes: bool = False) -> list[Note]
     return notes
 
 
-def _users(quality: DataQuality) -> Iterator[str]:
+def _users_in_words(quality: DataQuality) -> Iterator[str]:
     """The users, and of those with labels, whom most means are over, how many lack what a metric needs."""
     n_users, n_labelled = quality.n_users, quality.n_labelled
     labelled = "none" if not n_labelled else "all" if n_labelled == n_users else f"{n_labelled:,}"

@@ -61,7 +61,7 @@ def _check_workers_of(session: SparkSession) -> None:
 _SCHEMA = T.StructType([T.StructField(process.PACKED, T.BinaryType())])
 # A message of Spark Connect takes 128 MB, and the tables are a part of one.
 _MOST_BYTES = 120_000_000
-_TOO_LARGE = (
+_ROW_TOO_LARGE = (
     "the vectors, facts or groups of the items take more than 120 MB, and no larger table reaches the Python code of this engine; use "
     "PySpark, or fewer items"
 )
@@ -121,7 +121,7 @@ def _cell(table: DataFrame) -> bytes | None:
     except PySparkException as error:
         if "larger than max" not in str(error):
             raise
-        raise EngineError(_TOO_LARGE) from error
+        raise EngineError(_ROW_TOO_LARGE) from error
     return bytes(rows[0][process.PACKED]) if rows else None
 
 
@@ -130,7 +130,7 @@ def _attached(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
     with workers_explained():
         cells = {name: _cell(table) for name, table in tables.items()}
     if sum(map(len, filter(None, cells.values()))) > _MOST_BYTES:
-        raise EngineError(_TOO_LARGE)
+        raise EngineError(_ROW_TOO_LARGE)
     columns = [T.StructField(name, T.BinaryType()) for name in cells]
     return run_on_workers(rows, process.attach(cells), T.StructType([*rows.schema.fields, *columns]))
 

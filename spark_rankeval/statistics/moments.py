@@ -24,12 +24,12 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 #: For each field of a state, an array with one entry per column.
 State = dict[str, Array]
 
-_UNIT = 2.0**32
-_ROWS = 1 << 14
+_GRID = 2.0**32
+_BATCH = 1 << 14
 # Up to this many values per column are counted before they are added.
 _FEW = 1 << 8
-# `_ROWS` values up to this size add up to less than 2^53 in units of 2⁻³². So a float sum of them is exact.
-_SMALL = 2.0**53 / _UNIT / _ROWS
+# `_BATCH` values up to this size add up to less than 2^53 in units of 2⁻³². So a float sum of them is exact.
+_SMALL = 2.0**53 / _GRID / _BATCH
 # From `_FINE` to `_WIDE` a value is exact in units of 2⁻⁶⁴. There the squares of billions of users do not overflow a 64-bit sum of
 # units of 1. Other values, which are rare among metrics, are added on a wider grid; values from `_HUGE` on are added as floats.
 _FINE, _WIDE, _HUGE = 2.0**-11, 2.0**15, 2.0**255
@@ -49,10 +49,10 @@ _ZERO = Fraction(0)
 _PER_LIMBS = 1 << UNIT_BITS
 
 #: The fields of a state that are whole numbers; all of them are added when states are merged.
-COUNTS = ("n", "n_undefined", "n_zero")
+MOMENT_COUNTS = ("n", "n_undefined", "n_zero")
 SUM_LIMBS = ("sum_ones", "sum_middle", "sum_low")
 SQUARE_LIMBS = ("square_ones", "square_middle", "square_low")
-INTEGERS = (*COUNTS, *SUM_LIMBS, *SQUARE_LIMBS)
+INTEGERS = (*MOMENT_COUNTS, *SUM_LIMBS, *SQUARE_LIMBS)
 #: Fields that are floats: sums of values too large for exact sums (added), and the extremes (least, greatest).
 LARGE = ("sum_large", "square_large")
 #: The limbs of sums on the wider grid.
@@ -69,14 +69,14 @@ class MomentsAccumulator:
         self._large = np.zeros((len(LARGE), n_columns))
         self._least = np.full(n_columns, math.inf)
         self._greatest = np.full(n_columns, -math.inf)
-        self._scratch = np.empty((2, _ROWS))
+        self._scratch = np.empty((2, _BATCH))
         self._wide = ExactSums(len(WIDE_LIMBS) * n_columns)
 
     def add(self, column: int, values: Column) -> None:
         """Add float64 values of a column; NaN is counted as undefined and left out of the rest."""
         # One piece at a time, so that it stays in a core's cache through all steps.
-        for start in range(0, len(values), _ROWS):
-            self._add(column, values[start : start + _ROWS])
+        for start in range(0, len(values), _BATCH):
+            self._add(column, values[start : start + _BATCH])
 
     def add_columns(self, first: int, columns: Sequence[Column]) -> None:
         """Add values of neighbouring columns of the same length, beginning with column `first`."""
@@ -114,9 +114,9 @@ class MomentsAccumulator:
 
         for first, terms in ((_SUM, values), (_SQUARE, values * values)):
             ones = np.rint(terms)
-            units = (terms - ones) * _UNIT
+            units = (terms - ones) * _GRID
             middle = np.rint(units)
-            self._carry(columns, first, total(ones), total(middle), total(np.rint((units - middle) * _UNIT)))
+            self._carry(columns, first, total(ones), total(middle), total(np.rint((units - middle) * _GRID)))
 
     def _add(self, column: int, values: Column) -> None:
         least, greatest = float(values.min()), float(values.max())
@@ -165,11 +165,11 @@ class MomentsAccumulator:
             np.rint(values, out=rounded)
             ones = int(rounded.sum())
             values = values - rounded
-        np.multiply(values, _UNIT, out=units)
+        np.multiply(values, _GRID, out=units)
         np.rint(units, out=rounded)
         middle = int(rounded.sum())
         np.subtract(units, rounded, out=units)
-        np.multiply(units, _UNIT, out=units)
+        np.multiply(units, _GRID, out=units)
         np.rint(units, out=rounded)
         self._carry(column, first, ones, middle, int(rounded.sum()))
 
@@ -242,7 +242,7 @@ def moments_of(state: dict[str, Any]) -> Moments:
     Without the limbs of the wider grid nothing was added there.
     """
     least, greatest = float(state["least"]), float(state["greatest"])
-    counts: dict[str, Any] = {name: int(state[name]) for name in COUNTS} | {"least": least, "greatest": greatest}
+    counts: dict[str, Any] = {name: int(state[name]) for name in MOMENT_COUNTS} | {"least": least, "greatest": greatest}
     total, squares = _exact(state, SUM_LIMBS), _exact(state, SQUARE_LIMBS)
     if WIDE_LIMBS[0] in state:
         total, squares = total + exact_sum(state["sum_wide"]), squares + exact_sum(state["square_wide"])
@@ -269,7 +269,7 @@ def moments_of_columns(state: State) -> list[Moments]:
     # Slices come by the thousand: lists give their entries faster than arrays, and no fraction is computed with.
     about, sums, squares = (
         zip(*(state[name].tolist() for name in names), strict=True)
-        for names in ((*COUNTS, "least", "greatest"), SUM_LIMBS, SQUARE_LIMBS)
+        for names in ((*MOMENT_COUNTS, "least", "greatest"), SUM_LIMBS, SQUARE_LIMBS)
     )
     figures = []
     columns = enumerate(zip(has_unusual.tolist(), about, sums, squares, strict=True))

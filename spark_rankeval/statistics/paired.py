@@ -40,7 +40,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 #: Values of a user that differ by no more than this times their size, or than this, are equal but for rounding.
 TIE = 2.0**-40
 # A term of a sum is off by less than this share of its size, half a unit of 2⁻⁴². That includes a few bits of its metric's rounding.
-_ROUNDING = 2.0**-41
+_ROUNDING_OF_SUMS = 2.0**-41
 
 #: What the sums of a comparison are of, for each user.
 SIDES = ("difference", "value", "baseline")
@@ -374,7 +374,7 @@ def _sign_flip_p(state: dict[str, Any], difference: Moments) -> tuple[float, boo
 
 def _tolerance(state: dict[str, Any]) -> float:
     """By how much rounding can change a sum of differences."""
-    return float(exact_sum(state["magnitudes"])) * _ROUNDING
+    return float(exact_sum(state["magnitudes"])) * _ROUNDING_OF_SUMS
 
 
 def _exact_p(sizes: Floats, wins: int, losses: int, total: float, largest: float, tolerance: float) -> float:

@@ -18,9 +18,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 #: Whole numbers of 32 bits that make a fingerprint, the least significant first. As int64, billions of them add up without overflow.
-LIMBS = 4
+FINGERPRINT_LIMBS = 4
 _BITS = 32
-_MODULUS = 1 << (_BITS * LIMBS)
+_MODULUS = 1 << (_BITS * FINGERPRINT_LIMBS)
 # Two hashes of the same pair of words differ by these odd constants (of SplitMix64 and of Murmur's finaliser).
 _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xFF51AFD7ED558CCD
 
@@ -88,7 +88,7 @@ def _rotate(values: Array, n_bits: int) -> None:
 
 
 def limbs_of(users: Integers, rows: Integers) -> Integers:
-    """The hash of each user as limbs; int64 (n_users, LIMBS).
+    """The hash of each user as limbs; int64 (n_users, FINGERPRINT_LIMBS).
 
     Args:
         users: a 64-bit hash of each user's id.
@@ -97,7 +97,7 @@ def limbs_of(users: Integers, rows: Integers) -> Integers:
     user, row = users.view(np.uint64), rows.view(np.uint64)
     low = mixed(mixed(user + np.uint64(_FIRST)) ^ row)
     high = mixed(mixed(row ^ np.uint64(_SECOND)) + user)
-    limbs = np.empty((len(user), LIMBS), np.int64)
+    limbs = np.empty((len(user), FINGERPRINT_LIMBS), np.int64)
     for place, words in ((0, low), (2, high)):
         limbs[:, place] = words & np.uint64((1 << _BITS) - 1)
         limbs[:, place + 1] = words >> np.uint64(_BITS)
@@ -107,7 +107,7 @@ def limbs_of(users: Integers, rows: Integers) -> Integers:
 
 def no_limbs() -> Integers:
     """The sum over no user."""
-    return np.zeros(LIMBS, np.int64)
+    return np.zeros(FINGERPRINT_LIMBS, np.int64)
 
 
 def digits_of(limbs: Integers) -> str:
@@ -119,10 +119,10 @@ def digits_of(limbs: Integers) -> str:
     return _digits(sum(int(limb) << (_BITS * place) for place, limb in enumerate(limbs)))
 
 
-def added(fingerprints: Iterable[str]) -> str:
+def combined(fingerprints: Iterable[str]) -> str:
     """The fingerprint of tables together, such as those of several days.
 
-    >>> added(["f" * 32, "0" * 31 + "3"])
+    >>> combined(["f" * 32, "0" * 31 + "3"])
     '00000000000000000000000000000002'
     """
     return _digits(sum(int(digits, 16) for digits in fingerprints))

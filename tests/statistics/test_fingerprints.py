@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spark_rankeval.statistics.table_fingerprints import LIMBS, added, digits_of, limbs_of, no_limbs
+from spark_rankeval.statistics.table_fingerprints import FINGERPRINT_LIMBS, combined, digits_of, limbs_of, no_limbs
 
 RANDOM = np.random.default_rng(5)
 N = 5000
@@ -17,7 +17,7 @@ def digits(users=USERS, rows=ROWS):
 def test_order_and_split_change_nothing():
     order = RANDOM.permutation(N)
     assert digits(USERS[order], ROWS[order]) == digits()
-    assert added([digits(USERS[:7], ROWS[:7]), digits(USERS[7:], ROWS[7:])]) == digits()
+    assert combined([digits(USERS[:7], ROWS[:7]), digits(USERS[7:], ROWS[7:])]) == digits()
     assert digits(USERS[:0], ROWS[:0]) == digits_of(no_limbs()) == "0" * 32
 
 
@@ -44,14 +44,14 @@ def test_a_user_without_rows_adds_nothing():
 def test_bits_are_even():
     """Neither limb of consecutive numbers has a bit that is mostly 0 or 1, and no two users have the same hash."""
     limbs = limbs_of(np.arange(N), np.arange(1, N + 1))
-    assert (limbs.shape, limbs.min() >= 0, limbs.max() < 2**32) == ((N, LIMBS), True, True)
-    ones = np.array([[(limbs[:, limb] >> bit & 1).mean() for bit in range(32)] for limb in range(LIMBS)])
+    assert (limbs.shape, limbs.min() >= 0, limbs.max() < 2**32) == ((N, FINGERPRINT_LIMBS), True, True)
+    ones = np.array([[(limbs[:, limb] >> bit & 1).mean() for bit in range(32)] for limb in range(FINGERPRINT_LIMBS)])
     # Six standard errors of a fair coin.
     assert np.abs(ones - 0.5).max() < 3 / np.sqrt(N)
     assert len(np.unique(limbs, axis=0)) == N
 
 
 def test_the_sum_is_modulo_2_to_the_128():
-    most = np.full(LIMBS, 2**32 - 1)
+    most = np.full(FINGERPRINT_LIMBS, 2**32 - 1)
     assert [digits_of(most), digits_of(most + np.array([1, 0, 0, 0]))] == ["f" * 32, "0" * 32]
-    assert digits_of(3 * most) == added(["f" * 32] * 3) == "f" * 31 + "d"
+    assert digits_of(3 * most) == combined(["f" * 32] * 3) == "f" * 31 + "d"
