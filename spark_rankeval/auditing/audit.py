@@ -297,7 +297,7 @@ _LACKING: Mapping[Literal["predictions", "items"], str] = {
 _TIMES = (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)
 
 
-def read_tables(
+def read_audited(
     training: DataFrame,
     labels: DataFrame,
     predictions: DataFrame | None,
@@ -448,7 +448,7 @@ def audit(
     if not isinstance(on_invalid, Mapping):
         one_of("on_invalid", on_invalid, ("error", "drop"))
     choices = OnInvalid.read(on_invalid)
-    inputs = read_tables(training, labels, predictions, items, time=time, user=user, item=item, model=model)
+    inputs = read_audited(training, labels, predictions, items, time=time, user=user, item=item, model=model)
     counts = _counts(inputs)
     n_invalid = {role: counts[f"invalid {role}"][_N] for role in inputs.sources}
     invalid = tuple(

@@ -39,7 +39,8 @@ from spark_rankeval.records.side_by_side import MapRow
 from spark_rankeval.records.slices import has_item_group
 from spark_rankeval.records.stored import row_of
 from spark_rankeval.records.summary import SummaryRow
-from spark_rankeval.records.table_columns import GATES, RUN_ID
+from spark_rankeval.records.table_columns import GATES as GATE_COLUMNS
+from spark_rankeval.records.table_columns import RUN_ID
 from spark_rankeval.request.call import POPULARITY, UNUSABLE_FACTS, Facts, attributes_in
 from spark_rankeval.run_history.gates import GateOutcome, failed, render_gates
 from spark_rankeval.spark.catalog import schema_of
@@ -136,7 +137,7 @@ def _schemas(config: EvaluateConfig, users: DataFrame, frames: Tables) -> dict[s
     if outputs.QUARANTINE in frames:
         schemas[outputs.QUARANTINE] = frames[outputs.QUARANTINE].schema
     if config.gates or (config.audit is not None and config.audit.limits):
-        schemas[outputs.GATES] = schema_of(GATES.columns)
+        schemas[outputs.GATES] = schema_of(GATE_COLUMNS.columns)
     return schemas
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from spark_rankeval.auditing.audit import Audit, audit, read_tables
+from spark_rankeval.auditing.audit import Audit, audit, read_audited
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.outputs import GATES, MANIFESTS, METRICS, has_table, read_metrics, run_facts
@@ -138,7 +138,7 @@ def checks_to_make(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> l
     """The checks of a run by name, and why some cannot be made; tables that cannot be audited are refused."""
     if config.audit is None:
         return []
-    inputs = read_tables(**_tables_of(config, tables))
+    inputs = read_audited(**_tables_of(config, tables))
     reasons = {check.name: inputs.why_not(check.needs) for check in CHECKS}
     return [(name, f"not made: {reason}" if reason else "") for name, reason in reasons.items()]
 

@@ -61,7 +61,10 @@ def curve_chart(
     names_at_ends = len(present) > 1 and width >= marks.ROOMY and len(present) * _LINE_OF_TEXT <= height
     ends = [end for point in drawn for end in (point.value, point.low, point.high)]
     reach = marks.domain([*ends, *(value for _, value in limits)], floor=None if times else 0.0)
-    y: dict[str, Any] = {"scale": alt.Scale(domain=reach, nice=False), "axis": marks.axis(**marks.upright(y_title))}
+    y: dict[str, Any] = {
+        "scale": alt.Scale(domain=reach, nice=False),
+        "axis": marks.quiet_axis(**marks.upright_title(y_title)),
+    }
     # All layers encode colours alike; otherwise Vega draws no legend.
     legend = len(present) > 1 and not names_at_ends
     colour, shape = marks.looks(present, series, legend=legend, width=width, offset=_ABOVE_TITLE)
@@ -103,7 +106,7 @@ def _position(point: Estimate) -> float:
 def _curve_axis(title: str, places: Sequence[float], whole_numbers: bool, times: bool) -> alt.X:
     room = _HALF_A_DAY if times else 1
     span = [places[0], places[-1]] if len(places) > 1 else [places[0] - room, places[0] + room]
-    axis = marks.axis(title=title, grid=False, domain=True, domainColor=marks.EDGE)
+    axis = marks.quiet_axis(title=title, grid=False, domain=True, domainColor=marks.EDGE)
     if whole_numbers:
         axis.format, axis.tickMinStep = "d", 1
         axis.values = places if len(places) <= _MOST_LABELS else alt.Undefined

@@ -247,7 +247,7 @@ def _horizontal(title: str, values: Iterable[float], width: int, *, signed: bool
 def _places(places: Sequence[str], models: Sequence[str], width: int) -> dict[str, Any]:
     """A line for each place, or one for each place and model."""
     room = 230 if width >= marks.ROOMY else 132
-    axis = marks.axis(title=None, grid=False, labelColor=marks.INK, labelLimit=room)
+    axis = marks.quiet_axis(title=None, grid=False, labelColor=marks.INK, labelLimit=room)
     scale = alt.Scale(paddingInner=0.25, paddingOuter=0.15)
     line: dict[str, Any] = {"y": alt.Y("place:N", sort=list(places), scale=scale, axis=axis)}
     if models:
@@ -298,10 +298,10 @@ def histogram_chart(
             domain=True,
             domainColor=marks.EDGE,
         )
-        upright = marks.upright("share of users" if histogram is drawn[0] else "")
+        upright = marks.upright_title("share of users" if histogram is drawn[0] else "")
         axes: dict[str, Any] = {
             "x": alt.X("low:Q", scale=x, axis=x_axis),
-            "y": alt.Y("share:Q", scale=y, axis=marks.axis(**upright, format="~%", tickCount=4)),
+            "y": alt.Y("share:Q", scale=y, axis=marks.quiet_axis(**upright, format="~%", tickCount=4)),
         }
         layers = [_bars(histogram, series, signed).encode(**axes), *_mean_lines(histogram, axes["x"], x, signed)]
         panels.append(_with_words(layers, histogram, width, height))

@@ -124,7 +124,7 @@ def _looks(shown: Sequence[str], series: Sequence[str], chosen: Sequence[Any]) -
     return alt.Scale(domain=list(shown), range=[chosen[places[name] % len(chosen)] for name in shown])
 
 
-def axis(**options: Any) -> alt.Axis:
+def quiet_axis(**options: Any) -> alt.Axis:
     """An axis with as little ink as possible."""
     colours: dict[str, Any] = {"gridColor": FAINT, "labelColor": QUIET, "titleColor": QUIET}
     marks: dict[str, Any] = {"domain": False, "ticks": False, "tickCount": 6, "labelPadding": 6}
@@ -134,10 +134,10 @@ def axis(**options: Any) -> alt.Axis:
 def number_axis(title: str | None, *, signed: bool, **options: Any) -> alt.Axis:
     """An axis of figures or, if they are signed, of differences. Vega chooses as many digits as tell its ticks apart."""
     label = "datum.value == 0 ? '0' : datum.label"
-    return axis(title=title, format="+~r" if signed else "~r", labelExpr=label, **options)
+    return quiet_axis(title=title, format="+~r" if signed else "~r", labelExpr=label, **options)
 
 
-def upright(title: str) -> dict[str, Any]:
+def upright_title(title: str) -> dict[str, Any]:
     """The title of a vertical axis, above it and not turned."""
     return {"title": title, "titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleX": 0, "titleY": -12}
 

@@ -32,7 +32,7 @@ _TABLE, _MODEL, _ITEM, _REASON, _PLACE, _ROW, _OTHER, _BEST, _VALUE = (
 )  # fmt: skip
 
 
-def _values(source: SourceTable) -> list[str]:
+def _names_of_values(source: SourceTable) -> list[str]:
     """Our names for the columns of scores, ranks or grades, and of what labels have beside these."""
     return [f"value_{index}" for index in range(len(source.value_columns))]
 
@@ -54,7 +54,7 @@ def _with_reasons(source: SourceTable, task: ScoringTask, model_column: str | No
         about.append(sql.readable(sql.text_in_sql(source.frame, model_column)).alias(_MODEL))
     if source.shares_table:
         about.append(sql.call("monotonically_increasing_id").alias(_ROW))
-    names = [_ITEM, *_values(source)]
+    names = [_ITEM, *_names_of_values(source)]
     entry_columns = [
         value.alias(name) for value, name in zip((source.raw_ids_sql(), *source.values_sql()), names, strict=True)
     ]
@@ -138,7 +138,11 @@ class Quarantine:
                 continue
             source, rows = part.source, part.rows.where(F.col(_REASON).isNotNull())
             unusual = unusual_reasons(source, source.values_sql(), self.grouping.task)
-            names = source.user_names | {_ITEM: "item"} | dict(zip(_values(source), source.value_names, strict=True))
+            names = (
+                source.user_names
+                | {_ITEM: "item"}
+                | dict(zip(_names_of_values(source), source.value_names, strict=True))
+            )
             names |= {_BEST: "best", _MODEL: str(self.grouping.sources.model_column)}
             names = {ours: name for ours, name in names.items() if ours in rows.columns}
             example = F.first(F.struct(*sql.for_examples(rows, names))).alias(_VALUE)
@@ -172,7 +176,7 @@ class Quarantine:
         if left_out is not None:
             items = sql.select(left_out.frame, *left_out.named_users_sql(), left_out.raw_ids_sql().alias(_ITEM))
             rows = rows.join(items, items.columns, "left_anti")
-        values = [F.col(name) for name in _values(source)]
+        values = [F.col(name) for name in _names_of_values(source)]
         order = [value.asc() if source.value_kind == "rank" else value.desc() for value in values]
         order += [F.col(_PLACE)] * source.arrays
         of_item = Window.partitionBy(*_keys(source, rows)).orderBy(*order)
@@ -188,7 +192,7 @@ class Quarantine:
         if labels.subtopic is not None:
             # Without a subtopic a label is for no intent, and there the highest grade is no conflict.
             rows = rows.where(F.col(labels.subtopic).isNotNull())
-        values = [F.col(name).cast("double") for name in _values(labels)]
+        values = [F.col(name).cast("double") for name in _names_of_values(labels)]
         values = [F.greatest(grade, F.lit(0.0)) if self.grouping.task.clip_grades else grade for grade in values]
         grades = F.struct(*values)
         higher = Window.partitionBy(*_keys(labels, rows)).orderBy(*(grade.desc() for grade in values))
@@ -204,7 +208,7 @@ class Quarantine:
         if part.model:
             rows = rows.withColumn(_MODEL, F.lit(part.model))
         names = _value_names(sources)
-        values = dict(zip(source.value_names, _values(source), strict=True))
+        values = dict(zip(source.value_names, _names_of_values(source), strict=True))
         model, word = [_MODEL] * bool(sources.models[0].name), T.StringType()
         ours = [_TABLE, *model, *sources.predictions.user_names, _ITEM]
         ours += [*(values.get(name, "") for name in names), _REASON]

@@ -11,17 +11,17 @@ import numpy as np
 from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.verdicts import is_enough
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
-_METHODS: dict[str, Callable[[Array, int], Array]] = {
+_METHODS: dict[str, Callable[[Floats, int], Floats]] = {
     "holm": lambda ascending, n: np.maximum.accumulate(ascending * np.arange(n, 0, -1)),
     "benjamini_hochberg": lambda ascending, n: np.minimum.accumulate((ascending * n / np.arange(1, n + 1))[::-1])[::-1],
     "none": lambda ascending, _: ascending,
 }
 
 
-def adjusted(p_values: Sequence[float] | Array, method: str = "holm") -> Array:
+def adjusted(p_values: Sequence[float] | Floats, method: str = "holm") -> Floats:
     """The p-values of a family of tests, in the order given, each corrected for the others; to test at α, reject those below α.
 
     NaN means that a test could not be made; it stays NaN and does not count as a test. ``holm`` bounds the probability of any
@@ -110,7 +110,7 @@ def headline_first(
     return judged
 
 
-def _family_of_several(values: Array, level: float, n_families: int) -> list[Joint]:
+def _family_of_several(values: Floats, level: float, n_families: int) -> list[Joint]:
     """One of several families that share the error."""
     family = family_of(values.tolist(), "holm", 1 - (1 - level) / n_families)
     return [Joint(float(np.minimum(1.0, p * n_families)), own_level, n * n_families) for p, own_level, n in family]

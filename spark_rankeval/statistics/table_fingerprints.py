@@ -14,7 +14,7 @@ import numpy as np
 
 from spark_rankeval.statistics.resampling import mixed
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray[Any, Any]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 #: Whole numbers of 32 bits that make a fingerprint, the least significant first. As int64, billions of them add up without overflow.

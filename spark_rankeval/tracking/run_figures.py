@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 # The most metrics and parameters that a call may log.
-_METRICS, _PARAMS = 900, 100
+_METRICS_PER_CALL, _PARAMS_PER_CALL = 900, 100
 # The tables that may be the test set that a metric is measured on; one table of arrays has its labels among the predictions.
 _TEST_SETS = ("labels", "predictions")
 
@@ -64,9 +64,9 @@ def log_figures(
         if math.isfinite(value)
     ]
     parameters = [Param(name, value) for name, value in (params or {}).items()]
-    for batch in range(max(math.ceil(len(metrics) / _METRICS), math.ceil(len(parameters) / _PARAMS))):
+    for batch in range(max(math.ceil(len(metrics) / _METRICS_PER_CALL), math.ceil(len(parameters) / _PARAMS_PER_CALL))):
         client.log_batch(
             run_id,
-            metrics=metrics[batch * _METRICS : (batch + 1) * _METRICS],
-            params=parameters[batch * _PARAMS : (batch + 1) * _PARAMS],
+            metrics=metrics[batch * _METRICS_PER_CALL : (batch + 1) * _METRICS_PER_CALL],
+            params=parameters[batch * _PARAMS_PER_CALL : (batch + 1) * _PARAMS_PER_CALL],
         )
