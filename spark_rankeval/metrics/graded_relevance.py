@@ -14,8 +14,7 @@ from spark_rankeval.checks import as_text, number, problem_of_numbers, read_numb
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import UNSET, Needs, Reads, Unset, parameter
 from spark_rankeval.metrics.gain_based import GainMetric, exponential, geometric
-from spark_rankeval.metrics.kinds import ratio
-from spark_rankeval.metrics.set_based import findable
+from spark_rankeval.metrics.kinds import findable, ratio
 from spark_rankeval.metrics.sums_of_minima import sums_of_minima
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.user_lists import FloatArray, IntArray, grouped

@@ -129,3 +129,9 @@ class AllListsMetric(ListMetric):
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return np.ones(batch.n_users, np.bool_)
+
+
+def findable(batch: RankingBatch, k: int | None, threshold: float | None) -> IntArray:
+    """min(k, γ), how many relevant items the first k places could hold; γ without a cutoff."""
+    relevant = batch.n_relevant(threshold)
+    return relevant if k is None else np.minimum(relevant, k)

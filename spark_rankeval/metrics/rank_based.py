@@ -13,8 +13,8 @@ from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import UNSET, Reads, Unset, parameter
 from spark_rankeval.metrics.expected_values import TieAwareMetric, draws, summed_over_places
 from spark_rankeval.metrics.gain_based import geometric, geometric_sum
-from spark_rankeval.metrics.kinds import RelevanceMetric, ratio
-from spark_rankeval.metrics.set_based import FBeta, findable
+from spark_rankeval.metrics.kinds import RelevanceMetric, findable, ratio
+from spark_rankeval.metrics.set_based import FBeta
 from spark_rankeval.ranking.batch import Hits, RankingBatch, TiedGroups, retrieved, tied_hits
 from spark_rankeval.ranking.user_lists import Array, FloatArray, IntArray, Ragged, grouped, offsets_of
 

@@ -25,17 +25,11 @@ from spark_rankeval.metrics.expected_values import (
     chance_of_one,
     expected_hits,
 )
-from spark_rankeval.metrics.kinds import RelevanceMetric, ratio
+from spark_rankeval.metrics.kinds import RelevanceMetric, findable, ratio
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved, tied_hits
 from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, IntArray
 
 __all__ = ["F1", "BPref", "FBeta", "HitRate", "Holes", "Judged", "Precision", "RPrecision", "Recall"]
-
-
-def findable(batch: RankingBatch, k: int | None, threshold: float | None) -> IntArray:
-    """min(k, γ), how many relevant items the first k places could hold; γ without a cutoff."""
-    relevant = batch.n_relevant(threshold)
-    return relevant if k is None else np.minimum(relevant, k)
 
 
 @dataclass(frozen=True, kw_only=True)
