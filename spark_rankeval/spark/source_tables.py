@@ -18,7 +18,7 @@ from spark_rankeval.ranking.user_lists import EXTRA_COLUMNS
 from spark_rankeval.request.call import ColumnNames, Similarity
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark import sql
-from spark_rankeval.statistics.table_fingerprints import digits_of, limbs_of
+from spark_rankeval.statistics.table_fingerprints import digits_of, fingerprint_limbs
 from spark_rankeval.worker.reading import BIAS, SHORT, VECTOR
 
 if TYPE_CHECKING:
@@ -561,7 +561,7 @@ def table_fingerprint(frame: DataFrame) -> tuple[str, int]:
         total_of_hashes(sql.named(ROW_HASH)).alias("total"),
         sql.call("count", sql.named(ROW_HASH)).alias("n_rows"),
     ).collect()[0]
-    return digits_of(limbs_of(np.zeros(1, np.int64), np.array([total or 0], np.int64))[0]), n_rows
+    return digits_of(fingerprint_limbs(np.zeros(1, np.int64), np.array([total or 0], np.int64))[0]), n_rows
 
 
 def hash_of(columns: Sequence[sql.Sql]) -> sql.Sql:

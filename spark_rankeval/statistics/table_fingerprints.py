@@ -87,7 +87,7 @@ def _rotate(values: Array, n_bits: int) -> None:
     values |= upper
 
 
-def limbs_of(users: Integers, rows: Integers) -> Integers:
+def fingerprint_limbs(users: Integers, rows: Integers) -> Integers:
     """The hash of each user as limbs; int64 (n_users, FINGERPRINT_LIMBS).
 
     Args:

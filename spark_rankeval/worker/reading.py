@@ -18,7 +18,7 @@ from spark_rankeval.records.slices import Key
 from spark_rankeval.request.call import Overlap
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.resampling import mixed
-from spark_rankeval.statistics.table_fingerprints import limbs_of, xxhash64
+from spark_rankeval.statistics.table_fingerprints import fingerprint_limbs, xxhash64
 
 
 def column_of_model(name: str, model: int) -> str:
@@ -454,7 +454,7 @@ def limbs_of_users(tables: Sequence[str], columns: Mapping[str, pa.Array]) -> di
     for table in tables:
         rows = whole_numbers(hashes_of_users(table, columns))
         users = whole_numbers(columns[USER_HASH]) if USER_HASH in columns else np.zeros_like(rows)
-        limbs[table] = limbs_of(users, rows)
+        limbs[table] = fingerprint_limbs(users, rows)
     return limbs
 
 

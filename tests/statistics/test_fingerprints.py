@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from spark_rankeval.statistics.table_fingerprints import FINGERPRINT_LIMBS, combined, digits_of, limbs_of, no_limbs
+from spark_rankeval.statistics.table_fingerprints import (
+    FINGERPRINT_LIMBS,
+    combined,
+    digits_of,
+    fingerprint_limbs,
+    no_limbs,
+)
 
 RANDOM = np.random.default_rng(5)
 N = 5000
@@ -11,7 +17,7 @@ USERS, ROWS = RANDOM.integers(-(2**63), 2**63 - 1, (2, N))
 
 
 def digits(users=USERS, rows=ROWS):
-    return digits_of(limbs_of(users, rows).sum(axis=0))
+    return digits_of(fingerprint_limbs(users, rows).sum(axis=0))
 
 
 def test_order_and_split_change_nothing():
@@ -43,7 +49,7 @@ def test_a_user_without_rows_adds_nothing():
 
 def test_bits_are_even():
     """Neither limb of consecutive numbers has a bit that is mostly 0 or 1, and no two users have the same hash."""
-    limbs = limbs_of(np.arange(N), np.arange(1, N + 1))
+    limbs = fingerprint_limbs(np.arange(N), np.arange(1, N + 1))
     assert (limbs.shape, limbs.min() >= 0, limbs.max() < 2**32) == ((N, FINGERPRINT_LIMBS), True, True)
     ones = np.array([[(limbs[:, limb] >> bit & 1).mean() for bit in range(32)] for limb in range(FINGERPRINT_LIMBS)])
     # Six standard errors of a fair coin.
