@@ -72,7 +72,7 @@ def funnel_tables(rows: Sequence[StageRow]) -> tuple[Table, Table]:
     brackets = [Note(f"in brackets: {intervals}")] if intervals else []
     items = Table(
         rows,
-        [*also, stage, first, *(_figure(rows, name) for name in FIGURES[:3]), _users("recall")],
+        [*also, stage, first, *(_figure_of_stage(rows, name) for name in FIGURES[:3]), _users("recall")],
         "relevant items, as shares of a user's",
         "What becomes of the relevant items, stage by stage",
         [
@@ -87,7 +87,7 @@ def funnel_tables(rows: Sequence[StageRow]) -> tuple[Table, Table]:
     )
     reached = Table(
         rows,
-        [*also, stage, first, *(_figure(rows, name) for name in FIGURES[3:]), _users("reached")],
+        [*also, stage, first, *(_figure_of_stage(rows, name) for name in FIGURES[3:]), _users("reached")],
         metric,
         f"{metric}: what each stage reaches, and what its items allow",
         [
@@ -122,7 +122,7 @@ def _other_intervals(rows: Sequence[StageRow], names: Sequence[str]) -> list[Not
     return list(map(Note, [*marks_in_words(figures_of(rows)), *missing_intervals(shown, lambda row: titles[id(row)])]))
 
 
-def _figure(rows: Sequence[StageRow], name: str) -> Column[StageRow]:
+def _figure_of_stage(rows: Sequence[StageRow], name: str) -> Column[StageRow]:
     """The column of a figure with its interval."""
     format_value = common_format(getattr(row, name).mean for row in rows)
     marks, first = interval_marks(figures_of(rows)), rows[0].stage
