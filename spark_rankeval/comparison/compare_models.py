@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from spark_rankeval.checks import one_of
 from spark_rankeval.comparison.comparison_inputs import (
     Margin,
-    Metrics,
+    MetricsToCompare,
     Results,
     check_baseline,
     check_number,
@@ -80,7 +80,7 @@ def compare(
     results: Results,
     baseline: str | None = None,
     *,
-    metrics: Metrics = None,
+    metrics: MetricsToCompare = None,
     user: str | Sequence[str] | None = None,
     model: str | None = None,
     level: float = 0.95,
@@ -263,7 +263,7 @@ def size_of_state(n_metrics: int, n_models: int, replicates: int) -> int:
 def all_pairs(
     results: Results,
     *,
-    metrics: Metrics = None,
+    metrics: MetricsToCompare = None,
     user: str | Sequence[str] | None = None,
     model: str | None = None,
     level: float = 0.95,
@@ -340,7 +340,7 @@ def differences(
     results: Results,
     baseline: str | None = None,
     *,
-    metrics: Metrics = None,
+    metrics: MetricsToCompare = None,
     user: str | Sequence[str] | None = None,
     model: str | None = None,
 ) -> DataFrame:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Results = Mapping[str, Table | Result] | Table | Result
-Metrics = str | Metric | Iterable[str | Metric] | None
+MetricsToCompare = str | Metric | Iterable[str | Metric] | None
 Margin = float | Mapping[str, float]
 
 
@@ -145,7 +145,7 @@ def check_number(models: Sequence[str], drawn: int) -> None:
         raise OptionError(msg)
 
 
-def labels_of(tables: ModelTables, metrics: Metrics) -> list[str]:
+def labels_of(tables: ModelTables, metrics: MetricsToCompare) -> list[str]:
     """The labels of the metrics to compare; a `MetricError` or `InputError` if a table lacks one or defines it differently."""
     shared = tables.labels
     if not shared:
@@ -207,7 +207,7 @@ def headline_of(headline: str | Metric | None, tables: ModelTables, labels: Sequ
     return label
 
 
-def judges_of(tables: ModelTables, metrics: Metrics) -> Judges | None:
+def judges_of(tables: ModelTables, metrics: MetricsToCompare) -> Judges | None:
     """The two judges who estimate the metrics to compare; None if there are none, or if the metrics name a judge, as "rr [human]" does.
 
     Tables of different judges, or of different draws, have no metric that two judges estimate.
@@ -241,7 +241,7 @@ class ComparedMetric(NamedTuple):
         return self.asked or self.label
 
 
-def compared_metrics(tables: ModelTables, metrics: Metrics, margin: Margin) -> list[ComparedMetric]:
+def compared_metrics(tables: ModelTables, metrics: MetricsToCompare, margin: Margin) -> list[ComparedMetric]:
     """The metrics to compare. If a column's metric is unknown, neither way is better and there are no bounds."""
     labels = labels_of(tables, metrics)
     judges = tables.judges
@@ -262,7 +262,7 @@ def compared_metrics(tables: ModelTables, metrics: Metrics, margin: Margin) -> l
     return compared
 
 
-def comparison_notes(results: Results, metrics: Metrics, compared: Sequence[ComparedMetric]) -> list[str]:
+def comparison_notes(results: Results, metrics: MetricsToCompare, compared: Sequence[ComparedMetric]) -> list[str]:
     """Which metrics of results are not compared, and which others are not better if they are larger."""
     tables = results.values() if isinstance(results, Mapping) else [results]
     rows = [row for table in tables if isinstance(table, Result) for row in table.summary]

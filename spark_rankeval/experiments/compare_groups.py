@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import as_names, check_name, check_table, is_number, one_of
-from spark_rankeval.comparison.comparison_inputs import Margin, Metrics, Results, check_named, compared_metrics
+from spark_rankeval.comparison.comparison_inputs import Margin, MetricsToCompare, Results, check_named, compared_metrics
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.experiments.covariates import (
@@ -63,7 +63,7 @@ def compare_groups(
     baseline: str,
     *,
     group: str | None = None,
-    metrics: Metrics = None,
+    metrics: MetricsToCompare = None,
     user: str | Sequence[str] | None = None,
     user_weight: str | None = None,
     cluster: str | Sequence[str] | None = None,
