@@ -11,7 +11,7 @@ import pyarrow as pa
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.task import Lists, ScoringTask, resolve, views_of
-from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
+from spark_rankeval.statistics.comparisons import AllPairsAccumulator, all_pairs_of
 from spark_rankeval.worker.scoring import score
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ try:
     from spark_rankeval import Facts, Vectors, compare, popularity, score_users, top_items, write_per_user
     from spark_rankeval.checks import SPARK
     from spark_rankeval.errors import ConfigurationError
+    from spark_rankeval.jobs.command import engine_of_this_machine, job_session, run_job
     from spark_rankeval.jobs.config import Session
-    from spark_rankeval.jobs.session import engine_of_this_machine, job_session, run_job
     from spark_rankeval.spark.engine import engine_of
 except ModuleNotFoundError as error:
     sys.stderr.write(f"quickstart: {error}. In a checkout: make demo, or pip install -e '.[spark]'\n")

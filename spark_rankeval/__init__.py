@@ -13,12 +13,12 @@ from spark_rankeval.package import __version__ as __version__
 if TYPE_CHECKING:
     from spark_rankeval.auditing.audit import Audit as Audit
     from spark_rankeval.auditing.audit import audit as audit
+    from spark_rankeval.comparison.compare_models import ModelComparison as ModelComparison
+    from spark_rankeval.comparison.compare_models import PairwiseComparison as PairwiseComparison
     from spark_rankeval.comparison.compare_models import all_pairs as all_pairs
     from spark_rankeval.comparison.compare_models import compare as compare
+    from spark_rankeval.comparison.compare_models import detectable_difference as detectable_difference
     from spark_rankeval.comparison.compare_models import differences as differences
-    from spark_rankeval.comparison.comparison_results import ModelComparison as ModelComparison
-    from spark_rankeval.comparison.comparison_results import PairwiseComparison as PairwiseComparison
-    from spark_rankeval.comparison.comparison_results import detectable_difference as detectable_difference
     from spark_rankeval.evaluation.dialect_map import DialectMap as DialectMap
     from spark_rankeval.evaluation.dialect_map import dialect_map as dialect_map
     from spark_rankeval.evaluation.evaluate import evaluate as evaluate
@@ -35,28 +35,28 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.summarise import summarise as summarise
     from spark_rankeval.evaluation.summarise import summary_table as summary_table
     from spark_rankeval.evaluation.summarise import write_per_user as write_per_user
+    from spark_rankeval.experiments.compare_groups import GroupComparison as GroupComparison
     from spark_rankeval.experiments.compare_groups import compare_groups as compare_groups
-    from spark_rankeval.experiments.group_comparison import GroupComparison as GroupComparison
-    from spark_rankeval.jobs.session import session as session
+    from spark_rankeval.jobs.command import session as session
     from spark_rankeval.judging.judge_agreement import JudgeAgreement as JudgeAgreement
     from spark_rankeval.judging.judge_agreement import judge_agreement as judge_agreement
-    from spark_rankeval.judging.labels_needed import labels_needed as labels_needed
+    from spark_rankeval.judging.to_label import labels_needed as labels_needed
     from spark_rankeval.judging.to_label import to_label as to_label
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
     from spark_rankeval.package import package_zip as package_zip
-    from spark_rankeval.records.agreement_rows import JudgePair as JudgePair
-    from spark_rankeval.records.agreement_rows import JudgesAlpha as JudgesAlpha
-    from spark_rankeval.records.audit_rows import AuditRow as AuditRow
-    from spark_rankeval.records.comparison_rows import ComparisonRow as ComparisonRow
+    from spark_rankeval.records.comparisons import ComparisonRow as ComparisonRow
     from spark_rankeval.records.cross_table import CrossTable as CrossTable
+    from spark_rankeval.records.cross_table import StageRow as StageRow
     from spark_rankeval.records.gaps import GapRow as GapRow
+    from spark_rankeval.records.judges import JudgePair as JudgePair
+    from spark_rankeval.records.judges import JudgesAlpha as JudgesAlpha
+    from spark_rankeval.records.quality import AuditRow as AuditRow
     from spark_rankeval.records.quality import DataQuality as DataQuality
-    from spark_rankeval.records.side_by_side import ModelsTable as ModelsTable
-    from spark_rankeval.records.slices import ItemGroup as ItemGroup
-    from spark_rankeval.records.stage_rows import StageRow as StageRow
+    from spark_rankeval.records.summary import ItemGroup as ItemGroup
     from spark_rankeval.records.summary import SummaryRow as SummaryRow
-    from spark_rankeval.report.comparison_charts import ComparisonPlots as ComparisonPlots
-    from spark_rankeval.report.result_charts import ResultPlots as ResultPlots
+    from spark_rankeval.records.tables_of_means import ModelsTable as ModelsTable
+    from spark_rankeval.report.charts import ComparisonPlots as ComparisonPlots
+    from spark_rankeval.report.charts import ResultPlots as ResultPlots
     from spark_rankeval.request.call import Cube as Cube
     from spark_rankeval.request.call import Facts as Facts
     from spark_rankeval.request.call import Judged as Judged
@@ -64,10 +64,10 @@ if TYPE_CHECKING:
     from spark_rankeval.request.call import Vectors as Vectors
     from spark_rankeval.retrieval.funnel import Funnel as Funnel
     from spark_rankeval.retrieval.funnel import funnel as funnel
-    from spark_rankeval.run_history.gate_rules import read_gates as read_gates
-    from spark_rankeval.run_history.gates import check_gates as check_gates
     from spark_rankeval.run_history.history import History as History
+    from spark_rankeval.run_history.history import check_gates as check_gates
     from spark_rankeval.run_history.history import history as history
+    from spark_rankeval.run_history.history import read_gates as read_gates
     from spark_rankeval.spark.local_tables import write_table as write_table
     from spark_rankeval.spark.per_user import metrics_column as metrics_column
     from spark_rankeval.spark.tasks import progress as progress
@@ -78,42 +78,40 @@ if TYPE_CHECKING:
 # The public names of each module.
 _NAMES = {
     "auditing.audit": ("Audit", "audit"),
-    "comparison.compare_models": ("all_pairs", "compare", "differences"),
-    "comparison.comparison_results": ("ModelComparison", "PairwiseComparison", "detectable_difference"),
+    "comparison.compare_models": (
+        "ModelComparison",
+        "PairwiseComparison",
+        "all_pairs",
+        "compare",
+        "detectable_difference",
+        "differences",
+    ),
     "evaluation.dialect_map": ("DialectMap", "dialect_map"),
     "evaluation.evaluate": ("evaluate", "quarantine", "score_users", "top_items"),
     "evaluation.input_tables": ("agreement", "labels_of_spans", "popularity", "roll_up"),
     "evaluation.merge": ("merge",),
     "evaluation.result": ("Gaps", "Result"),
     "evaluation.summarise": ("summarise", "summary_table", "write_per_user"),
-    "experiments.compare_groups": ("compare_groups",),
-    "experiments.group_comparison": ("GroupComparison",),
-    "jobs.session": ("session",),
+    "experiments.compare_groups": ("GroupComparison", "compare_groups"),
+    "jobs.command": ("session",),
     "judging.judge_agreement": ("JudgeAgreement", "judge_agreement"),
-    "judging.labels_needed": ("labels_needed",),
-    "judging.to_label": ("to_label",),
+    "judging.to_label": ("labels_needed", "to_label"),
     "metrics.naming": ("parse_metric",),
     "package": ("package_zip",),
-    "records.agreement_rows": ("JudgePair", "JudgesAlpha"),
-    "records.audit_rows": ("AuditRow",),
-    "records.comparison_rows": ("ComparisonRow",),
-    "records.cross_table": ("CrossTable",),
+    "records.comparisons": ("ComparisonRow",),
+    "records.cross_table": ("CrossTable", "StageRow"),
     "records.gaps": ("GapRow",),
-    "records.quality": ("DataQuality",),
-    "records.side_by_side": ("ModelsTable",),
-    "records.slices": ("ItemGroup",),
-    "records.stage_rows": ("StageRow",),
-    "records.summary": ("SummaryRow",),
-    "report.comparison_charts": ("ComparisonPlots",),
-    "report.result_charts": ("ResultPlots",),
+    "records.judges": ("JudgePair", "JudgesAlpha"),
+    "records.quality": ("AuditRow", "DataQuality"),
+    "records.summary": ("ItemGroup", "SummaryRow"),
+    "records.tables_of_means": ("ModelsTable",),
+    "report.charts": ("ComparisonPlots", "ResultPlots"),
     "request.call": ("Cube", "Facts", "Judged", "OnInvalid", "Vectors"),
     "retrieval.funnel": ("Funnel", "funnel"),
-    "run_history.gate_rules": ("read_gates",),
-    "run_history.gates": ("check_gates",),
-    "run_history.history": ("History", "history"),
+    "run_history.history": ("History", "check_gates", "history", "read_gates"),
+    "spark.local_tables": ("write_table",),
     "spark.per_user": ("metrics_column",),
     "spark.tasks": ("progress",),
-    "spark.local_tables": ("write_table",),
     "statistics.intervals": ("BCa", "Percentile", "Student"),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}

@@ -128,6 +128,6 @@ def nightly_metrics(spark, result):
 @pytest.fixture
 def without_charts(monkeypatch):
     """Charts take nearly all the time of a report, also where a test reads its words alone."""
-    from spark_rankeval.report.pictures import Picture
+    from spark_rankeval.report.page import Picture
 
     monkeypatch.setattr("spark_rankeval.report.page.picture", lambda draw: Picture("title", "", "words", "", ""))

@@ -10,8 +10,8 @@ import pytest
 from helpers.run_documents import called
 
 from spark_rankeval import __version__
-from spark_rankeval.cli import main
 from spark_rankeval.dialects.published import DIALECTS
+from spark_rankeval.jobs.command import main
 
 ROOT = Path(__file__).parents[1]
 JOBS = ("evaluate", "compare", "compare_groups", "trend")
@@ -32,7 +32,7 @@ def call(tmp_path):
 
 def test_the_script_is_the_command_and_tells_its_version_both_ways(call):
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert scripts["spark-rankeval"] == "spark_rankeval.cli:main"
+    assert scripts["spark-rankeval"] == "spark_rankeval.jobs.command:main"
     told = [call(asked) for asked in ("version", "--version")]
     assert [(done.code, done.out) for done in told] == [(0, f"{__version__}\n")] * 2
 
@@ -56,7 +56,7 @@ def test_the_help_names_all_commands_and_options_that_jobs_have(call):
 def test_what_needs_no_spark_does_not_load_it():
     """Nor does a configuration that is wrong."""
     code = (
-        "import contextlib, io, sys\nfrom spark_rankeval.cli import main\n"
+        "import contextlib, io, sys\nfrom spark_rankeval.jobs.command import main\n"
         "with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):\n"
         "    codes = [main(['explain', 'ndcg@10']), main(['dialects'])]\n"
         "    loaded = {'pyspark', 'pandas'} & set(sys.modules)\n"

@@ -59,8 +59,7 @@ def run(package_zip, code, tmp_path):
 MODULES = (
     "ranking.user_lists", "ranking.ranks", "metrics", "request.task", "worker.scoring", "worker.states",
     "worker.comparing", "experiments.covariates", "worker.process", "records.stored", "dialects",
-    "statistics.moments", "statistics.sums", "statistics.bootstrap", "statistics.paired", "statistics.all_pairs",
-    "statistics.quantiles", "statistics.intervals",
+    "statistics.exact", "statistics.description", "statistics.resampling", "statistics.comparisons", "statistics.intervals",
 )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from spark_rankeval import session
 from spark_rankeval.errors import EngineError
-from spark_rankeval.jobs import session as of_jobs
+from spark_rankeval.jobs import command as of_jobs
 
 RUNNING, SPARK, SAIL = "running", "PySpark's", "Sail's"
 

@@ -20,7 +20,7 @@ from spark_rankeval.printed_tables import (
     remarks,
     text_column,
 )
-from spark_rankeval.records.side_by_side import Choice, MapRow
+from spark_rankeval.records.tables_of_means import Choice, MapRow
 
 NASTY = r"<b>&|_*#$%{}~^[x]\y`z"
 COLUMNS = [

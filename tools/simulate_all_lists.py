@@ -15,11 +15,17 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from spark_rankeval.metrics.exposure_based import CatalogueCoverage, Entropy, Exposure, Gini, Personalisation
-from spark_rankeval.metrics.group_amounts import GroupExposure
+from spark_rankeval.metrics.item_groups import (
+    CatalogueCoverage,
+    Entropy,
+    Exposure,
+    Gini,
+    GroupExposure,
+    Personalisation,
+)
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.ranking.batch import Totals
-from spark_rankeval.statistics.bootstrap import WithoutBlock, blocks_of, jackknife_interval, spread_of
+from spark_rankeval.statistics.description import WithoutBlock, blocks_of, jackknife_interval, spread_of
 from spark_rankeval.statistics.distributions import t_critical
 
 if TYPE_CHECKING:

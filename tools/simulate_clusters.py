@@ -20,20 +20,21 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from spark_rankeval.statistics.cluster_sums import (
+from spark_rankeval.statistics.comparisons import PairedAccumulator, PairedClusters, comparison_of
+from spark_rankeval.statistics.description import t_interval_of
+from spark_rankeval.statistics.distributions import t_critical
+from spark_rankeval.statistics.exact import Moments, moments_of_sums
+from spark_rankeval.statistics.groups import Group, difference_of
+from spark_rankeval.statistics.intervals import (
+    UNBOUNDED,
     ClusterAccumulator,
     Clusters,
     ClusterSums,
+    adjusted_interval,
     clusters_of,
     clusters_of_days,
     sums_by_cluster,
 )
-from spark_rankeval.statistics.description import t_interval_of
-from spark_rankeval.statistics.distributions import t_critical
-from spark_rankeval.statistics.independent_groups import Group, difference_of
-from spark_rankeval.statistics.intervals import UNBOUNDED, adjusted_interval
-from spark_rankeval.statistics.moments import Moments, moments_of_sums
-from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, comparison_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,15 +18,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from spark_rankeval.comparison.comparison_inputs import ComparedMetric
+from spark_rankeval.comparison.compared_models import ComparedMetric
 from spark_rankeval.experiments import covariates
+from spark_rankeval.experiments.compare_groups import ComparedGroup, GroupTest
 from spark_rankeval.experiments.covariates import Adjusted, GroupSumAccumulator, adjusted_difference, group_of
-from spark_rankeval.experiments.group_comparison import ComparedGroup, GroupTest
-from spark_rankeval.statistics.confidence_sequences import TIGHTEST_AT, sequence_of
-from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of, largest_gap
-from spark_rankeval.statistics.moments import Moments
-from spark_rankeval.statistics.multiple_comparisons import adjusted
-from spark_rankeval.statistics.sums import Mean, degrees_of_freedom
+from spark_rankeval.statistics.comparisons import adjusted
+from spark_rankeval.statistics.exact import Mean, Moments, degrees_of_freedom
+from spark_rankeval.statistics.groups import TIGHTEST_AT, Difference, Group, difference_of, largest_gap, sequence_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

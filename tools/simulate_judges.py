@@ -14,7 +14,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from spark_rankeval.statistics.bootstrap import N_BLOCKS
+from spark_rankeval.statistics.description import N_BLOCKS
 from spark_rankeval.statistics.grade_agreement import Estimate, GradeCounts
 
 Array = np.ndarray[Any, Any]

@@ -17,14 +17,20 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of, rank_sets
-from spark_rankeval.statistics.bootstrap import BootstrapAccumulator, bca_interval, bootstrap_means_of
+from spark_rankeval.statistics.comparisons import (
+    UNDECIDED,
+    AllPairsAccumulator,
+    PairedAccumulator,
+    PairedComparison,
+    all_pairs_of,
+    comparison_of,
+    family_of,
+    rank_sets,
+    verdict_of,
+)
+from spark_rankeval.statistics.description import BootstrapAccumulator, bca_interval, bootstrap_means_of
+from spark_rankeval.statistics.exact import MeanAccumulator, MomentsAccumulator, mean_of, moments_of
 from spark_rankeval.statistics.intervals import adjusted_interval, mean_interval, t_interval
-from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
-from spark_rankeval.statistics.multiple_comparisons import family_of
-from spark_rankeval.statistics.paired import PairedAccumulator, PairedComparison, comparison_of
-from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
-from spark_rankeval.statistics.verdicts import UNDECIDED, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -25,7 +25,7 @@ from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics.base import REGISTRY, Metric
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.ranking.user_lists import LIST_PARAMETERS
-from spark_rankeval.records.table_columns import (
+from spark_rankeval.records.columns import (
     AUDIT,
     COMPARISONS,
     DIALECT_MAP,

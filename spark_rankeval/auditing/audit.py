@@ -16,8 +16,8 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import check_name, check_table, one_of
 from spark_rankeval.errors import DataError, InputError, listed
 from spark_rankeval.printed_tables import Document, OneTable
-from spark_rankeval.records import audit_rows
-from spark_rankeval.records.table_columns import AUDIT
+from spark_rankeval.records import quality
+from spark_rankeval.records.columns import AUDIT
 from spark_rankeval.report.contents import Gate
 from spark_rankeval.request.call import ColumnNames, OnInvalid, ScoringOptions, Table, Vectors
 from spark_rankeval.spark import catalog, source_tables, sql, tasks
@@ -52,9 +52,9 @@ class AuditTables:
     model: str | None
     times: Mapping[source_tables.Role, str]
     types: Mapping[str, T.DataType]
-    lacking: Mapping[audit_rows.Need, str]
+    lacking: Mapping[quality.Need, str]
 
-    def why_not(self, needs: Iterable[audit_rows.Need]) -> str:
+    def why_not(self, needs: Iterable[quality.Need]) -> str:
         """Why a check with these needs cannot be made; empty if it can."""
         return next((self.lacking[need] for need in needs if need in self.lacking), "")
 
@@ -202,12 +202,12 @@ class Audit(OneTable):
         invalid: the rows that were left out, by table, if ``on_invalid="drop"`` left out any.
     """
 
-    rows: tuple[audit_rows.AuditRow, ...]
-    invalid: tuple[audit_rows.InvalidRows, ...] = ()
+    rows: tuple[quality.AuditRow, ...]
+    invalid: tuple[quality.InvalidRows, ...] = ()
 
-    def __getitem__(self, name: str) -> audit_rows.AuditRow:
+    def __getitem__(self, name: str) -> quality.AuditRow:
         """The count of a check by its name; `OptionError` if there is no such check."""
-        audit_rows.check_names([name], "no check is called")
+        quality.check_names([name], "no check is called")
         return next(row for row in self.rows if row.name == name)
 
     @property
@@ -223,7 +223,7 @@ class Audit(OneTable):
     @property
     def verdict(self) -> str:
         """What was found, what it means and what to do: a line for each check that found something, the headline first."""
-        return "\n".join(audit_rows.verdict_of(self.rows, self.invalid))
+        return "\n".join(quality.verdict_of(self.rows, self.invalid))
 
     def check(self, limits: Mapping[str, float]) -> list[Gate]:
         """Compare shares with limits: a gate for each limit, which `Result.report` shows and a job makes its exit code of.
@@ -240,7 +240,7 @@ class Audit(OneTable):
         Raises:
             OptionError: there is no such check, or a limit is not such a share.
         """
-        audit_rows.check_limits(limits)
+        quality.check_limits(limits)
         return [_gate(self[name], limit) for name, limit in limits.items()]
 
     def to_pandas(self) -> pd.DataFrame:
@@ -260,14 +260,14 @@ class Audit(OneTable):
         return {**{row.name: _plain(row) for row in self.rows}, "n_invalid": invalid}
 
     def _on_paper(self) -> Document:
-        return Document((audit_rows.audit_table(self.rows),), audit_rows.verdict_notes(self.rows, self.invalid))
+        return Document((quality.audit_table(self.rows),), quality.verdict_notes(self.rows, self.invalid))
 
 
-def _record(row: audit_rows.AuditRow) -> dict[str, Any]:
-    return {**_plain(row), "share": row.share, "examples": "; ".join(map(audit_rows.example_in_words, row.examples))}
+def _record(row: quality.AuditRow) -> dict[str, Any]:
+    return {**_plain(row), "share": row.share, "examples": "; ".join(map(quality.example_in_words, row.examples))}
 
 
-def _plain(row: audit_rows.AuditRow) -> dict[str, Any]:
+def _plain(row: quality.AuditRow) -> dict[str, Any]:
     return {
         "check": row.name,
         "result": row.result,
@@ -278,7 +278,7 @@ def _plain(row: audit_rows.AuditRow) -> dict[str, Any]:
     }
 
 
-def _gate(row: audit_rows.AuditRow, limit: float) -> Gate:
+def _gate(row: quality.AuditRow, limit: float) -> Gate:
     finding = (
         f"not checked: {row.not_checked}" if row.not_checked else f"{100 * row.share:.3g}% ({row.n:,} of {row.of:,})"
     )
@@ -319,7 +319,7 @@ def read_audited(
     given: dict[source_tables.Role, Any] = {
         "training": training, "labels": labels, "predictions": predictions, "items": items,
     }  # fmt: skip
-    lacking: dict[audit_rows.Need, str] = {need: words for need, words in _LACKING.items() if given[need] is None}
+    lacking: dict[quality.Need, str] = {need: words for need, words in _LACKING.items() if given[need] is None}
     frames = {role: frame for role, frame in given.items() if role not in lacking}
     for role, frame in frames.items():
         check_table(role, frame)
@@ -346,7 +346,7 @@ def read_audited(
 
 def _times(
     sources: Mapping[source_tables.Role, source_tables.SourceTable], time: str | None, problems: list[str]
-) -> tuple[dict[source_tables.Role, str], dict[audit_rows.Need, str]]:
+) -> tuple[dict[source_tables.Role, str], dict[quality.Need, str]]:
     """The time columns of the tables, and why checks of times cannot be made."""
     if time is None:
         return {}, {"time": "no time column was named (time=)"}
@@ -361,7 +361,7 @@ def _times(
     if missing:
         has = "has" if len(missing) == 1 else "have"
         return {}, {"time": f"{listed(missing)} {has} no column {time!r} (time=)"}
-    lacking: dict[audit_rows.Need, str] = {}
+    lacking: dict[quality.Need, str] = {}
     if "predictions" in sources:
         column = _time_column(sources["predictions"], time, problems, is_required=False)
         if column is None:
@@ -452,7 +452,7 @@ def audit(
     counts = _counts(inputs)
     n_invalid = {role: counts[f"invalid {role}"][_N] for role in inputs.sources}
     invalid = tuple(
-        audit_rows.InvalidRows(role, n, n + counts[role][_N], f"a null or NaN {_parts(inputs, role)}")
+        quality.InvalidRows(role, n, n + counts[role][_N], f"a null or NaN {_parts(inputs, role)}")
         for role, n in n_invalid.items()
         if n
     )
@@ -468,7 +468,7 @@ def audit(
         usable = " that can be used" if any(n_invalid[role] for role in empty) else ""
         msg = f"{listed(empty)} {has} no rows{usable}, so there is nothing to compare; check that the tables are the right ones"
         raise DataError(msg, {f"n_{role}": 0 for role in empty})
-    return Audit(tuple(_row(check, inputs, counts) for check in audit_rows.CHECKS), invalid)
+    return Audit(tuple(_row(check, inputs, counts) for check in quality.CHECKS), invalid)
 
 
 def _parts(tables: AuditTables, role: source_tables.Role) -> str:
@@ -483,10 +483,10 @@ def _parts(tables: AuditTables, role: source_tables.Role) -> str:
     return " or ".join(parts)
 
 
-def _row(check: audit_rows.AuditCheck, tables: AuditTables, counts: Mapping[str, Row]) -> audit_rows.AuditRow:
+def _row(check: quality.AuditCheck, tables: AuditTables, counts: Mapping[str, Row]) -> quality.AuditRow:
     reason = tables.why_not(check.needs)
     if reason:
-        return audit_rows.AuditRow(check.name, 0, 0, not_checked=reason)
+        return quality.AuditRow(check.name, 0, 0, not_checked=reason)
     counted = counts[check.name]
     # Examples show columns under the names that training has. Rows that checks count have no null.
     training = tables.sources["training"]
@@ -496,4 +496,4 @@ def _row(check: audit_rows.AuditCheck, tables: AuditTables, counts: Mapping[str,
         for example in _EXAMPLES
         if counted[example] is not None
     )
-    return audit_rows.AuditRow(check.name, counted[_N], counts[check.of][_N], examples)
+    return quality.AuditRow(check.name, counted[_N], counts[check.of][_N], examples)

@@ -19,16 +19,16 @@ from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.printed_tables import Document, OneTable, remarks
 from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.user_lists import RankingPolicy
-from spark_rankeval.records import notes, side_by_side
+from spark_rankeval.records import comparisons, tables_of_means
+from spark_rankeval.records.columns import DIALECT_MAP
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.table_columns import DIALECT_MAP
 from spark_rankeval.request import call
 from spark_rankeval.request.task import Lists, Reading, ScoringTask, Value, View, policy_of, resolve
 from spark_rankeval.spark import catalog, per_user, tables
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.scoring import Scoring, totals_in
 from spark_rankeval.statistics.description import MOMENTS_ALONE
-from spark_rankeval.statistics.moments import Moments
+from spark_rankeval.statistics.exact import Moments
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +49,7 @@ class DialectMap(OneTable):
         notes: what the figures could be mistaken for, in sentences.
     """
 
-    rows: tuple[side_by_side.MapRow, ...]
+    rows: tuple[tables_of_means.MapRow, ...]
     data_quality: DataQuality
     notes: tuple[str, ...] = ()
 
@@ -65,7 +65,7 @@ class DialectMap(OneTable):
         return [{name: getattr(row, name) for name in DIALECT_MAP.names} for row in self.rows]
 
     def _on_paper(self) -> Document:
-        return Document((side_by_side.dialects_table(self.rows),), remarks(self.notes))
+        return Document((tables_of_means.dialects_table(self.rows),), remarks(self.notes))
 
 
 class _Reading(NamedTuple):
@@ -177,7 +177,9 @@ def dialect_map(
     )
     unordered = [each.name for each in chosen if each.ranking.ties == "position" and not lists.scored_arrays]
     return DialectMap(
-        rows, quality, (*notes.notes_of_tables(settings.labels), *notes.notes_of_given_order(unordered, [quality]))
+        rows,
+        quality,
+        (*comparisons.notes_of_tables(settings.labels), *comparisons.notes_of_given_order(unordered, [quality])),
     )
 
 
@@ -269,14 +271,14 @@ def _evaluate(
 
 def _row(
     label: str, dialect: str, path: list[tuple[str, _Reading]] | str, moments: Mapping[_Reading, Moments]
-) -> side_by_side.MapRow:
+) -> tables_of_means.MapRow:
     if isinstance(path, str):
-        return side_by_side.MapRow(label, dialect, "", math.nan, math.nan, 0, (), note=path)
+        return tables_of_means.MapRow(label, dialect, "", math.nan, math.nan, 0, (), note=path)
     means = [moments[reading].mean for _, reading in path]
     choices = tuple(
-        side_by_side.Choice(words, 0.0 if math.isnan(before) and math.isnan(after) else after - before)
+        tables_of_means.Choice(words, 0.0 if math.isnan(before) and math.isnan(after) else after - before)
         for (words, _), before, after in zip(path[1:], means[:-1], means[1:], strict=True)
     )
     last = path[-1][1]
     difference = means[-1] - means[0]
-    return side_by_side.MapRow(label, dialect, str(last.metric), means[-1], difference, moments[last].n, choices)
+    return tables_of_means.MapRow(label, dialect, str(last.metric), means[-1], difference, moments[last].n, choices)

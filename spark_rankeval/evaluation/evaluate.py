@@ -17,7 +17,7 @@ from spark_rankeval.errors import DialectError, InputError, MetricError, OptionE
 from spark_rankeval.evaluation.result import Result, warn_if_changing
 from spark_rankeval.evaluation.summarise import Findings, build_result, need_t_intervals, need_users
 from spark_rankeval.metrics.base import UNSET, Metric
-from spark_rankeval.metrics.group_rates import GroupShare
+from spark_rankeval.metrics.item_groups import GroupShare
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.batch import FACT_TABLES, Fact
 from spark_rankeval.ranking.user_lists import RankingPolicy

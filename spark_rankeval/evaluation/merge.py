@@ -12,22 +12,27 @@ from spark_rankeval.checks import check_table, kind_of
 from spark_rankeval.errors import InputError, MergeError, MetricError, listed
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import column_name, parse_metric
-from spark_rankeval.records import slices
-from spark_rankeval.records.judge_estimates import is_estimated, merged_estimate, with_judges_alone
-from spark_rankeval.records.notes import kept_notes_of_tables, notes_of
+from spark_rankeval.records import summary as slices
+from spark_rankeval.records.columns import METRICS, RUN_ID, TIME
+from spark_rankeval.records.comparisons import kept_notes_of_tables, notes_of
+from spark_rankeval.records.judges import is_estimated, merged_estimate, with_judges_alone
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.stored import item_groups_of, no_table, qualities_in, row_of
 from spark_rankeval.records.summary import MOST_LISTED, SummaryRow, bounds_of, summary_row
-from spark_rankeval.records.table_columns import METRICS, RUN_ID, TIME
 from spark_rankeval.request.call import Table
 from spark_rankeval.spark.catalog import columns_of_runs, replaced_files_explained
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.statistics.cluster_sums import Clusters, GroupedClusters, clusters_of_days, warn_of_few_clusters
 from spark_rankeval.statistics.description import Description, t_interval_of, with_reliable_figures
-from spark_rankeval.statistics.intervals import Interval, requested_method
-from spark_rankeval.statistics.moments import Moments, moments_of_sums
-from spark_rankeval.statistics.sums import Mean, Sums, added, from_text, mean_of_sums
-from spark_rankeval.statistics.table_fingerprints import combined as combined_fingerprints
+from spark_rankeval.statistics.exact import Mean, Moments, Sums, added, from_text, mean_of_sums, moments_of_sums
+from spark_rankeval.statistics.intervals import (
+    Clusters,
+    GroupedClusters,
+    Interval,
+    clusters_of_days,
+    requested_method,
+    warn_of_few_clusters,
+)
+from spark_rankeval.statistics.resampling import combined as combined_fingerprints
 
 #: A result, or the output of its `Result.to_dict` or `Result.to_json`.
 Mergeable = Result | Mapping[str, Any] | str

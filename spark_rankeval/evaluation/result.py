@@ -17,26 +17,44 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import as_names, check_name, is_number, one_of
 from spark_rankeval.errors import DataError, InputError, OptionError, listed, warn
-from spark_rankeval.metrics.base import Metric
-from spark_rankeval.metrics.gain_based import GainMetric
-from spark_rankeval.metrics.kinds import RelevanceMetric
+from spark_rankeval.metrics.base import Metric, RelevanceMetric
+from spark_rankeval.metrics.gains import GainMetric
 from spark_rankeval.printed_tables import Document, Shown, as_latex
 from spark_rankeval.ranking.batch import ATTRIBUTES
 from spark_rankeval.records import stored
-from spark_rankeval.records.chart_rows import CurveAxis, curve_of, recall_curve
+from spark_rankeval.records.columns import GAPS, METRICS, SUMMARY, TIME, frame_of
+from spark_rankeval.records.comparisons import kept_notes_of_tables, notes_of
 from spark_rankeval.records.cross_table import CrossTable, Dimension, cross_table, result_on_screen
 from spark_rankeval.records.gaps import LARGEST_GAP, GapRow, gap_rows, gaps_tables
-from spark_rankeval.records.judge_estimates import JudgedMeans, is_estimated, judged_means
-from spark_rankeval.records.notes import kept_notes_of_tables, notes_of
+from spark_rankeval.records.judges import JudgedMeans, is_estimated, judged_means
 from spark_rankeval.records.quality import DataQuality, apart_in_words, excluded_labels_in_words
-from spark_rankeval.records.selection import Lookup, Metrics, Name, by_slice, chosen, headline_keys
-from spark_rankeval.records.side_by_side import Compared, MapRow, ModelsTable, models_table
-from spark_rankeval.records.slices import ItemGroup, attributes_of
-from spark_rankeval.records.summary import MOST_LISTED, SummaryRow, metric_or_none, record_of, summary_on_paper
-from spark_rankeval.records.table_columns import GAPS, METRICS, SUMMARY, TIME, frame_of
+from spark_rankeval.records.summary import (
+    MOST_LISTED,
+    ItemGroup,
+    SummaryRow,
+    attributes_of,
+    metric_or_none,
+    record_of,
+    summary_on_paper,
+)
+from spark_rankeval.records.tables_of_means import (
+    Compared,
+    CurveAxis,
+    Lookup,
+    MapRow,
+    Metrics,
+    ModelsTable,
+    Name,
+    by_slice,
+    chosen,
+    curve_of,
+    headline_keys,
+    models_table,
+    recall_curve,
+)
 from spark_rankeval.report import Gate
+from spark_rankeval.report.charts import ResultPlots
 from spark_rankeval.report.contents import Audited, ReportedComparison, checked_path, text_of, write_page, write_report
-from spark_rankeval.report.result_charts import ResultPlots
 from spark_rankeval.request.call import KINDS, OnInvalid, Overlap
 from spark_rankeval.spark.catalog import table_of
 from spark_rankeval.spark.engine import draws_anew, may_change
@@ -47,9 +65,8 @@ from spark_rankeval.spark.scoring import Apart, Scoring, ids_apart
 from spark_rankeval.spark.source_tables import REPEATED_USER, SourceTable
 from spark_rankeval.spark.sql import column, example_of
 from spark_rankeval.spark.tables import Model, Sources
-from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
-from spark_rankeval.statistics.intervals import checked_level
-from spark_rankeval.statistics.moments import Moments
+from spark_rankeval.statistics.exact import Moments
+from spark_rankeval.statistics.intervals import checked_level, warn_of_few_clusters
 from spark_rankeval.worker.item_facts import CONFLICTS
 from spark_rankeval.worker.reading import GRADED
 from spark_rankeval.worker.vectors import LARGEST

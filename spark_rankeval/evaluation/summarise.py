@@ -16,12 +16,12 @@ from spark_rankeval.checks import as_names, check_table, one_of
 from spark_rankeval.errors import DataError, InputError, OptionError, warn
 from spark_rankeval.evaluation import result
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.records import slices
-from spark_rankeval.records.judge_estimates import estimated_row, judged_rows, notes_judge_columns, with_judges_alone
-from spark_rankeval.records.notes import notes_of, notes_of_given_order, notes_of_tables
+from spark_rankeval.records import summary as slices
+from spark_rankeval.records.columns import COUNT, FIGURE, FIGURES, RUN_ID, SUMMARY, TEXT
+from spark_rankeval.records.comparisons import notes_of, notes_of_given_order, notes_of_tables
+from spark_rankeval.records.judges import estimated_row, judged_rows, notes_judge_columns, with_judges_alone
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, bounds_of, metric_or_none, summary_row
-from spark_rankeval.records.table_columns import COUNT, FIGURE, FIGURES, RUN_ID, SUMMARY, TEXT
 from spark_rankeval.request import call
 from spark_rankeval.request.task import NORMALISER, has_groups
 from spark_rankeval.spark import scoring
@@ -38,11 +38,10 @@ from spark_rankeval.spark.per_user import (
     table_hash,
 )
 from spark_rankeval.spark.sql import check_types, check_unambiguous, columns_in_words, find_column, mark_of
-from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
-from spark_rankeval.statistics.intervals import IntervalMethod, valid_bounds
+from spark_rankeval.statistics.exact import Moments
+from spark_rankeval.statistics.intervals import IntervalMethod, valid_bounds, warn_of_few_clusters
 from spark_rankeval.statistics.intervals import T as STUDENT
-from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.worker.process import Batches, messages_of, without_collection
 
 if TYPE_CHECKING:

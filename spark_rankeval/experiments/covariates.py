@@ -24,10 +24,19 @@ import pyarrow as pa
 
 from spark_rankeval.statistics.description import with_reliable_figures
 from spark_rankeval.statistics.distributions import normal_quantile
-from spark_rankeval.statistics.independent_groups import Difference, Group
+from spark_rankeval.statistics.exact import (
+    LIMBS,
+    ExactSums,
+    MeanAccumulator,
+    MomentsAccumulator,
+    State,
+    exact_sum,
+    mean_of,
+    moments_of,
+    with_prefix,
+)
+from spark_rankeval.statistics.groups import Difference, Group
 from spark_rankeval.statistics.intervals import UNBOUNDED
-from spark_rankeval.statistics.moments import MomentsAccumulator, State, moments_of, with_prefix
-from spark_rankeval.statistics.sums import LIMBS, ExactSums, MeanAccumulator, exact_sum, mean_of
 from spark_rankeval.worker.comparing import (
     N_IN_SEVERAL,
     N_TOO_MANY,

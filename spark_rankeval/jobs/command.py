@@ -1,20 +1,363 @@
-"""What the command lines of jobs have in common."""
+"""The process of a job: its command line, session, events and exit code; and the command ``spark-rankeval``."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import os
+import pkgutil
+import shutil
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass, replace
 from importlib import resources
-from typing import Generic, NoReturn
+from importlib.util import find_spec
+from io import TextIOBase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn
 
-from spark_rankeval.errors import FinishedRunError
-from spark_rankeval.jobs.config import Config, load_config
-from spark_rankeval.jobs.driver_log import own_stderr
-from spark_rankeval.jobs.logs import FORMATS, HIDDEN, EventLog, errors_with_keys, redacted
-from spark_rankeval.jobs.session import check_packages, job_session, run_job
+from spark_rankeval import errors, local
+from spark_rankeval.checks import EXTRAS, PANDAS_NOTICE
+from spark_rankeval.dialects import explained
+from spark_rankeval.errors import ConfigurationError, FinishedRunError, SparkRankEvalError
+from spark_rankeval.jobs.config import (
+    FORMATS,
+    HIDDEN,
+    Config,
+    EventLog,
+    Session,
+    errors_with_keys,
+    follow_session,
+    load_config,
+    redacted,
+)
+from spark_rankeval.package import __version__, package_zip
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_rankeval.spark.engine import Engine
+
+
+#: They log, with hundreds of lines of stack, the error that the job then says in one line.
+_REPEATING_LOGGERS = (
+    "org.apache.hadoop.mapreduce.lib.output.FileOutputCommitter",
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.sql.execution.datasources.FileFormatWriter",
+    "org.apache.spark.util.Utils",
+)
+_LEVEL = "spark.log.level"
+
+
+@contextmanager
+def own_stderr() -> Iterator[None]:
+    """Write to the stderr of `spark-submit`, which sends what Python writes to its stderr to stdout."""
+    if not _is_submitted() or not os.path.sameopenfile(1, 2):
+        yield
+        return
+    # Before the import of PySpark, which warns.
+    warnings.filterwarnings("ignore", PANDAS_NOTICE, FutureWarning)
+    with redirect_stderr(_JavaStream(_jvm().java.lang.System.err)):
+        yield
+
+
+def quiet_settings() -> dict[str, Any]:
+    """The settings of a session on the JVM of this process, with which nothing but errors stands between the lines of the job."""
+    level = {_LEVEL: "ERROR"} if _is_submitted() and not _is_level_set() else {}
+    return {"spark.ui.showConsoleProgress": "false", **level}
+
+
+def quiet_spark() -> None:
+    """Let the running driver log only errors that the job does not say itself, unless the user has set `spark.log.level`."""
+    if not _is_level_set():
+        log4j = _jvm().org.apache.logging.log4j
+        log4j.core.config.Configurator.setRootLevel(log4j.Level.ERROR)
+        for logger in _REPEATING_LOGGERS:
+            log4j.core.config.Configurator.setLevel(logger, log4j.Level.OFF)
+
+
+def _is_submitted() -> bool:
+    # Databricks has a gateway, too, and shows what Python writes.
+    return "PYSPARK_GATEWAY_PORT" in os.environ and "DATABRICKS_RUNTIME_VERSION" not in os.environ
+
+
+def _is_level_set() -> bool:
+    return bool(_jvm().java.lang.System.getProperty(_LEVEL))
+
+
+def _jvm() -> Any:
+    """The JVM that `spark-submit` or a session has started."""
+    from pyspark import SparkContext  # noqa: PLC0415 # a wrong configuration does not wait for this import
+
+    SparkContext._ensure_initialized()
+    return SparkContext._jvm
+
+
+class _JavaStream(TextIOBase):
+    """A stream of the JVM as a file of text."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        # As bytes, whatever Java takes for the terminal's encoding.
+        content = text.encode(errors="backslashreplace")
+        self._stream.write(content, 0, len(content))
+        return len(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+
+OK, CRASH, CONFIG, DATA, GATE, SUPERSEDED, TRACKING = 0, 1, 2, 3, 4, 5, 6
+_CRASHED = "crash"
+#: Kinds of errors, their words and their exit codes; the first that fits counts.
+_OUTCOMES: tuple[tuple[type[Exception], str, int], ...] = (
+    (errors.DataError, "bad data", DATA),
+    (errors.GateError, "gates failed", GATE),
+    (errors.TrackingError, "tracking failed", TRACKING),
+    (errors.SupersededError, "superseded", SUPERSEDED),
+    (errors.UnavailableError, "not available", CRASH),
+    # Before the tables are read it is a ConfigurationError.
+    (errors.EngineError, "engine failed", CRASH),
+    (errors.SparkRankEvalError, "wrong config", CONFIG),
+)
+
+#: Settings for one machine; a cluster has its own.
+_LOCAL = {
+    # The second number is how often a task may fail: plain local[*] gives up at the first failure.
+    "spark.master": "local[*, 4]",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.ui.enabled": "false",
+}
+#: Databricks sets this if it has a session, in wheel tasks too. A job must not configure or stop that session.
+_DATABRICKS = "DATABRICKS_RUNTIME_VERSION"
+_ANY = Session()
+_INSTALL_JAVA = (
+    "install Java 17 or newer (apt install openjdk-17-jre-headless; brew install openjdk@17) or set JAVA_HOME"
+)
+_PACKAGES_OF_SAIL = " ".join(f"'{requirement}'" for requirement in EXTRAS["sail"].values())
+_WITHOUT_JAVA = f"pip install {_PACKAGES_OF_SAIL} in an environment without pyspark (the extra 'sail')"
+
+
+def session() -> SparkSession:
+    """The session that runs; else a local one of PySpark; else Sail's, which needs no Java.
+
+    A local session of PySpark uses all cores. `local.session` starts Sail with a number of cores and a bound of memory.
+
+    Examples:
+        >>> from spark_rankeval import session
+        >>> spark = session()
+
+    Raises:
+        EngineError: no engine can start on this machine, or the session's engine is refused.
+    """
+    try:
+        chosen = Session(engine_of_this_machine())
+        return _running_session(chosen) or _started("spark_rankeval")
+    except ConfigurationError as error:
+        raise errors.EngineError(str(error)) from error
+
+
+def engine_of_this_machine() -> Literal["sail"] | None:
+    """Sail if it is installed, no session runs, and Spark cannot start here; None otherwise."""
+    if find_spec("pysail") is None or local.active_session() is not None:
+        return None
+    return "sail" if why_spark_does_not_start() else None
+
+
+def run_job(
+    name: str, job: Callable[[], None], hide: Callable[[str], str] = redacted, log: EventLog | None = None
+) -> int:
+    """Run a job and turn an error into an exit code; errors that the user can fix become one line on stderr.
+
+    Returns:
+        0; 2 for a wrong configuration, 3 for bad data, 4 if gates failed, 5 if a later attempt has taken the run's name, 6 if only a
+        tracking server did not accept the run; 1 if another attempt may succeed: a database does not answer, the engine failed, or for a
+        crash, which prints its traceback.
+    """
+    # The filter is set before the first import of PySpark, which warns, too.
+    warnings.filterwarnings("ignore", PANDAS_NOTICE, FutureWarning)
+    log = EventLog(name, hide=hide) if log is None else log
+    try:
+        job()
+    except Exception as error:
+        what, code = outcome_of(error)
+        text = traceback.format_exc() if what == _CRASHED else f"{name}: {what}: {' '.join(str(error).split())}\n"
+        log.fail(text, kind=what, exit_code=code, error=str(error))
+        return code
+    return OK
+
+
+def outcome_of(error: Exception) -> tuple[str, int]:
+    """The kind of an error in words, and its exit code."""
+    return next(((what, code) for kind, what, code in _OUTCOMES if isinstance(error, kind)), (_CRASHED, CRASH))
+
+
+@contextmanager
+def job_session(name: str, chosen: Session = _ANY) -> Iterator[SparkSession]:
+    """The session of the platform, which keeps running, or else a local one.
+
+    Raises:
+        ConfigurationError: the session of the platform has another engine or other sizes than the chosen ones, or an engine that is
+            refused; or no session can start.
+    """
+    check_packages(chosen)
+    if chosen.engine is None:
+        chosen = replace(chosen, engine=engine_of_this_machine())
+    running = _running_session(chosen)
+    if running is not None:
+        _hide_secrets_of(running)
+        yield running
+        return
+    spark = _started(name)
+    from pyspark.sql.utils import is_remote  # noqa: PLC0415
+
+    try:
+        engine = _checked_engine(spark, chosen)
+        _hide_secrets_of(spark)
+        # A Connect server does not have the package; classic Spark gets it from --py-files.
+        if is_remote() and engine.is_spark:
+            with tempfile.TemporaryDirectory() as folder:
+                spark.addArtifacts(package_zip(folder), pyfile=True)
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _started(name: str) -> SparkSession:
+    """A new session: that of the place, or else a local one of PySpark."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 # a wrong config is reported without waiting for this import
+    from pyspark.sql.utils import is_remote  # noqa: PLC0415
+
+    builder = SparkSession.builder.appName(name)
+    if not is_remote():
+        builder = builder.config(map=quiet_settings())
+    spark = builder.getOrCreate() if _has_place() else _start_locally(builder)
+    if not is_remote():
+        quiet_spark()
+    return spark
+
+
+def check_packages(chosen: Session) -> None:
+    """Refuse packages that a session of Sail cannot start with, before PySpark is imported: it may be two versions mixed."""
+    if chosen.engine == "sail" and "pyspark" not in sys.modules and not os.environ.get("SPARK_REMOTE"):
+        with _refused_engines():
+            local.check_installed()
+
+
+def _running_session(chosen: Session) -> SparkSession | None:
+    """The session of the place, or Sail's in this process, which stops at the end of the process."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    # Also that of another thread.
+    active = local.active_session()
+    if active is None and os.environ.get(_DATABRICKS):
+        active = SparkSession.builder.getOrCreate()
+    if active is not None:
+        _checked_engine(active, chosen)
+    elif os.environ.get("SPARK_REMOTE"):
+        if chosen.sizes:
+            msg = f"the server in SPARK_REMOTE has its own cores and memory; leave {chosen.sizes} out"
+            raise ConfigurationError(msg)
+        return None
+    if chosen.engine == "sail" and (active is None or chosen.sizes):
+        with _refused_engines():
+            # It refuses other sizes than those that it runs with.
+            active = local.session(cores=chosen.cores, memory=chosen.memory)
+    return active
+
+
+@contextmanager
+def _refused_engines() -> Iterator[None]:
+    """An engine that is refused before the tables are read is a matter of the configuration."""
+    try:
+        yield
+    except errors.EngineError as error:
+        raise ConfigurationError(str(error)) from error
+
+
+def _checked_engine(spark: SparkSession, chosen: Session) -> Engine:
+    from spark_rankeval.spark.engine import engine_of  # noqa: PLC0415
+
+    with _refused_engines():
+        engine = engine_of(spark)
+    if chosen.engine not in (None, engine.name.lower()):
+        msg = (
+            f"session.engine is {chosen.engine!r}, but the session of this place runs on {engine.name} {engine.version}; "
+            "leave the key out to use it"
+        )
+        raise ConfigurationError(msg)
+    return engine
+
+
+def _hide_secrets_of(spark: SparkSession) -> None:
+    from spark_rankeval.spark.engine import setting  # noqa: PLC0415
+
+    follow_session(setting(spark, "spark.redaction.regex", ""))
+
+
+def why_spark_does_not_start() -> str:
+    """What this machine lacks to start Spark, and what to do; empty if no lack is known."""
+    if _has_place():
+        return ""
+    import pyspark  # noqa: PLC0415
+
+    if not Path(pyspark.__file__).with_name("bin").is_dir() and not os.environ.get("SPARK_HOME"):
+        return f"pyspark-client is installed, which has no Spark to start: {_WITHOUT_JAVA}, or name a server in SPARK_REMOTE"
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+        return f"Spark needs Java, and this machine has none: {_INSTALL_JAVA}. Or run without Java: {_WITHOUT_JAVA}"
+    return ""
+
+
+def _has_place() -> bool:
+    """Whether spark-submit, Spark Connect or the user's settings say where Spark runs."""
+    chosen = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "MASTER")
+    return any(os.environ.get(name) for name in chosen) or "spark.master" in _site_settings()
+
+
+def _site_settings() -> set[str]:
+    """The names set in spark-defaults.conf, which the settings of a builder would override."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (str(Path(home, "conf")) if home else "")
+    file = Path(folder, "spark-defaults.conf")
+    if not folder or not file.is_file():
+        return set()
+    lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
+    return {line.replace("=", " ").split()[0] for line in lines if line and not line.startswith("#")}
+
+
+def _start_locally(builder: SparkSession.Builder) -> SparkSession:
+    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
+
+    from spark_rankeval.spark.engine import condition_of  # noqa: PLC0415
+
+    if reason := why_spark_does_not_start():
+        raise ConfigurationError(reason)
+    # Otherwise workers use the first python on the PATH, which may lack this package.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    site = _site_settings()
+    for key, value in _LOCAL.items():
+        if key not in site:
+            builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if condition_of(error) != "JAVA_GATEWAY_EXITED":
+            raise
+        msg = f"Spark did not start; its own message is above. If it is about Java, {_INSTALL_JAVA}"
+        raise ConfigurationError(msg) from error
+
 
 #: The options that are short for a setting.
 _SHORT = {"format": "output.printed", "engine": "session.engine"}
@@ -167,3 +510,55 @@ def run_as_task(main: Callable[[], int]) -> None:
     code = main()
     if code:
         sys.exit(code)
+
+
+# The main function of each job, which reads its own options, and what the job is for.
+_JOBS = {
+    "evaluate": ("evaluate:main", "evaluate a table of predictions: --config FILE; --help has all options"),
+    "compare": ("compare:main", "compare models with a baseline: --config FILE; --help has all options"),
+    "compare_groups": (
+        "compare:groups_main",
+        "compare groups of different users, as in an A/B test: --config FILE; --help has all options",
+    ),
+    "trend": ("trend:main", "draw a metric over all runs: --output FOLDER; --help has all options"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a subcommand with a command line, by default that of the process, and return the exit code, for jobs as they have it."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words and words[0] in _JOBS:
+        place, _ = _JOBS[words[0]]
+        code: int = pkgutil.resolve_name(f"spark_rankeval.jobs.{place}")(words[1:])
+        return code
+    options = _parser().parse_args(words or ["--help"])
+    try:
+        if options.command == "dialects":
+            print(explained.list_dialects())
+        elif options.command == "explain":
+            print(explained.explain(options.metric, options.dialect))
+        else:
+            print(__version__)
+    except SparkRankEvalError as error:
+        print(f"{options.command}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="spark-rankeval", description="Evaluate rankings and recommendations on Spark."
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for job, (_, about) in _JOBS.items():
+        commands.add_parser(job, help=about, add_help=False)
+    commands.add_parser("dialects", help="list the dialects, one a line")
+    explain = commands.add_parser(
+        "explain",
+        help="say what a metric is: formula, edge cases, source, parameters, and what each dialect makes of it",
+    )
+    explain.add_argument("metric", help="as evaluations take it: ndcg@10, ap(denominator=labels)@10")
+    explain.add_argument("--dialect", help="resolve the metric in this dialect; without one, all in short")
+    commands.add_parser("version", help="print the version")
+    return parser

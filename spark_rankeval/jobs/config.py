@@ -1,25 +1,525 @@
-"""The part of a configuration that all jobs share, and how configuration files are read and checked."""
+"""The configuration of a job: a TOML file and ``--set key=value``, read at once; and events and errors that name its keys."""
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 import tempfile
 import tomllib
-from collections.abc import (
-    Callable,
-    Mapping,  # of fields, whose types are looked at
-    Sequence,
-)
-from dataclasses import asdict, dataclass, field, fields
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
+from datetime import UTC, date, datetime, time
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from urllib.parse import quote, unquote
 
 from spark_rankeval.checks import check_extra, check_place, needs_extra
-from spark_rankeval.errors import ConfigurationError, SparkRankEvalError
-from spark_rankeval.jobs.logs import HIDDEN, redacted, secrets_of, shown, with_keys
-from spark_rankeval.jobs.settings import overridden, read_settings
+from spark_rankeval.errors import ConfigurationError, SparkRankEvalError, SparkRankEvalWarning, did_you_mean
 from spark_rankeval.local import settings_of
-from spark_rankeval.records.table_columns import check_run
+from spark_rankeval.records.columns import check_run
+
+HIDDEN = "***"
+#: The tables of options of Spark's readers, whose values are never shown: a name need not say that its value is a secret.
+OPTIONS = "options"
+#: The default of `spark.redaction.regex`: the names whose values are secrets.
+DEFAULT_RULE = "(?i)secret|password|token|access[.]?key"
+
+_URLS = [
+    re.compile(rf"(?P<before>{before})(?P<hidden>{hidden})", re.IGNORECASE)
+    for before, hidden in (
+        # Each database has a form of its own.
+        (r"\bjdbc:", r"[^\s'\"<>]+"),
+        # Keys of S3 hold slashes.
+        (r"\bs3[an]?://(?=[^/@]*:)", r"(?:(?!://)[^\s'\"<>])*(?=@)"),
+        # Before the @ of Azure's stores is a container.
+        (r"(?<![\w+.-])(?!abfss?:|wasbs?:)[a-z][a-z0-9+.-]*://", r"[^\s'\"<>/?#;]*(?=@)"),
+    )
+]
+# Shorter values are a part of too many words: those of fewer letters are hidden as whole words alone, or not at all.
+_ANYWHERE, _LEAST = 6, 4
+# What many texts and paths hold for other reasons: a short word or number.
+_ORDINARY = re.compile(r"[A-Z]?[a-z]{,11}|[A-Z]{,12}|\d{,5}")
+
+
+def _pairs(rule: str) -> re.Pattern[str]:
+    """What a name that a rule matches hides: name=value, 'name': 'value', {"name": "value"} in JSON in a string, and headers."""
+    flag = "i" if rule.startswith("(?i)") else "-i"
+    name = rf"(?<![\w.-])(?=[\w.-]*(?{flag}:{rule.removeprefix('(?i)')}))[\w.-]+"
+    # A decimal number is the value of a metric.
+    value = r"(?!\d*\.\d+[,;)}\]]*(?!\S))(?P<hidden>(?(quoted)[^'\"\n]+|[^\s'\"&;]+))"
+    before = rf"(?P<before>{name}\\*['\"]?\s*[=:]\s*(?:bearer\s+|basic\s+)?\\*(?P<quoted>['\"])?)"
+    return re.compile(before + value, re.IGNORECASE)
+
+
+_secret_pairs = _pairs(DEFAULT_RULE)
+
+
+def follow_session(rule: str) -> None:
+    """From now on hide the values of names that a session's `spark.redaction.regex` matches; empty: Spark's default."""
+    global _secret_pairs  # noqa: PLW0603 # what is printed is the process's, also after the session
+    try:
+        _secret_pairs = _pairs(rule or DEFAULT_RULE)
+    except re.error as error:
+        _secret_pairs = _pairs(DEFAULT_RULE)
+        msg = f"this session's spark.redaction.regex cannot be read by Python ({error}), so Spark's default applies: {DEFAULT_RULE}"
+        warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
+
+
+def secrets_of(settings: Any) -> set[str]:
+    """The secrets that settings hold in options and in URLs.
+
+    >>> secrets_of({"options": {"token": "t0", "sep": ";"}})
+    {'t0'}
+    >>> {"s3cr3t"} <= secrets_of({"path": "s3a://AK:s3cr3t@bucket/t"})
+    True
+    """
+    secrets: set[str] = set()
+
+    def look(name: str, value: Any, *, is_option: bool) -> None:
+        text = str(value)
+        if is_option and not isinstance(value, bool) and (_secret_pairs.match(f"{name}=x") or _is_rare(text)):
+            secrets.add(text)
+        users = [match["hidden"] for pattern in _URLS for match in pattern.finditer(text)]
+        secrets.update(filter(_is_rare, users))
+        passwords = [user.partition(":")[2] for user in users]
+        passwords += [pair["hidden"] for pair in _secret_pairs.finditer(text)]
+        secrets.update(password for password in passwords if len(password) >= _LEAST)
+
+    _visited(settings, look)
+    return secrets - {""}
+
+
+def redacted(text: str, secrets: Iterable[str] = ()) -> str:
+    """A text without user parts of URLs, without values of secret names, and without known secrets in any spelling.
+
+    >>> redacted("s3a://AK:s3cr3t@bucket/table and https://host/t?user=a&token=b are missing")
+    's3a://***@bucket/table and https://host/t?user=a&token=*** are missing'
+    >>> redacted("abfss://data@account.dfs.core.windows.net/t and hdfs://name:8020/at@noon")
+    'abfss://data@account.dfs.core.windows.net/t and hdfs://name:8020/at@noon'
+    >>> redacted("no answer of jdbc:mysql://shop:p@ss/w0rd@db:3306/t")
+    'no answer of jdbc:***'
+    >>> redacted("wrong: hunter2; token_ndcg: 0.5; access.key: abc", {"hunter2"})
+    'wrong: ***; token_ndcg: 0.5; access.key: ***'
+    """
+    variants = set()
+    for secret in secrets:
+        # As it is, and as URLs, JSON and Python write it.
+        variants |= {secret, quote(secret, safe=""), quote(secret), unquote(secret)}
+        variants |= {json.dumps(secret)[1:-1], repr(secret)[1:-1]}
+    for variant in sorted(variants, key=len, reverse=True):
+        pattern = re.escape(variant)
+        text = re.sub(pattern if len(variant) >= _ANYWHERE else rf"(?<!\w){pattern}(?!\w)", HIDDEN, text)
+    for secret_form in (*_URLS, _secret_pairs):
+        text = secret_form.sub(rf"\g<before>{HIDDEN}", text)
+    return text
+
+
+def shown(value: object) -> str:
+    """A value of a configuration for a message, without secrets.
+
+    >>> shown({"cred": "t0", "sep": ";"})
+    "{'cred': '***', 'sep': '***'}"
+    """
+    return redacted(repr(_visited(value, _hidden, is_option=isinstance(value, Mapping))))
+
+
+def redacted_settings(settings: Any) -> Any:
+    """Settings without their secrets.
+
+    >>> redacted_settings({"path": "s3a://AK:s3cr3t@bucket/t", "options": {"cred": "t0", "sep": ";"}})
+    {'path': 's3a://***@bucket/t', 'options': {'cred': '***', 'sep': '***'}}
+    >>> redacted_settings({"metrics": {"token_key": "ndcg@10"}})
+    {'metrics': {'token_key': 'ndcg@10'}}
+    """
+    return _visited(settings, _hidden)
+
+
+def _visited(settings: Any, visit: Callable[..., Any], name: str = "", *, is_option: bool = False) -> Any:
+    """Settings with each single value as a visitor returns it: it gets the name, the value, and whether that is an option."""
+    if isinstance(settings, Mapping):
+        inside = is_option or name == OPTIONS
+        return {key: _visited(value, visit, str(key), is_option=inside) for key, value in settings.items()}
+    if isinstance(settings, tuple | list):
+        return type(settings)(_visited(value, visit, name, is_option=is_option) for value in settings)
+    return visit(name, settings, is_option=is_option)
+
+
+def _hidden(name: str, value: Any, *, is_option: bool) -> Any:
+    if is_option:
+        return HIDDEN
+    return redacted(value) if isinstance(value, str) else value
+
+
+def _is_rare(value: str) -> bool:
+    return len(value) >= _LEAST and not _ORDINARY.fullmatch(value)
+
+
+#: How events are written: for a reader, who sees warnings and errors alone, or for a program.
+FORMATS = ("text", "json")
+
+_BEGINNING = "In the configuration: "
+# An option is named as `score=`; a name after a slash is of a path.
+_OPTION = re.compile(r"(?<![\w/.@])([a-z_]+)=(None\b)?")
+# A metric has parameters of its own; Facts(…) and BCa(…) hold options.
+_METRIC = re.compile(r"\b[a-z]\w*\([^()]*\)")
+
+
+class EventLog:
+    """A job's events, on stderr or at the end of a file.
+
+    Attributes:
+        run_id: the run that events are about, once it is known.
+    """
+
+    def __init__(
+        self, job: str, form: str = "text", hide: Callable[[str], str] = redacted, file: str | None = None
+    ) -> None:
+        """Begin a log of a job in one of `FORMATS`; a function takes the secrets out."""
+        self.run_id: str | None = None
+        self._job, self._as_json, self._hide, self._file = job, form == "json", hide, file
+
+    def _write(self, text: str) -> None:
+        if self._file is None:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        else:
+            with open(self._file, "a", encoding="utf-8") as file:
+                file.write(text)
+
+    def tell(self, event: str, **facts: Any) -> None:
+        """Write an event, such as ``started``; for a reader nothing."""
+        if self._as_json:
+            time = datetime.now(UTC).isoformat(timespec="milliseconds")
+            line = {
+                "time": time,
+                "job": self._job,
+                "run_id": self.run_id,
+                "event": event,
+                **_hide_texts(facts, self._hide),
+            }
+            self._write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
+
+    def fail(self, text: str, **facts: Any) -> None:
+        """Write that the job has failed."""
+        if self._as_json:
+            trace = {"traceback": text} if text.startswith("Traceback") else {}
+            self.tell("failed", **facts, **trace)
+        else:
+            self._write(self._hide(text))
+        if self._file is not None:
+            sys.stderr.write(self._hide(text))
+
+    @contextmanager
+    def with_warnings(self, keys: Mapping[str, str] | None = None) -> Iterator[None]:
+        """Write warnings as events, or those of the package as lines for a reader; for `keys` see `with_keys`."""
+        show = warnings.showwarning
+
+        def write(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            is_ours = issubclass(category, SparkRankEvalWarning)
+            text = with_keys(str(message), keys or {}) if is_ours else str(message)
+            if self._as_json:
+                self.tell("warning", kind=category.__name__, warning=text)
+            elif is_ours:
+                self._write(self._hide(f"{self._job}: warning: {' '.join(text.split())}\n"))
+            else:
+                show(message, category, *place, **more)
+
+        with warnings.catch_warnings():
+            warnings.showwarning = write
+            yield
+
+
+def _hide_texts(value: Any, hide: Callable[[str], str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _hide_texts(inside, hide) for name, inside in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hide_texts(inside, hide) for inside in value]
+    return hide(value) if isinstance(value, str) else value
+
+
+def with_keys(text: str, keys: Mapping[str, str]) -> str:
+    """A message with a sentence on the keys of the options that it names; the keys are by the options' names.
+
+    >>> keys = {"on_invalid": "evaluation.on_invalid", "score": "columns.score"}
+    >>> with_keys("user=1, score=nan. Fix the data, or pass on_invalid='drop'", keys)
+    "user=1, score=nan. Fix the data, or pass on_invalid='drop'. In the configuration: evaluation.on_invalid"
+    """
+    # Up to "Fix the data" it is about rows: user=1 is no option there.
+    options = _OPTION.findall(_METRIC.sub("", text.rpartition("Fix the ")[2]))
+    named = dict.fromkeys(keys.get(f"{option}={none}", keys[option]) for option, none in options if option in keys)
+    # A message may pass several places. The first knows best.
+    if not named or _BEGINNING in text:
+        return text
+    return f"{text.rstrip('.')}. {_BEGINNING}{', '.join(named)}"
+
+
+@contextmanager
+def errors_with_keys(keys: Mapping[str, str]) -> Iterator[None]:
+    """Errors of the library get the keys of a configuration; see `with_keys`."""
+    try:
+        yield
+    except ConfigurationError:
+        # It is about keys already.
+        raise
+    except SparkRankEvalError as error:
+        error.args = (with_keys(str(error), keys), *error.args[1:])
+        raise
+
+
+Section = TypeVar("Section")
+#: The key of a field's metadata that names the sections that can stand in its place. Exactly one of all must be given.
+INSTEAD = "instead"
+# What hints call a list of a file.
+LISTS = (tuple, Sequence)
+# Which of the two a hint is depends on what stands in it, and on the version of Python.
+_UNIONS = (UnionType, Union)
+
+
+def read_settings(section: type[Section], settings: object, problems: list[str], path: str = "") -> Section | None:
+    """An object of a dataclass from a table of settings; None if something is wrong, which is added to the problems.
+
+    Fields that are dataclasses, and mappings of such, are sections. The path is the section's dotted name in the file.
+    """
+    if not isinstance(settings, Mapping):
+        problems.append(f"{path} must be a section, [{path}]; found {shown(settings)}")
+        return None
+    hints = get_type_hints(section)
+    prefix = f"{path}." if path else ""
+    already = len(problems)
+    for key in settings:
+        if key not in hints:
+            advice = f"{did_you_mean(key, hints)}allowed: {', '.join(hints)}"
+            problems.append(f"unknown key {f'{prefix}{key}'!r}; {advice}")
+    values: dict[str, object] = {}
+    for item in fields(section):  # type: ignore[arg-type] # of a dataclass
+        key, hint = item.name, hints[item.name]
+        nested, many = section_of(hint)
+        if key not in settings:
+            if is_required(item):
+                words = f"section [{prefix}{key}]" if nested else f"key {prefix}{key} ({_words_of(hint)})"
+                problems.append(f"the {words} is missing")
+        elif nested and many:
+            values[key] = _sections(nested, settings[key], problems, prefix + key)
+        elif nested:
+            values[key] = read_settings(nested, settings[key], problems, prefix + key)
+        elif fits(hint, settings[key]):
+            value = settings[key]
+            values[key] = tuple(value) if isinstance(value, list) else value
+        else:
+            problems += _misfits(hint, settings[key], prefix + key)
+    problems += _wrong_alternatives(section, settings, prefix)
+    return section(**values) if len(problems) == already else None
+
+
+def _wrong_alternatives(section: type, settings: Mapping[str, Any], prefix: str) -> list[str]:
+    problems = []
+    for keys in alternative_keys(section):
+        one, *others = (f"[{prefix}{key}]" for key in keys)
+        sections = [f"[{prefix}{key}]" for key in keys if key in settings]
+        if not sections:
+            problems.append(f"the section {one}, or {' or '.join(others)} in its place, is missing")
+        problems += [
+            f"{other} stands in the place of {sections[0]}; found both, so leave one out" for other in sections[1:]
+        ]
+    return problems
+
+
+def alternative_keys(section: type) -> list[tuple[str, ...]]:
+    """The sections that stand in each other's place."""
+    keys = fields(section)
+    return [(key.name, *key.metadata[INSTEAD]) for key in keys if INSTEAD in key.metadata]
+
+
+def _misfits(hint: object, value: object, path: str) -> list[str]:
+    if get_origin(hint) is Mapping and isinstance(value, Mapping):
+        inside = get_args(hint)[1]
+        return [
+            f"{path}.{name} must be {_words_of(inside)}; found a {type(entry).__name__}"
+            for name, entry in value.items()
+            if not isinstance(name, str) or not fits(inside, entry)
+        ]
+    if isinstance(value, date | time) and fits(hint, str(value)):
+        return [f"{path} must be {_words_of(hint)}; found the date {value}, which needs quotes: '{value}'"]
+    # What names nothing as secret may be secret all the same.
+    seen = f"a {type(value).__name__}" if path.endswith(f".{OPTIONS}") else shown(value)
+    return [f"{path} must be {_words_of(hint)}; found {seen}"]
+
+
+def _sections(section: type, settings: object, problems: list[str], path: str) -> dict[str, object]:
+    if not isinstance(settings, Mapping) or not settings or not all(isinstance(name, str) for name in settings):
+        problems.append(f"{path} must be sections by their names, [{path}.…]; found {shown(settings)}")
+        return {}
+    return {name: read_settings(section, inside, problems, f"{path}.{name}") for name, inside in settings.items()}
+
+
+def is_required(item: Field[Any]) -> bool:
+    """Whether a file must have the key of a field."""
+    return item.default is MISSING and item.default_factory is MISSING
+
+
+def alternatives(hint: object) -> list[Any]:
+    """What a file may hold for a hint: the parts of a union, without None and without objects that only Python has."""
+    parts = [part for part in (get_args(hint) if get_origin(hint) in _UNIONS else (hint,)) if part is not type(None)]
+    return [part for part in parts if len(parts) == 1 or not is_dataclass(part)]
+
+
+def section_of(hint: object) -> tuple[type | None, bool]:
+    """The dataclass of a hint, if it has one, and whether the hint is a mapping of several by name."""
+    (kind, *others) = alternatives(hint)
+    many = get_origin(kind) is Mapping
+    inside = get_args(kind)[1] if many else kind
+    return (inside, many) if is_dataclass(inside) and not others else (None, False)  # type: ignore[return-value] # a class
+
+
+def fits(hint: object, value: object) -> bool:
+    """Whether a value of a file is what a hint asks for.
+
+    >>> fits(str | tuple[str, ...], ["a", "b"]), fits(int, True), fits(float, 3)
+    (True, False, True)
+    """
+    parts = alternatives(hint)
+    if parts != [hint]:
+        return any(fits(part, value) for part in parts)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return isinstance(value, str | bool) and any(value is word or value == word for word in arguments)
+    if origin in LISTS:
+        return isinstance(value, list) and all(fits(arguments[0], entry) for entry in value)
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(
+            isinstance(name, str) and fits(arguments[1], entry) for name, entry in value.items()
+        )
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    # To Python true is an int, to the author of a file it is not.
+    return isinstance(hint, type) and isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
+
+
+def _words_of(hint: object) -> str:
+    """What a hint asks for, in words.
+
+    >>> _words_of(float | Mapping[str, float])
+    'a number or a table of key = value'
+    """
+    parts = alternatives(hint)
+    if parts != [hint]:
+        return " or ".join(dict.fromkeys(map(_words_of, parts)))
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal and arguments == (False,):
+        return "false"
+    if origin is Literal:
+        return "one of " + ", ".join(repr(word) for word in arguments if word is not None)
+    if origin in LISTS:
+        return "a list of numbers" if arguments[0] is float else "a list of strings"
+    if origin is Mapping:
+        return "a table of key = value"
+    return {str: "a string", bool: "true or false", int: "a whole number"}.get(hint, "a number")  # type: ignore[call-overload, no-any-return] # a type
+
+
+def overridden(settings: Mapping[str, Any], overrides: Sequence[str], section: type) -> dict[str, Any]:
+    """Settings of a file with those of the command line in them: full keys and values, such as ``evaluation.metrics=ndcg@10``.
+
+    The value is TOML if the key takes it so, else a string.
+    """
+    changed = deepcopy(dict(settings))
+    for number, override in enumerate(overrides, start=1):
+        name, equals, text = override.partition("=")
+        if not equals or not name.strip():
+            # What stands there may be a secret.
+            lacking = "key" if equals else "'='"
+            msg = f"--set needs key=value, such as evaluation.metrics=ndcg@10; number {number} has no {lacking}"
+            raise ConfigurationError(msg)
+        path, hint = _resolved(name.strip(), section)
+        table = changed
+        for part in path[:-1]:
+            if not isinstance(table.get(part), dict):
+                table[part] = {}
+            table = table[part]
+        value = _value(text, hint)
+        if isinstance(hint, type) and is_dataclass(hint) and not isinstance(value, dict):
+            keys = ", ".join(get_type_hints(hint))
+            msg = f"--set {name.strip()}: [{'.'.join(path)}] is a section, not a key; its keys are: {keys}"
+            raise ConfigurationError(msg)
+        table[path[-1]] = value
+    return changed
+
+
+def _resolved(name: str, section: type) -> tuple[tuple[str, ...], object]:
+    """The path of a full key and the type of its value; the type of a section is its dataclass."""
+    path: tuple[str, ...] = ()
+    rest, kind = _parts(name), section
+    while True:
+        hints = get_type_hints(kind)
+        if rest[0] not in hints:
+            raise ConfigurationError(_no_key(name, path, rest[0], hints))
+        path, rest, hint = (*path, rest[0]), rest[1:], hints[rest[0]]
+        nested, many = section_of(hint)
+        if nested is not None:
+            if many and rest:
+                # The name of one section of several is the author's.
+                path, rest = (*path, rest[0]), rest[1:]
+            if not rest:
+                return path, nested
+            kind = nested
+            continue
+        if not rest:
+            return path, hint
+        inside = [get_args(each)[1] for each in alternatives(hint) if get_origin(each) is Mapping]
+        if not inside:
+            raise ConfigurationError(_no_key(name, path, rest[0], {}))
+        # Names such as fs.s3a.secret.key hold dots of their own.
+        return (*path, ".".join(rest)), inside[0]
+
+
+def _no_key(name: str, path: Sequence[str], key: str, hints: Mapping[str, object]) -> str:
+    if not path:
+        kinds = {place: section_of(hint) for place, hint in hints.items()}
+        holders = [
+            f"{place}.{key}"
+            for place, (nested, many) in kinds.items()
+            if nested and not many and key in get_type_hints(nested)
+        ]
+        near = f"did you mean {' or '.join(holders)}? " if holders else did_you_mean(key, hints)
+        return f"--set {name}: there is no such key; {near}keys are whole, such as output.path; sections are: {', '.join(hints)}"
+    allowed = (
+        f"{did_you_mean(key, hints)}[{'.'.join(path)}] has: {', '.join(hints)}"
+        if hints
+        else f"{'.'.join(path)} has none"
+    )
+    return f"--set {name}: there is no such key; {allowed}"
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """The parts of a dotted key, quoted as in TOML or not."""
+    try:
+        inside: Any = tomllib.loads(f"{name} = 0") if "\n" not in name else None
+    except tomllib.TOMLDecodeError:
+        inside = None
+    if not isinstance(inside, dict):
+        return tuple(name.split("."))
+    parts = []
+    while isinstance(inside, dict):
+        ((part, inside),) = inside.items()
+        parts.append(part)
+    return tuple(parts)
+
+
+def _value(text: str, hint: object) -> Any:
+    try:
+        read = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    value = read["value"]
+    if len(read) > 1:
+        return text
+    # A date or a number may be meant as the text that it is; a list or a table is none.
+    return value if fits(hint, value) or isinstance(value, list | dict) or not fits(hint, text) else text
+
 
 _SCHEMA_NAME = re.compile(r"(`[^`]+`|[^`.\s/:]+)(\.(`[^`]+`|[^`.\s/:]+))*")
 # The sections of models' tables, and the last parts of the keys that say where a table is.

@@ -1,26 +1,41 @@
-"""The tables that runs leave, in the output folder or in a catalogue: their names, and how a run's rows are written, read and removed.
-
-On every storage a rerun replaces its own rows alone. Statuses and reports are always in the folder.
-"""
+"""Where a job reads and writes: tables of input, the runs in a folder or a catalogue, and the reports of a run."""
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
+import platform
+import re
 import shutil
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from datetime import datetime
+import tempfile
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyspark
+from pyarrow import dataset
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.errors import ConfigurationError, InputError, OptionError
+from spark_rankeval.checks import SPARK
+from spark_rankeval.errors import ConfigurationError, InputError, OptionError, SupersededError, UnavailableError, listed
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.jobs.config import Output
-from spark_rankeval.records.table_columns import METRICS as METRIC_COLUMNS
-from spark_rankeval.records.table_columns import RUN_ID
+from spark_rankeval.jobs.command import OK, outcome_of
+from spark_rankeval.jobs.config import EventLog, JobConfig, Output, Source, errors_with_keys, redacted_settings
+from spark_rankeval.package import __version__
+from spark_rankeval.records.columns import METRICS as METRIC_COLUMNS
+from spark_rankeval.records.columns import RUN_ID
 from spark_rankeval.spark.catalog import (
     CatalogTable,
     exists,
@@ -29,13 +44,24 @@ from spark_rankeval.spark.catalog import (
     make_schema,
     on_this_disk,
     schema_of,
+    staged,
     with_metadata_of,
     writable,
 )
-from spark_rankeval.spark.engine import engine_of, setting
+from spark_rankeval.spark.engine import (
+    engine_of,
+    input_files,
+    no_json_in_words,
+    said_by_java,
+    setting,
+    workers_explained,
+)
+from spark_rankeval.spark.local_tables import NANOSECONDS, ON_NANOSECONDS, with_spark_types
+from spark_rankeval.spark.sql import column
+from spark_rankeval.trec import read_qrels, read_run
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 
 #: The tables of runs. Each has the partitioning column `RUN_ID`.
@@ -241,3 +267,606 @@ def run_facts(
         lines = reader.schema("value string").text(folder_of(output, table))
     chosen = [F.get_json_object("value", f"$.{name}").alias(name) for name in names]
     return [record.asDict() for record in lines.select(*chosen).collect()]
+
+
+# How often a configuration with secrets is hashed: a tenth of a second, which makes trying many passwords slow.
+_ROUNDS = 200_000
+#: What is in tables, and would make the one row of a manifest too long.
+_TABLE_FACTS = ("summary", "gates", "rows", "slices")
+
+
+@dataclass
+class Run:
+    """A run under way: the tables that it reads, by section, and the places of those that it has written.
+
+    The attempt is its id among all attempts at runs of this name. The run is on disk if its status is on a disk of the driver.
+    """
+
+    spark: SparkSession
+    job: str
+    config: JobConfig
+    tables: Mapping[str, DataFrame]
+    log: EventLog
+    run_id: str
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    written: dict[str, str] = field(default_factory=dict)
+    attempt: str = field(default_factory=lambda: uuid.uuid4().hex)
+    is_on_disk: bool = False
+    _files: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def output(self) -> str:
+        """The folder of all tables, or of those that are not in a catalogue."""
+        return self.config.output.path.rstrip("/")
+
+    def place(self, table: str) -> str:
+        """Where its partition of a table is."""
+        return place_of(self.config.output, table, self.run_id)
+
+    def folder(self, table: str) -> Path | None:
+        """Its partition of a table as a folder of the driver's disk; None: it is on other storage."""
+        return on_this_disk(self.place(table)) if self.is_on_disk else None
+
+    def staged(self, frame: DataFrame, table: str) -> AbstractContextManager[DataFrame]:
+        """Compute a table once, beside its place: what is read back is the same for its figures and for `write`."""
+        return staged(frame, f"{self.output}/{table}@{self.run_id}")
+
+    def write(self, frame: DataFrame, table: str, kind: str = "parquet", *, is_empty: bool = False) -> None:
+        """Write its partition of a table, unless a later attempt has begun; see `write_partition`."""
+        self.check_fence()
+        # A manifest never names tables of two runs.
+        if not self.written and has_run(self.spark, self.config.output, MANIFESTS, self.run_id):
+            nothing = self.spark.createDataFrame([], "value string")
+            write_partition(nothing, self.config.output, MANIFESTS, self.run_id, "text", is_empty=True)
+        write_partition(frame, self.config.output, table, self.run_id, kind, is_empty=is_empty)
+        self._files[table] = files_of(self.spark, self.config.output, table, self.run_id)
+        self.has_written(table, self.place(table))
+
+    def has_written(self, what: str, place: str) -> None:
+        """Note what was written, and where."""
+        self.written[what] = place
+        self.log.tell("written", what=what, place=place)
+
+    def publish(self, manifest: Mapping[str, Any]) -> None:
+        """Remove what is left of an earlier run of this name, and write the manifest, which makes it a whole run."""
+        self.check_fence()
+        output = self.config.output
+        replaced = [
+            table for table, files in self._files.items() if files_of(self.spark, output, table, self.run_id) != files
+        ]
+        if replaced:
+            raise self._superseded(f"another attempt has written {', '.join(replaced)}")
+        for table in OPTIONAL[self.job]:
+            if table not in self.written:
+                remove_partition(self.spark, output, table, self.run_id, is_on_disk=self.is_on_disk)
+        write_line(self.spark, output, MANIFESTS, self.run_id, manifest)
+        self.log.tell("written", what=MANIFESTS, place=self.place(MANIFESTS))
+
+    def finished(self) -> dict[str, Any]:
+        """The manifest of the finished run of this name; an error if there is none."""
+        lines = manifests_of(self.spark, self.config.output, self.run_id)
+        if not lines:
+            place = self.config.output.catalog or self.output
+            msg = f"there is no finished run {self.run_id!r} in {place}; start the job without --only-mlflow first"
+            raise ConfigurationError(self.config.redacted(msg))
+        manifest: dict[str, Any] = json.loads(lines[0])
+        self.is_on_disk = any(manifest["attempt"] in text for text in texts_on_disk(self.place(STATUS)).values())
+        return manifest
+
+    def write_status(self, state: str, **facts: Any) -> None:
+        """Write the state with exit code and error as one line of JSON, on the driver's disk as ``status.json``."""
+        line = {
+            RUN_ID: self.run_id,
+            "job": self.job,
+            "attempt": self.attempt,
+            "state": state,
+            "started": self.started.isoformat(),
+            "finished": None if state == "running" else datetime.now(UTC).isoformat(),
+            **dict.fromkeys(("exit_code", "kind", "error")),
+        }
+        write_line(self.spark, self.config.output, STATUS, self.run_id, line | facts)
+        texts = texts_on_disk(self.place(STATUS))
+        # Spark may resolve the same path to other storage, or to another machine's disk.
+        self.is_on_disk = any(self.attempt in text for text in texts.values())
+        if self.is_on_disk and len(texts) == 1:
+            (file,) = texts
+            # Spark has chosen the file's name. A driver that may only read leaves it.
+            with suppress(OSError):
+                file.rename(file.with_name("status.json"))
+                file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+    def begin(self) -> None:
+        """Write the first status, with which earlier attempts stop."""
+        earlier: list[tuple[str, str]] = []
+        # A folder that cannot be is left to the first write.
+        with suppress(OptionError):
+            earlier = self._attempts()
+        self.write_status("running")
+        self._clear_staging()
+        attempts = self._attempts()
+        if self._order in attempts and set(earlier) & set(attempts):
+            msg = (
+                f"writing to {self.place(STATUS)} added to what was there instead of replacing it, because this session's committer "
+                "cannot replace one partition of a table (dynamic overwrite). Use Spark's own committer, or another output.path"
+            )
+            raise ConfigurationError(self.config.redacted(msg))
+
+    def _clear_staging(self) -> None:
+        """Remove what attempts at this run that were killed left on the driver's disk, hidden from readers."""
+        if not self.is_on_disk:
+            return
+        # Other runs move their own files meanwhile.
+        with suppress(OSError):
+            folder = on_this_disk(self.output)
+            left = [each for each in folder.glob("*/.spark-staging-*") if any(each.rglob(f"{RUN_ID}={self.run_id}"))]
+            for each in (*left, *folder.glob(f"_*@{self.run_id}.staging-*")):
+                shutil.rmtree(each)
+
+    def check_fence(self) -> None:
+        """Raise a `SupersededError` if a later attempt has written its status."""
+        latest = max(self._attempts(), default=None)
+        if latest is not None and latest < self._order:
+            # The earlier attempt wrote its last status after this one had begun. Without this both would stop.
+            self.write_status("running")
+            latest = max(self._attempts(), default=None)
+        if latest != self._order:
+            since = "" if latest is None else f", which started at {latest[0]},"
+            raise self._superseded(f"another attempt{since} has taken the name")
+
+    @property
+    def _order(self) -> tuple[str, str]:
+        """The attempt among others: the later one is greater."""
+        return self.started.isoformat(), self.attempt
+
+    def _attempts(self) -> list[tuple[str, str]]:
+        """The attempts in the status: several if they were written at once, none while it is replaced."""
+        if self.is_on_disk:
+            lines = [line for text in texts_on_disk(self.place(STATUS)).values() for line in text.split("\n")]
+        else:
+            lines = lines_at(self.spark, self.place(STATUS))
+        attempts = []
+        for line in lines:
+            # Other lines are no statuses; earlier versions named no attempts.
+            with suppress(ValueError, KeyError, TypeError):
+                status = json.loads(line)
+                attempts.append((status["started"], status.get("attempt", "")))
+        return attempts
+
+    def _superseded(self, reason: str) -> SupersededError:
+        text = f"run {self.run_id!r} in {self.output}: {reason}; this attempt, started at {self.started.isoformat()}, "
+        return SupersededError(self.config.redacted(text + "stops and writes no more"))
+
+    def manifest(self, facts: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
+        """What the run was, as plain values, without secrets."""
+        return {
+            RUN_ID: self.run_id,
+            "job": self.job,
+            "attempt": self.attempt,
+            "started": self.started.isoformat(),
+            "finished": datetime.now(UTC).isoformat(),
+            "versions": {
+                "spark_rankeval": __version__,
+                **_versions_of_engine(self.spark),
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+                "pandas": pd.__version__,
+                "pyarrow": pa.__version__,
+            },
+            "config": redacted_settings(asdict(self.config)),
+            "inputs": {
+                name: {"columns": dict(frame.dtypes), "n_files": len(input_files(frame))}
+                for name, frame in self.tables.items()
+            },
+            "seed": seed,
+            "outputs": {name: self.config.redacted(place) for name, place in self.written.items()},
+            **{name: value for name, value in facts.items() if name not in _TABLE_FACTS},
+        }
+
+
+def _versions_of_engine(spark: SparkSession) -> dict[str, str]:
+    """The versions of the engine and, if it is not Spark, of the PySpark that speaks to it."""
+    engine = engine_of(spark)
+    client = {} if engine.name == SPARK else {"pyspark": pyspark.__version__}
+    return {engine.name.lower(): engine.version, **client}
+
+
+@contextmanager
+def running(
+    spark: SparkSession, job: str, config: JobConfig, tables: Mapping[str, DataFrame], log: EventLog
+) -> Iterator[Run]:
+    """A run from its first to its last status: ``running``, then ``succeeded`` or ``failed``.
+
+    A driver that is killed leaves ``running``.
+    """
+    check_committer(spark)
+    run = Run(spark, job, config, tables, log, run_id_of(config, tables))
+    log.run_id = run.run_id
+    _refuse_another_job(run)
+    run.begin()
+    log.tell("running", place=run.output)
+    try:
+        with errors_with_keys(config.keys()), workers_explained(config.own_module, tables.values()):
+            yield run
+    except Exception as error:
+        what, code = outcome_of(error)
+        try:
+            run.check_fence()
+            run.write_status("failed", exit_code=code, kind=what, error=config.redacted(str(error)))
+        except SupersededError as loss:
+            # The run may have failed because the other attempt replaced what it reads.
+            raise loss from error
+        except Exception as second:
+            # The first error is the one to fix.
+            log.tell("status not written", error=str(second))
+        raise
+    run.check_fence()
+    run.write_status("succeeded", exit_code=OK)
+    log.tell("succeeded", exit_code=OK)
+
+
+def _refuse_another_job(run: Run) -> None:
+    # A folder that cannot be is left to the first write. Other lines are no manifests.
+    with suppress(OptionError, json.JSONDecodeError):
+        for line in manifests_of(run.spark, run.config.output, run.run_id)[:1]:
+            other = json.loads(line).get("job")
+            if other not in (None, run.job):
+                msg = (
+                    f"{run.output} already has a run {run.run_id!r} of jobs/{other}.py, and this run would replace its manifest; "
+                    "choose another output.run_id or output.path"
+                )
+                raise ConfigurationError(run.config.redacted(msg))
+
+
+def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame]) -> str:
+    """The id of a run: that of the configuration, or one that the same settings of figures and the same files have again."""
+    if config.output.run_id is not None:
+        return config.output.run_id
+    settings = asdict(config)
+    for section in ("output", "session", "report", "gates", "audit", "mlflow"):
+        settings.pop(section, None)
+    files = {name: input_files(frame) for name, frame in tables.items()}
+    public, whole = (
+        json.dumps([each, files], sort_keys=True, default=str).encode()
+        for each in (redacted_settings(settings), settings)
+    )
+    digest = hashlib.sha256(whole).digest()
+    if public != whole:
+        # A reader of the manifest, which lacks only the secrets, could otherwise try passwords until the id is the same.
+        digest = hashlib.pbkdf2_hmac("sha256", whole, b"run id", _ROUNDS)
+    # A letter first: a column of partitions whose names read as numbers or dates is read as such.
+    return "r" + digest.hex()[:12]
+
+
+# A quote in a quoted text is doubled, as RFC 4180 has it and pandas writes it. Spark's own default is a backslash before it.
+_CSV_OPTIONS: dict[str, bool | str] = {"header": True, "inferSchema": True, "escape": '"'}
+#: Formats whose columns and types Spark finds in the rows alone, which it reads once more for that.
+_INFERRED = ("csv", "json")
+# Formats whose tables have a type for every column, also for those that divide their files into folders.
+_TYPED_TABLES = ("delta", "iceberg")
+# An engine that does not have a format says so.
+_NO_FORMAT = re.compile(r"No data source found for: (\w+)")
+# What stands for null in the names of folders.
+_NULL_IN_FOLDERS = ("", "__HIVE_DEFAULT_PARTITION__")
+_ALL_ROWS = 2**62
+# The column of lines of text.
+_LINE = "value"
+_WHOLE_NUMBER = "^(0|-?[1-9][0-9]*)$"
+_LACKING = {
+    "delta": "spark-submit --packages io.delta:delta-spark_2.13:…, with its settings of extension and catalogue",
+    "iceberg": "spark-submit --packages org.apache.iceberg:iceberg-spark-runtime-…, with its settings of catalogues",
+    "jdbc": "spark-submit --jars or --packages, with the driver of the database",
+}
+# A session without a format or without the driver of a database.
+_NOT_THERE = re.compile("DATA_SOURCE_NOT_FOUND|ClassNotFoundException")
+# What engines, drivers and servers say if another attempt may succeed. A host that is not known is mostly a wrong name.
+_NOT_NOW = re.compile(
+    r"java\.net\.(Connect|SocketTimeout|NoRouteToHost)Exception|SQL(Transient|Recoverable)\w*Exception|CommunicationsException"
+    r"|too many (clients|connections)|the database system is (starting up|shutting down)|error sending request",
+    re.IGNORECASE,
+)
+_UNKNOWN_HOST = re.compile("UnknownHostException|failed to lookup address")
+
+
+def read_tables(
+    spark: SparkSession, sources: Mapping[str, Source], names_of_ids: Collection[str]
+) -> dict[str, DataFrame]:
+    """The tables of several sections, by their names; see `read_table`."""
+    return {section: read_table(spark, source, section, names_of_ids) for section, source in sources.items()}
+
+
+def read_table(spark: SparkSession, source: Source, section: str, names_of_ids: Collection[str] = ()) -> DataFrame:
+    """The table of a section of the configuration; ids whose type Spark infers stay as written: 7, 007 and 7.0 are three."""
+    try:
+        with errors_with_keys({name: f"{section}.options.{name}" for name in ("on_invalid", "model")}):
+            frame = _frame(spark, source, names_of_ids)
+        # Spark Connect looks at a table only when its schema is asked for.
+        _ = frame.schema
+        _check_paths(spark, source)
+    except Exception as error:
+        reason = source.redacted(_reason(error))
+        if _NOT_THERE.search(str(error)) and source.format in _LACKING:
+            reason = f"this session does not have the format {source.format!r}; start Spark with it ({_LACKING[source.format]})"
+        elif (no_format := _NO_FORMAT.search(str(error))) is not None:
+            reason = f"{engine_of(spark).name} has no format {no_format[1]!r}; store the table as parquet, or run the job on Spark"
+        elif no_json := no_json_in_words(str(error), _files_of(spark, *source.paths)):
+            reason = no_json
+        elif NANOSECONDS in str(error):
+            reason = _columns_of_nanoseconds(source) + ON_NANOSECONDS
+        elif not (isinstance(error, PySparkException) or _is_of_the_jvm(error) or source.format in _LACKING):
+            raise
+        said = _said(error)
+        is_down = _NOT_NOW.search(said) and not _UNKNOWN_HOST.search(said)
+        msg = f"[{section}] cannot be read: {reason}"
+        raise (UnavailableError if is_down else ConfigurationError)(msg) from error
+    return frame
+
+
+def _columns_of_nanoseconds(source: Source) -> str:
+    """The columns of Parquet files with times of nanoseconds, and a colon; empty if only Spark reaches the files."""
+    try:
+        schema = dataset.dataset(source.paths[0]).schema
+    except (OSError, pa.ArrowException):
+        return ""
+    return f"{listed([repr(each.name) for each in schema if '[ns' in str(each.type)])}: "
+
+
+def _files_of(spark: SparkSession, *paths: str) -> Iterator[str]:
+    """The files at paths, as they are asked for."""
+    return chain.from_iterable(input_files(spark.read.schema("value string").text(path)) for path in paths)
+
+
+def _check_paths(spark: SparkSession, source: Source) -> None:
+    """Refuse paths with nothing there, which some engines read as no rows."""
+    if engine_of(spark).is_spark or source.format in _TYPED_TABLES:
+        return
+    missing = [path for path in source.paths if not [*_files_of(spark, path)]]
+    if missing:
+        msg = f"there is no file at {', '.join(missing)} [PATH_NOT_FOUND]"
+        raise AnalysisException(msg)
+
+
+def _frame(spark: SparkSession, source: Source, names_of_ids: Collection[str]) -> DataFrame:
+    if source.table is not None:
+        return spark.read.table(source.table)
+    if source.format == "trec_qrels":
+        return read_qrels(spark, source.paths, **source.options)  # type: ignore[arg-type] # options are checked there
+    if source.format == "trec_run":
+        return read_run(spark, source.paths, **source.options)  # type: ignore[arg-type] # the same
+    engine = engine_of(spark)
+    reader = spark.read.format(source.format).options(**_CSV_OPTIONS if source.format == "csv" else {})
+    if source.format in _INFERRED and not engine.is_spark:
+        reader = reader.option("schemaInferMaxRecords", _ALL_ROWS)
+    if source.schema is not None:
+        reader = reader.schema(source.schema)
+    reader = reader.options(**source.options)
+    if source.path is None:
+        return reader.load()
+    paths = list(source.path) if isinstance(source.path, tuple) else source.path
+    frame = with_spark_types(reader.load(paths), ", ".join(source.paths))
+    if source.format in _TYPED_TABLES:
+        return frame
+    ids = {name.lower() for name in names_of_ids}
+    roots = [str(value) for name, value in source.options.items() if name.lower() == "basepath"] or source.paths
+    folder_columns = _columns_in(file.rpartition("/")[0] for file in input_files(frame)) - _columns_in(roots)
+    if source.schema is None:
+        # Parquet and ORC have types; but Spark infers those of the columns that only the names of folders have.
+        inferred = ids if source.format in _INFERRED else ids & folder_columns
+        if source.format == "json" and not engine.is_spark:
+            frame = _from_lines(spark.read.options(**source.options).format("text").load(paths), frame, ids)
+        else:
+            frame = _with_ids_as_written(reader, paths, frame, inferred)
+    return frame if engine.is_spark else _with_nulls(frame, folder_columns)
+
+
+def _columns_in(folders: Iterable[str]) -> set[str]:
+    """The columns that folders have in their names, such as model in ``model=01``, in lower case."""
+    return {unquote(part.partition("=")[0]).lower() for folder in folders for part in folder.split("/") if "=" in part}
+
+
+def _with_nulls(frame: DataFrame, folder_columns: Collection[str]) -> DataFrame:
+    """A table with null in the columns of folders where the names of folders stand for it."""
+    texts = [name for name, kind in frame.dtypes if kind == "string" and name.lower() in folder_columns]
+    nulls = {name: F.when(~column(name).isin(*_NULL_IN_FOLDERS), column(name)) for name in texts}
+    return frame.withColumns(nulls) if nulls else frame
+
+
+def _from_lines(lines: DataFrame, inferred: DataFrame, ids: Collection[str]) -> DataFrame:
+    """A table of lines of JSON, some of whose strings are numbers in the files. Numbers of 64 bits stay as written."""
+    kinds = {field.name: field.dataType for field in inferred.schema.fields}
+    inexact = [name for name, kind in kinds.items() if _with_text(kind, ids, is_id=name.lower() in ids) != kind]
+    if inexact:
+        msg = (
+            f"the ids in {', '.join(inexact)} are neither strings nor whole numbers of 64 bits, and this engine cannot read them as "
+            "written; store them as strings"
+        )
+        raise AnalysisException(msg)
+    # The rest are columns of folders.
+    fields = {name: kind for name, kind in kinds.items() if name == _LINE or name not in lines.columns}
+    # Lines without text are no rows.
+    read = lines.where(F.col(_LINE).rlike(r"\S")).withColumn(_LINE, F.from_json(_LINE, _schema(fields)))
+    return read.select(*[column(_LINE)[name].alias(name) if name in fields else column(name) for name in kinds])
+
+
+def _with_ids_as_written(
+    reader: DataFrameReader, paths: str | list[str], inferred: DataFrame, ids: Collection[str]
+) -> DataFrame:
+    """A table whose inferred ids are text, unless all are whole numbers as Spark writes them: it would read 007 as 7."""
+    inferred_types = {field.name: field.dataType for field in inferred.schema.fields}
+    types = {name: _with_text(kind, ids, is_id=name.lower() in ids) for name, kind in inferred_types.items()}
+    whole = [name for name, kind in types.items() if name.lower() in ids and isinstance(kind, T.IntegralType)]
+    if whole:
+        text = reader.schema(_schema(types | dict.fromkeys(whole, T.StringType()))).load(paths)
+        written = [F.min(column(name).rlike(_WHOLE_NUMBER)).alias(str(place)) for place, name in enumerate(whole)]
+        (row,) = text.agg(*written).collect()
+        types |= {name: T.StringType() for name, is_written in zip(whole, row, strict=True) if not is_written}
+    return inferred if types == inferred_types else reader.schema(_schema(types)).load(paths)
+
+
+def _with_text(kind: T.DataType, ids: Collection[str], *, is_id: bool) -> T.DataType:
+    """A type with text for ids, in arrays and structs, too; whole numbers stay."""
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_with_text(kind.elementType, ids, is_id=is_id))
+    if isinstance(kind, T.StructType):
+        return _schema({each.name: _with_text(each.dataType, ids, is_id=each.name.lower() in ids) for each in kind})
+    return T.StringType() if is_id and not isinstance(kind, T.IntegralType) else kind
+
+
+def _schema(types: Mapping[str, T.DataType]) -> T.StructType:
+    return T.StructType([T.StructField(name, kind) for name, kind in types.items()])
+
+
+def _is_of_the_jvm(error: Exception) -> bool:
+    """Whether this is an error of the JVM for which classic Spark has no class."""
+    return hasattr(error, "java_exception")
+
+
+def _said(error: Exception) -> str:
+    """What an error says, with the causes that PySpark keeps apart."""
+    return f"{error}\n{getattr(error, '_stackTrace', None) or getattr(error, '_stacktrace', None) or ''}".strip()
+
+
+def _reason(error: Exception) -> str:
+    """The line of an error that says most: for one of the JVM or of a task the innermost cause, for others the first.
+
+    Of a database it is all causes: that of the driver and that of the server.
+    """
+    lines = [line.strip() for line in _said(error).splitlines()]
+    if lines and lines[0].startswith("An error occurred while calling"):
+        lines = lines[1:]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    if causes and lines[0].startswith("[FAILED_JDBC"):
+        return "; ".join(said_by_java(cause).rstrip(".") for cause in causes)
+    # What a task met comes as text from Spark 4.0's Connect, in the trace of a job that was given up.
+    if causes and (_is_of_the_jvm(error) or lines[0].startswith("Job aborted")):
+        return said_by_java(causes[-1])
+    return said_by_java(lines[0]) if lines else type(error).__name__
+
+
+def read_for_schema(sources: Mapping[str, Source]) -> list[str]:
+    """The sections whose files Spark reads to know their columns and types."""
+    return [
+        section
+        for section, source in sources.items()
+        if source.table is None and source.format in _INFERRED and source.schema is None
+    ]
+
+
+# More metrics of a kind than these are a curve. Its first and last say enough.
+_MOST_ALIKE = 8
+
+Part = tuple[str, list[tuple[str, str]]]
+
+
+def planned(config: JobConfig, tables: Mapping[str, DataFrame], parts: Sequence[Part], outputs: Sequence[str]) -> str:
+    """The plan of a run as text; parts are what is computed, outputs the tables beside those of every run."""
+    report = config.output.report
+    written = [*outputs, *([REPORTS] if report is True else []), MANIFESTS, STATUS]
+    run_id = run_id_of(config, tables)
+    places = [(name, config.redacted(place_of(config.output, name, run_id))) for name in written]
+    if isinstance(report, str):
+        places.append(("report", report))
+    inputs = [(name, _input(name, config, frame)) for name, frame in tables.items()]
+    texts = [f"run {run_id}, not started"]
+    for heading, pairs in [("inputs", inputs), *parts, ("outputs", places)]:
+        width = max((len(name) for name, _ in pairs), default=0)
+        texts.append("\n".join([heading, *(f"  {name.ljust(width)}  {words}".rstrip() for name, words in pairs)]))
+    inferred = read_for_schema(config.sources())
+    if inferred:
+        texts.append(
+            f'The types of {", ".join(inferred)} were inferred, for which Spark read the files; schema = "user bigint, …" '
+            "in the section spares that, here and in the run. "
+            "Their ids are text unless all of a column are plain whole numbers: 007 is not 7."
+        )
+    return "\n\n".join(texts)
+
+
+def folded(metrics: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Metrics with their definitions; of a curve the first and the last."""
+    rows: list[tuple[str, str]] = []
+    for _, group in itertools.groupby(metrics, key=lambda metric: re.split(r"[(@]", metric[1])[0]):
+        alike = list(group)
+        if len(alike) > _MOST_ALIKE:
+            alike = [alike[0], ("…", f"{len(alike) - 2:,} more"), alike[-1]]
+        rows += alike
+    return rows
+
+
+def _input(name: str, config: JobConfig, frame: DataFrame) -> str:
+    columns = ", ".join(f"{column} {kind}" for column, kind in frame.dtypes)
+    n = len(input_files(frame))
+    files = ""
+    if n:
+        files = " (1 file)" if n == 1 else f" ({n:,} files)"
+    return f"{config.sources()[name].place}{files}: {columns}"
+
+
+#: What the report has other sections for.
+_OTHER_SECTIONS = ("plan", "data_quality", "data_quality_of_models", "gates_failed", "audit", USER_COLUMNS)
+# A table of users' values has one column per metric.
+_MOST_COLUMNS = 20
+
+
+def write_report(run: Run, write: Callable[[Path], object]) -> None:
+    """Write the report of a run that has written its tables, if one is asked for.
+
+    It is ``report.html`` beside the manifest if the outputs are on the driver's disk. Elsewhere Spark writes and names a file of text.
+    """
+    report = run.config.output.report
+    if not report:
+        return
+    run.check_fence()
+    if isinstance(report, str):
+        try:
+            write(Path(report))
+        except OptionError as error:
+            if not isinstance(error.__cause__, OSError):
+                raise
+            msg = f"output.report: {error}"
+            raise ConfigurationError(msg) from error
+        run.has_written("report", report)
+        return
+    folder = run.folder(REPORTS)
+    if folder is not None:
+        # The report has the rights of the tables: Hadoop's setting counts, not the umask.
+        status = on_this_disk(run.place(STATUS))
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copymode(status.parent, folder.parent)
+        shutil.copymode(status, folder)
+        write(folder / "report.html")
+        shutil.copymode(next(iter(texts_on_disk(run.place(STATUS)))), folder / "report.html")
+        run.has_written(REPORTS, run.place(REPORTS))
+    else:
+        with tempfile.TemporaryDirectory() as temporary:
+            file = Path(temporary, "report.html")
+            write(file)
+            text = file.read_text(encoding="utf-8")
+        run.write(run.spark.createDataFrame([(text,)], "value string").coalesce(1), REPORTS, "text")
+
+
+def report_file(run: Run, folder: Path) -> Path | None:
+    """The report of a run on the driver's disk, or a copy in a folder if it is on other storage; None without a report."""
+    report = run.config.output.report
+    if not report:
+        return None
+    if isinstance(report, str):
+        return Path(report)
+    on_disk = run.folder(REPORTS)
+    if on_disk is not None:
+        return on_disk / "report.html"
+    (record,) = run.spark.read.text(run.place(REPORTS), wholetext=True).collect()
+    copy = folder / "report.html"
+    copy.write_text(record[0], encoding="utf-8")
+    return copy
+
+
+def about_the_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What the report says of how a run was made."""
+    facts = {name: value for name, value in manifest.items() if name not in _OTHER_SECTIONS}
+    return {**facts, "inputs": {name: _short_table(table) for name, table in facts.get("inputs", {}).items()}}
+
+
+def _short_table(table: Mapping[str, Any]) -> dict[str, Any]:
+    columns = [f"{name} {kind}" for name, kind in table["columns"].items()]
+    if len(columns) > _MOST_COLUMNS:
+        columns = [*columns[:_MOST_COLUMNS], f"… ({len(columns):,} in all)"]
+    return {**table, "columns": ", ".join(columns)}

@@ -14,15 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.checks import needs_extra
 from spark_rankeval.errors import ConfigurationError, TrackingError
-from spark_rankeval.jobs.evaluate import EvaluateConfig
-from spark_rankeval.jobs.evaluate_sections import LONGEST_RUN_NAME, Tracking
-from spark_rankeval.jobs.reporting import report_file
-from spark_rankeval.jobs.runs import Run
+from spark_rankeval.jobs.evaluate import LONGEST_RUN_NAME, EvaluateConfig, Tracking
+from spark_rankeval.jobs.outputs import Run, report_file
 from spark_rankeval.records.stored import fingerprints_of, qualities_in
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.spark.catalog import on_this_disk
-from spark_rankeval.tracking.metric_names import LONGEST_NAME, MODEL, Figure, figures_of, hash_of, names_of
-from spark_rankeval.tracking.run_figures import log_figures, slash_of
+from spark_rankeval.tracking.mlflow import (
+    LONGEST_NAME,
+    MODEL,
+    Figure,
+    figures_of,
+    hash_of,
+    log_figures,
+    names_of,
+    slash_of,
+)
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import check_extra
 from spark_rankeval.errors import ConfigurationError, did_you_mean
-from spark_rankeval.jobs.command import job_parser, overrides_of, run_as_task
-from spark_rankeval.jobs.config import Output, Session, load_config
-from spark_rankeval.jobs.driver_log import own_stderr
+from spark_rankeval.jobs.command import job_parser, job_session, overrides_of, own_stderr, run_as_task, run_job
+from spark_rankeval.jobs.config import EventLog, Output, Session, load_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
-from spark_rankeval.jobs.logs import EventLog
-from spark_rankeval.jobs.session import job_session, run_job
-from spark_rankeval.run_history.gate_rules import GateRule
+from spark_rankeval.run_history.history import GateRule
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,7 +83,7 @@ def _read(spark: SparkSession, output: Output, slice_: str | None, metrics: Sequ
     from pyspark.sql import functions as F  # noqa: PLC0415
 
     from spark_rankeval.jobs.outputs import STATUS, has_table, read_metrics, run_facts  # noqa: PLC0415
-    from spark_rankeval.records.table_columns import RUN_ID  # noqa: PLC0415
+    from spark_rankeval.records.columns import RUN_ID  # noqa: PLC0415
     from spark_rankeval.run_history.history import History, history  # noqa: PLC0415
 
     manifests = run_facts(spark, output, (RUN_ID, "started", "gates_failed"), missing_ok=missing_ok)
@@ -115,7 +112,7 @@ def _metric_rows(table: DataFrame, metrics: Sequence[str]) -> DataFrame:
     """The rows of some metrics; all rows if one of them is unknown, so that a message can list the others."""
     from pyspark.sql import functions as F  # noqa: PLC0415
 
-    from spark_rankeval.run_history.gate_rules import names  # noqa: PLC0415
+    from spark_rankeval.run_history.history import names  # noqa: PLC0415
 
     if not metrics:
         return table

@@ -27,8 +27,7 @@ import numpy as np
 
 from spark_rankeval.checks import is_cutoff, number
 from spark_rankeval.errors import MetricError, OptionError
-from spark_rankeval.metrics.base import REGISTRY, Metric, Reads, Unset, parameter
-from spark_rankeval.metrics.kinds import RelevanceMetric
+from spark_rankeval.metrics.base import REGISTRY, Metric, Reads, RelevanceMetric, Unset, parameter
 from spark_rankeval.ranking.batch import RankingBatch, TiedGroups, retrieved, tied_hits, tied_labels
 from spark_rankeval.ranking.user_lists import FloatArray, IntArray, grouped, offsets_of, pieces, position_within
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.errors import InputError, listed
 from spark_rankeval.printed_tables import DASH, Column, Note, Table, text_column
-from spark_rankeval.records.judged_rows import (
+from spark_rankeval.records.judges import (
     GAP_VERDICT,
     JointRow,
     corrected_in_words,
@@ -22,26 +22,27 @@ from spark_rankeval.records.judged_rows import (
     means_columns,
     rare_value_notes,
 )
-from spark_rankeval.records.slices import ITEM_PREFIX, attributes_of, has_item_group, is_item_group, slice_of
 from spark_rankeval.records.summary import (
+    ITEM_PREFIX,
     METRIC,
     MODEL,
     MOST_LISTED,
     OF_ALL_LISTS,
     SummaryRow,
+    attributes_of,
     bounds_of,
     direction_of,
+    has_item_group,
+    is_item_group,
     is_over_lists,
     metric_or_none,
+    slice_of,
 )
-from spark_rankeval.statistics.cluster_sums import GroupedClusters, clusters_of_days
+from spark_rankeval.statistics.comparisons import ShownFigures, as_decided, family_of, verdict_of
 from spark_rankeval.statistics.description import with_reliable_figures
-from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of, largest_gap
-from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval
-from spark_rankeval.statistics.moments import moments_of_sums
-from spark_rankeval.statistics.multiple_comparisons import family_of
-from spark_rankeval.statistics.sums import Sums, added, from_text, mean_of_sums
-from spark_rankeval.statistics.verdicts import ShownFigures, as_decided, verdict_of
+from spark_rankeval.statistics.exact import Sums, added, from_text, mean_of_sums, moments_of_sums
+from spark_rankeval.statistics.groups import Difference, Group, difference_of, largest_gap
+from spark_rankeval.statistics.intervals import PREDICTION_POWERED, GroupedClusters, Interval, clusters_of_days
 
 if TYPE_CHECKING:
     pass

@@ -14,11 +14,10 @@ from spark_rankeval.errors import InputError, SparkRankEvalError, listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.printed_tables import Column, Document, Note, Table, common_format, text_column
+from spark_rankeval.records.columns import COUNT, FIGURE, FIGURES, FLAG, METRICS, TEXT, TEXTS, TIME
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.slices import ItemGroup
-from spark_rankeval.records.summary import SummaryRow, ends_in_words
-from spark_rankeval.records.table_columns import COUNT, FIGURE, FIGURES, FLAG, METRICS, TEXT, TEXTS, TIME
-from spark_rankeval.statistics.verdicts import interval_in_words
+from spark_rankeval.records.summary import ItemGroup, SummaryRow, ends_in_words
+from spark_rankeval.statistics.comparisons import interval_in_words
 
 PREDICTIONS = "predictions"
 #: The tables that two evaluations must share for a fair comparison, and what they are called in words.

@@ -15,14 +15,11 @@ from typing import Any, NamedTuple, Protocol
 from spark_rankeval.checks import needs_extra
 from spark_rankeval.errors import OptionError
 from spark_rankeval.printed_tables import DASH, Cell, Column, Table, common_format, text_column
-from spark_rankeval.records.audit_rows import AuditRow, InvalidRows
-from spark_rankeval.records.comparison_rows import ComparisonRow
-from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.side_by_side import MapRow
-from spark_rankeval.records.slices import ItemGroup
-from spark_rankeval.records.summary import METRIC, MODEL, SummaryRow
-from spark_rankeval.report.comparison_charts import ComparisonPlots
-from spark_rankeval.report.result_charts import ResultPlots
+from spark_rankeval.records.comparisons import ComparisonRow
+from spark_rankeval.records.quality import AuditRow, DataQuality, InvalidRows
+from spark_rankeval.records.summary import METRIC, MODEL, ItemGroup, SummaryRow
+from spark_rankeval.records.tables_of_means import MapRow
+from spark_rankeval.report.charts import ComparisonPlots, ResultPlots
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,11 @@ from typing import Any, Literal
 
 from spark_rankeval.dialects import STANDARD, Dialect, UnusualGrades
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
-from spark_rankeval.metrics.abstention_based import Confidence
-from spark_rankeval.metrics.base import UNSET, Metric, SuppliesDefaults, as_float32
+from spark_rankeval.metrics.base import UNSET, Metric, RelevanceMetric, SuppliesDefaults, as_float32
 from spark_rankeval.metrics.expected_values import EstimatorOption, TiesOption
-from spark_rankeval.metrics.group_rates import GroupShare
-from spark_rankeval.metrics.kinds import RelevanceMetric
+from spark_rankeval.metrics.item_groups import GroupShare
 from spark_rankeval.metrics.naming import NamedMetrics, column_names
+from spark_rankeval.metrics.stages import Confidence
 from spark_rankeval.ranking.batch import FACT_TABLES, Fact, Look, Population
 from spark_rankeval.ranking.user_lists import RankingPolicy, Ties
 from spark_rankeval.request import call

@@ -15,12 +15,14 @@ from spark_rankeval.dialects import Dialect
 from spark_rankeval.errors import InputError, OptionError, did_you_mean
 from spark_rankeval.evaluation.evaluate import prepare, result_of
 from spark_rankeval.evaluation.result import Result, warn_if_changing
-from spark_rankeval.metrics import base, expected_values, naming, set_based, stage_based
+from spark_rankeval.metrics import base, expected_values, naming
+from spark_rankeval.metrics.relevance import Recall
+from spark_rankeval.metrics.stages import Added, Lost, NoValue
 from spark_rankeval.printed_tables import Document, Note, Shown, as_latex, remarks
-from spark_rankeval.records import chart_rows, cross_table, stage_rows
-from spark_rankeval.records.slices import has_item_group
-from spark_rankeval.records.summary import as_json_value
-from spark_rankeval.report.estimate_charts import funnel_chart
+from spark_rankeval.records import cross_table, tables_of_means
+from spark_rankeval.records.cross_table import FIGURES, StageRow, funnel_tables, stages_in_words
+from spark_rankeval.records.summary import as_json_value, has_item_group
+from spark_rankeval.report.charts import funnel_chart
 from spark_rankeval.request import call
 from spark_rankeval.request.task import judges_retrieved
 from spark_rankeval.spark.local_tables import takes_local_tables
@@ -28,7 +30,7 @@ from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.statistics.intervals import IntervalMethod
 
 if TYPE_CHECKING:
-    from spark_rankeval.report.marks import Drawing
+    from spark_rankeval.report.drawing import Drawing
 
 # So many slices are printed.
 _MOST_SLICES = 12
@@ -52,7 +54,7 @@ class Funnel(Shown):
             were like.
     """
 
-    rows: tuple[stage_rows.StageRow, ...]
+    rows: tuple[StageRow, ...]
     result: Result
 
     @property
@@ -68,15 +70,15 @@ class Funnel(Shown):
     @property
     def sentences(self) -> list[str]:
         """A sentence on each stage, over all users."""
-        return list(stage_rows.stages_in_words(self._rows("all")))
+        return list(stages_in_words(self._rows("all")))
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __iter__(self) -> Iterator[stage_rows.StageRow]:
+    def __iter__(self) -> Iterator[StageRow]:
         return iter(self.rows)
 
-    def __getitem__(self, name: str | tuple[str, str]) -> stage_rows.StageRow:
+    def __getitem__(self, name: str | tuple[str, str]) -> StageRow:
         """A stage by its name; of a slice: ``stages["shown", "country=DE"]``. Raises `InputError` if there is none."""
         stage, slice_ = name if isinstance(name, tuple) else (name, "all")
         row = next((row for row in self._rows(slice_) if row.stage == stage), None)
@@ -85,7 +87,7 @@ class Funnel(Shown):
             raise InputError(msg)
         return row
 
-    def _rows(self, slice_: str) -> list[stage_rows.StageRow]:
+    def _rows(self, slice_: str) -> list[StageRow]:
         rows = [row for row in self.rows if row.slice == slice_]
         if not rows:
             msg = (
@@ -115,7 +117,7 @@ class Funnel(Shown):
         """The tables in LaTeX: a ``tabular`` each, for the package ``booktabs``. Captions and notes become comments."""
         return as_latex(self._on_paper())
 
-    def plot(self, slice: str = "all", *, width: int = chart_rows.WIDTH) -> Drawing:
+    def plot(self, slice: str = "all", *, width: int = tables_of_means.WIDTH) -> Drawing:
         """The stages as an Altair chart; needs the extra ``report``.
 
         Bars show what becomes of the relevant items. Marks below show what each stage reaches, and its ceiling.
@@ -138,7 +140,7 @@ class Funnel(Shown):
         return self._document(self.slices[:_MOST_SLICES], *more)
 
     def _document(self, slices: Sequence[str], *more: Note) -> Document:
-        tables = stage_rows.funnel_tables([row for row in self.rows if row.slice in slices])
+        tables = funnel_tables([row for row in self.rows if row.slice in slices])
         about = cross_table.notes_of_models(self.result.qualities, self.result.summary)
         return Document(tables, (*more, *about, *remarks(self.result.notes)))
 
@@ -233,9 +235,9 @@ def funnel(
     # Groups of items have no users of their own to lose items of.
     slices = dict.fromkeys(row.slice for row in result.summary if not has_item_group(row.slice))
     rows = [
-        stage_rows.StageRow(
+        StageRow(
             stage, cutoff, name,
-            **{figure: figures[name, stage, label] for figure, label in zip(stage_rows.FIGURES, labels_by_stage[stage], strict=True)},
+            **{figure: figures[name, stage, label] for figure, label in zip(FIGURES, labels_by_stage[stage], strict=True)},
         )
         for name in slices
         for stage, cutoff in zip(stages, cutoffs, strict=True)
@@ -249,7 +251,7 @@ def _with_metrics_of_stages(scoring: Scoring, labels_by_stage: Mapping[str, Sequ
 
     def needed(metric: base.Metric) -> base.Metric:
         value = next(values)
-        return metric if value.label in labels_by_stage[value.model] else stage_based.NoValue()
+        return metric if value.label in labels_by_stage[value.model] else NoValue()
 
     task = scoring.reading.task
     views = tuple(replace(view, metrics=tuple(map(needed, view.metrics))) for view in task.views)
@@ -263,8 +265,8 @@ def _metrics(
     metrics: dict[str, list[base.Metric]] = {}
     for index, (stage, k) in enumerate(zip(stages, cutoffs, strict=True)):
         before = ",".join(map(str, cutoffs[:index])) or base.UNSET
-        lost, added = stage_based.Lost(k=k, before=before), stage_based.Added(k=k, before=before)
-        metrics[stage] = [set_based.Recall(k=k), lost, added, goal, replace(goal, ceiling=k)]
+        lost, added = Lost(k=k, before=before), Added(k=k, before=before)
+        metrics[stage] = [Recall(k=k), lost, added, goal, replace(goal, ceiling=k)]
     return metrics
 
 

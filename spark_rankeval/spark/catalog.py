@@ -23,8 +23,8 @@ from pyspark.sql import types as T
 from spark_rankeval import local
 from spark_rankeval.checks import check_place
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.records import table_columns
-from spark_rankeval.records.table_columns import RUN_COLUMN, RUN_ID, check_run
+from spark_rankeval.records import columns as table_columns
+from spark_rankeval.records.columns import RUN_COLUMN, RUN_ID, check_run
 from spark_rankeval.spark import engine
 from spark_rankeval.spark.sql import column, find_column, literal, quoted
 

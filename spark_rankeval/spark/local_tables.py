@@ -28,7 +28,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from spark_rankeval import local
 from spark_rankeval.checks import check_table, is_table, kind_of, local_package, one_of, tested_engine
 from spark_rankeval.errors import InputError, OptionError, did_you_mean
-from spark_rankeval.records.table_columns import TIME
+from spark_rankeval.records.columns import TIME
 from spark_rankeval.request.call import Facts, Vectors
 from spark_rankeval.spark.catalog import CatalogTable
 from spark_rankeval.spark.engine import from_arrow

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError, listed
-from spark_rankeval.records.notes import note_of_labels, notes_of_tables
+from spark_rankeval.records.comparisons import note_of_labels, notes_of_tables
 from spark_rankeval.records.stored import SHARED
 from spark_rankeval.request.call import COUNTS, GRADING_WEIGHT, OnInvalid
 from spark_rankeval.spark import per_user, sql

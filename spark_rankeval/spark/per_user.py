@@ -28,8 +28,8 @@ from spark_rankeval.worker.scoring import N_INVALID, score_series
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from spark_rankeval.records.chart_rows import Counts, Grid
     from spark_rankeval.records.summary import SummaryRow
+    from spark_rankeval.records.tables_of_means import Counts, Grid
 
 
 #: The tables that may have a column of hashes.

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import EngineError, OptionError
 from spark_rankeval.ranking.user_lists import Array
-from spark_rankeval.records.slices import (
+from spark_rankeval.records.summary import (
     ALL_VALUES,
     ItemGroup,
     Key,
@@ -41,10 +41,10 @@ from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings,
 from spark_rankeval.spark.source_tables import SourceTable
 from spark_rankeval.spark.tables import Model, Sources
 from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, merged_messages, run_on_workers
-from spark_rankeval.statistics.cluster_sums import clusters_of
 from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures, descriptions_of_groups
-from spark_rankeval.statistics.moments import Moments, MomentsByName
-from spark_rankeval.statistics.table_fingerprints import digits_of
+from spark_rankeval.statistics.exact import Moments, MomentsByName
+from spark_rankeval.statistics.intervals import clusters_of
+from spark_rankeval.statistics.resampling import digits_of
 from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker import scoring
 from spark_rankeval.worker import states as group_states

@@ -18,7 +18,7 @@ from spark_rankeval.ranking.user_lists import EXTRA_COLUMNS
 from spark_rankeval.request.call import ColumnNames, Similarity
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark import sql
-from spark_rankeval.statistics.table_fingerprints import digits_of, fingerprint_limbs
+from spark_rankeval.statistics.resampling import digits_of, fingerprint_limbs
 from spark_rankeval.worker.reading import BIAS, SHORT, VECTOR
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.statistics.bootstrap import N_BLOCKS, WithoutBlock, jackknife_interval
+from spark_rankeval.statistics.description import N_BLOCKS, WithoutBlock, jackknife_interval
 from spark_rankeval.statistics.intervals import JACKKNIFE, Interval
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]

@@ -1,24 +1,4 @@
-"""What two judges say of queries, people of a few and a model of all; and how each query moves the mean under human grades.
-
-Source: Angelopoulos, Duchi and Zrnic, PPI++, 2023. The mean is estimated by mean_n(y) + λ (mean_N(f) − mean_n(f)): y is a query's value
-under human grades, f that under the model's. n queries have both, N only f. A value may be undefined, so d is 1 where y is defined, e is 1
-where f is, and undefined values count as 0. Both means are ratios. At a mean θ the estimate depends on the residuals u = d(y − θ)
-and v = e(f − θ).
-
-To first order the estimate is a sum of what each query moves it by, its influence. Let a stratum have the share S of all queries, and M
-queries. N of these have only f. F is M / N. Graded queries have weights w with the sum W, and bars are means with these.
-
-- a graded query moves the human mean by S w (u − ū) / W, and the model's by S F (w (v − v̄) / W − (v − c) / M)
-- another query moves the model's mean by S F (v − c) / M, in which c is the mean over all queries
-- any query moves the shares of strata by (ū + λ F (v̄_all − v̄)) / ΣM, less the mean of that over all queries
-
-The variance is the sum of the squares of what independent units move it by. Units are queries, or clusters of them, whose influences
-are added first (Liang and Zeger 1986; Särndal, Swensson and Wretman 1992, section 5.7). Equal weights do not tell which queries were
-drawn. For graded queries c is then the mean over these, and for the others that over the others.
-
-People grade few queries, so each of these is a row. Of the others there are exact sums, by stratum and cluster. Rows have one order, and
-sums are whole numbers of 2⁻¹²⁸: however queries are split, the same bits come of them.
-"""
+"""Means under human grades by two judges: people of a few queries and a model of all, drawn at random or by strata."""
 
 from __future__ import annotations
 
@@ -34,8 +14,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from spark_rankeval.errors import OptionError
 from spark_rankeval.ranking.user_lists import starts_of_runs
-from spark_rankeval.statistics import cluster_sums, intervals, sums
+from spark_rankeval.statistics import exact as sums
+from spark_rankeval.statistics import intervals
+from spark_rankeval.statistics.intervals import Clusters
 
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -254,12 +237,12 @@ class JudgedQueries:
         y, f, w = (float(np.nanmax(np.abs(each), initial=0.0)) for each in self.columns())
         return max(y, w) > _LARGEST_GRADED or f >= _LARGEST or bool(self.others[:, _EXCESSIVE].any())
 
-    def clusters_of_people(self, standard_error: float) -> cluster_sums.Clusters | None:
+    def clusters_of_people(self, standard_error: float) -> Clusters | None:
         """The clusters of the queries that people graded, with an error of the estimate; None if queries are independent."""
         if not self.is_clustered:
             return None
         sample, _ = sample_of(self)
-        return cluster_sums.Clusters(0) if sample is None else replace(sample.people, standard_error=standard_error)
+        return Clusters(0) if sample is None else replace(sample.people, standard_error=standard_error)
 
 
 def _placed(table: Integers, places: Integers) -> Integers:
@@ -602,7 +585,7 @@ class Sample:
         return -dot(still, moving) / dot(moving, moving) if moving.any() else math.nan
 
     @cached_property
-    def people(self) -> cluster_sums.Clusters:
+    def people(self) -> Clusters:
         """The clusters of queries with human values."""
         sizes = (self.sizes / self.w_total)[self.s] * self.w * self.d
         clusters = clusters_of(summed(self.c, sizes, self.n_units))
@@ -711,12 +694,12 @@ def degrees_of_freedom(sizes: Floats) -> float:
     return sums.degrees_of_freedom(Fraction(math.fsum(sizes)), Fraction(dot(sizes, sizes * sizes)))
 
 
-def clusters_of(sizes: Floats) -> cluster_sums.Clusters:
+def clusters_of(sizes: Floats) -> Clusters:
     """Clusters of these sizes; some may be 0."""
     n = int(np.count_nonzero(sizes))
     if not n:
-        return cluster_sums.Clusters(0)
-    return cluster_sums.Clusters(n, effective_n=_equal_number(sizes), df=degrees_of_freedom(sizes))
+        return Clusters(0)
+    return Clusters(n, effective_n=_equal_number(sizes), df=degrees_of_freedom(sizes))
 
 
 class ByModel(NamedTuple):
@@ -761,3 +744,135 @@ def sample_of(queries: JudgedQueries) -> tuple[Sample | None, str]:
         where = f"stratum {sample.names[few[0]]!r} has" if len(sample.names) > 1 else "there are"
         return sample, f"{where} fewer than two users with a human value, or one has nearly all weight"
     return sample, sample.problem_of_clusters
+
+
+#: Differences are counted in steps of one over this.
+STEPS = 1000
+
+
+class Bin(NamedTuple):
+    """Queries whose models differ alike.
+
+    Attributes:
+        step: the difference in whole steps; -1 if it is unknown, because a model's value is undefined.
+        n_queries: how many queries.
+        n_pairs: how many of their items nobody graded.
+    """
+
+    step: int
+    n_queries: int
+    n_pairs: int
+
+    @property
+    def square(self) -> float:
+        """The square of the difference."""
+        return ((self.step + 0.5) / STEPS) ** 2 if self.step > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class QueryStratum:
+    """Queries that are drawn with the same probability.
+
+    Attributes:
+        steps: the largest difference, in steps; those above that of the stratum before belong to it.
+        n_queries: how many queries it has.
+        n_pairs: how many pairs of a query and an item they have together.
+        n_drawn: how many queries are drawn.
+        spread: the root mean square of the differences.
+    """
+
+    steps: int
+    n_queries: int
+    n_pairs: int
+    spread: float
+    n_drawn: int = 0
+
+    @property
+    def probability(self) -> float:
+        """The probability that a query is drawn."""
+        return self.n_drawn / self.n_queries
+
+    @property
+    def pairs_per_query(self) -> float:
+        """How many pairs a query has on average."""
+        return self.n_pairs / self.n_queries
+
+
+def strata_of(bins: Sequence[Bin], n_strata: int) -> list[QueryStratum]:
+    """Strata by the difference: first the queries without any, then about as many queries in each of the others."""
+    ordered = sorted(bins)
+    n_different = sum(each.n_queries for each in ordered if each.step > 0)
+    parts: dict[int, list[Bin]] = {}
+    n_before = 0
+    for each in ordered:
+        if each.step <= 0:
+            parts.setdefault(0, []).append(each)
+            continue
+        middle = n_before + each.n_queries / 2
+        parts.setdefault(1 + math.floor(middle * (n_strata - 1) / n_different) if n_strata > 1 else 0, []).append(each)
+        n_before += each.n_queries
+    return [_stratum(part) for part in parts.values()]
+
+
+def _stratum(bins: Sequence[Bin]) -> QueryStratum:
+    n_queries = sum(each.n_queries for each in bins)
+    spread = math.sqrt(math.fsum(each.square * each.n_queries for each in bins) / n_queries)
+    return QueryStratum(bins[-1].step, n_queries, sum(each.n_pairs for each in bins), spread)
+
+
+def drawn_strata(bins: Sequence[Bin], budget: int, n_strata: int) -> list[QueryStratum]:
+    """The strata with the number of queries to draw of each: with the pairs of an average query, they stay within the budget.
+
+    There are fewer strata if the budget is too small for so many.
+
+    Raises:
+        OptionError: the budget is less than a query takes.
+    """
+    half = budget / (2 * sum(each.n_pairs for each in bins))
+    for n in range(n_strata, 0, -1):
+        strata = strata_of(bins, n)
+        # No query weighs more than twice as much as in an equal draw.
+        least = [math.ceil(min(half, 1.0) * stratum.n_queries - 1e-9) for stratum in strata]
+        left = budget - sum(n * stratum.pairs_per_query for n, stratum in zip(least, strata, strict=True))
+        if left >= -1e-9:
+            break
+    else:
+        msg = (
+            f"budget={budget} is less than one user takes, about {math.ceil(strata[0].pairs_per_query)} pairs. Raise it"
+        )
+        raise OptionError(msg)
+    exact = [share * stratum.n_queries for share, stratum in zip(_shares(strata, budget), strata, strict=True)]
+    more = [max(n - fewest, 0.0) for n, fewest in zip(exact, least, strict=True)]
+    wanted = sum(n * stratum.pairs_per_query for n, stratum in zip(more, strata, strict=True))
+    times = min(left / wanted, 1.0) if wanted else 0.0
+    n_drawn = [fewest + math.floor(times * n + 1e-9) for fewest, n in zip(least, more, strict=True)]
+    left = budget - sum(n * stratum.pairs_per_query for n, stratum in zip(n_drawn, strata, strict=True))
+    # What rounding down left over goes where it took most.
+    for place in sorted(range(len(strata)), key=lambda place: n_drawn[place] - exact[place]):
+        stratum = strata[place]
+        if n_drawn[place] < stratum.n_queries and stratum.pairs_per_query <= left + 1e-9:
+            n_drawn[place] += 1
+            left -= stratum.pairs_per_query
+    return [
+        QueryStratum(stratum.steps, stratum.n_queries, stratum.n_pairs, stratum.spread, n)
+        for n, stratum in zip(n_drawn, strata, strict=True)
+    ]
+
+
+def _shares(strata: Sequence[QueryStratum], budget: float) -> list[float]:
+    """The share of the queries of each stratum whose pairs fit into the budget, none above 1."""
+    n_pairs = sum(stratum.n_pairs for stratum in strata)
+    mean = sum(stratum.spread * stratum.n_pairs for stratum in strata) / n_pairs
+    weights = [0.5 + 0.5 * stratum.spread / mean if mean else 1.0 for stratum in strata]
+    shares = [0.0] * len(strata)
+    free = set(range(len(strata)))
+    while free:
+        rest = budget - sum(strata[place].n_pairs for place in range(len(strata)) if place not in free)
+        scale = rest / sum(weights[place] * strata[place].n_pairs for place in free)
+        full = {place for place in free if scale * weights[place] >= 1}
+        shares = [scale * weights[place] if place in free else 1.0 for place in range(len(strata))]
+        if not full:
+            break
+        shares = [1.0 if place in full else share for place, share in enumerate(shares)]
+        free -= full
+    return shares

@@ -27,9 +27,16 @@ from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics import intervals, judged_queries
 from spark_rankeval.statistics.distributions import clopper_pearson_interval, t_critical, t_sf
-from spark_rankeval.statistics.intervals import PREDICTION_POWERED, UNBOUNDED, UNKNOWN_MEAN, Interval, T, checked_level
+from spark_rankeval.statistics.intervals import (
+    PREDICTION_POWERED,
+    UNBOUNDED,
+    UNKNOWN_MEAN,
+    Interval,
+    Lift,
+    T,
+    checked_level,
+)
 from spark_rankeval.statistics.judged_queries import JudgedQueries, Sample, dot, sample_of, summed
-from spark_rankeval.statistics.relative_lift import Lift
 
 # Rounding may move a mean so far beyond a bound.
 _ROUNDING = 2.0**-40

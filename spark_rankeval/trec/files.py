@@ -20,7 +20,7 @@ from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import DataError, InputError, OptionError, listed, warn
 from spark_rankeval.evaluation.evaluate import Metrics, evaluate
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.metrics import naming, set_based
+from spark_rankeval.metrics import naming, relevance
 from spark_rankeval.request.call import Facts, Table
 from spark_rankeval.spark import catalog, engine, sql
 from spark_rankeval.spark.local_tables import takes_local_tables
@@ -378,7 +378,7 @@ def evaluate_runs(
         judged = dict(chosen)
         for label, metric in chosen.items():
             # The level of -l also says which items are judged as not relevant.
-            if isinstance(metric, set_based.BPref) and not metric.chosen():
+            if isinstance(metric, relevance.BPref) and not metric.chosen():
                 judged[label] = replace(metric, judged_threshold=level)
         chosen = naming.NamedMetrics(judged, chosen.spelled)
     return evaluate(runs, qrels, chosen, **{**usual, **options})

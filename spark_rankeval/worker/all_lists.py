@@ -16,8 +16,14 @@ import pyarrow.compute as pc
 
 from spark_rankeval.errors import did_you_mean, listed, warn
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
-from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, Amounts, GroupAmounts, GroupExposure
+from spark_rankeval.metrics.item_groups import (
+    AllListsGroupMetric,
+    Amounts,
+    CorpusMetric,
+    Exposure,
+    GroupAmounts,
+    GroupExposure,
+)
 from spark_rankeval.ranking.batch import RankingBatch, Recommended, Totals
 from spark_rankeval.ranking.user_lists import (
     Array,
@@ -27,13 +33,19 @@ from spark_rankeval.ranking.user_lists import (
     Ragged,
     starts_of_runs,
 )
-from spark_rankeval.records.slices import ALL_VALUES, Key
+from spark_rankeval.records.summary import ALL_VALUES, Key
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.statistics.bootstrap import N_BLOCKS, WithoutBlock, blocks_of
-from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures, one_figure
+from spark_rankeval.statistics.description import (
+    N_BLOCKS,
+    Description,
+    DescriptionOptions,
+    Figures,
+    WithoutBlock,
+    blocks_of,
+    one_figure,
+)
 from spark_rankeval.statistics.intervals import Interval
-from spark_rankeval.statistics.resampling import mixed
-from spark_rankeval.statistics.table_fingerprints import xxhash64
+from spark_rankeval.statistics.resampling import mixed, xxhash64
 from spark_rankeval.worker import process
 from spark_rankeval.worker.item_facts import sizes_of
 from spark_rankeval.worker.process import Merger, Mergers, Message, unpack

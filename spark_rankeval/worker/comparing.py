@@ -13,10 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.ranking.user_lists import Array, BoolArray, IntArray
-from spark_rankeval.records.slices import Key, rollup
-from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
-from spark_rankeval.statistics.moments import State, merged
-from spark_rankeval.statistics.paired import SIDES, PairedAccumulator, PairedClusters, paired_sides
+from spark_rankeval.records.summary import Key, rollup
+from spark_rankeval.statistics.comparisons import (
+    MOST_LABELS,
+    SIDES,
+    AllPairsAccumulator,
+    PairedAccumulator,
+    PairedClusters,
+    paired_sides,
+)
+from spark_rankeval.statistics.exact import State, merged
 from spark_rankeval.worker import states
 from spark_rankeval.worker.features import JUDGED, JudgedAccumulator, JudgedMerger, TwoJudges
 from spark_rankeval.worker.process import Batches, Merger, Mergers, Message, Run, sends_messages, unpack

@@ -24,7 +24,7 @@ from spark_rankeval.ranking.user_lists import (
     match,
     repeated_items,
 )
-from spark_rankeval.records.slices import ALL_VALUES, Key
+from spark_rankeval.records.summary import ALL_VALUES, Key
 from spark_rankeval.request.call import GRADING_WEIGHT, PARTLY_GRADED, PEOPLE_ALONE
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.statistics.description import DescriptionOptions, Figures

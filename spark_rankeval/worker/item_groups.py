@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.metrics.base import Metric, metric_values
-from spark_rankeval.metrics.group_rates import GroupShare
+from spark_rankeval.metrics.item_groups import GroupShare
 from spark_rankeval.ranking.batch import RankingBatch, Recommended
 from spark_rankeval.ranking.user_lists import Array, BoolArray, IntArray, Ragged, offsets_of, starts_of_runs
-from spark_rankeval.records.slices import NO_SLICE, NOT_LISTED, UNSEEN, Key, is_of_all
+from spark_rankeval.records.summary import NO_SLICE, NOT_LISTED, UNSEEN, Key, is_of_all
 from spark_rankeval.request.call import ItemGroups
 from spark_rankeval.request.task import GROUP_FACTS, ScoringTask, View, is_about_labels
 from spark_rankeval.statistics.description import Figures

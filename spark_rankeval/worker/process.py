@@ -29,7 +29,7 @@ from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.worker.reading import Side, with_lists_of_models
 
 if TYPE_CHECKING:
-    from spark_rankeval.records.slices import Key
+    from spark_rankeval.records.summary import Key
     from spark_rankeval.request.call import CountNames
 
 

@@ -14,11 +14,10 @@ from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking import user_lists
 from spark_rankeval.ranking.batch import ATTRIBUTES, UNKNOWN, Recommended
 from spark_rankeval.ranking.user_lists import Array, BoolArray, IntArray, Ragged
-from spark_rankeval.records.slices import Key
+from spark_rankeval.records.summary import Key
 from spark_rankeval.request.call import Overlap
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.statistics.resampling import mixed
-from spark_rankeval.statistics.table_fingerprints import fingerprint_limbs, xxhash64
+from spark_rankeval.statistics.resampling import fingerprint_limbs, mixed, xxhash64
 
 
 def column_of_model(name: str, model: int) -> str:

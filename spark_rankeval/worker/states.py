@@ -16,14 +16,19 @@ import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.ranking.user_lists import Array, BoolArray, IntArray, Ragged, offsets_of, starts_of_runs
-from spark_rankeval.records.slices import ALL_VALUES, Key
+from spark_rankeval.records.summary import ALL_VALUES, Key
 from spark_rankeval.request.call import GRADING_WEIGHT, CountNames
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.statistics.cluster_sums import SHIFT, ClusterAccumulator, ClusterSums, sums_by_cluster
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
-from spark_rankeval.statistics.moments import MomentsAccumulator, merged, merged_stacks
-from spark_rankeval.statistics.quantiles import merged_sketches, tallies_of_groups
-from spark_rankeval.statistics.table_fingerprints import no_limbs
+from spark_rankeval.statistics.exact import (
+    MomentsAccumulator,
+    merged,
+    merged_sketches,
+    merged_stacks,
+    tallies_of_groups,
+)
+from spark_rankeval.statistics.intervals import SHIFT, ClusterAccumulator, ClusterSums, sums_by_cluster
+from spark_rankeval.statistics.resampling import no_limbs
 from spark_rankeval.worker import process
 from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.features import JudgedAccumulator, TwoJudges

@@ -6,7 +6,7 @@ import pytest
 
 from spark_rankeval.auditing.audit import Audit
 from spark_rankeval.errors import OptionError
-from spark_rankeval.records.audit_rows import CHECKS, AuditRow, InvalidRows
+from spark_rankeval.records.quality import CHECKS, AuditRow, InvalidRows
 
 UNTIMED = "labels has no column 'timestamp' (time=)"
 LEFT_OUT = InvalidRows("training", 900, 1000, "a null or NaN user or item or time ('day')")

@@ -18,13 +18,12 @@ from worlds.summary_rows import row
 
 from spark_rankeval.errors import MergeError
 from spark_rankeval.evaluation.merge import NO_BOOTSTRAP, NO_CLUSTERS, merged_rows, unknown_groups
-from spark_rankeval.records.slices import ItemGroup, alike_groups
+from spark_rankeval.records.columns import METRICS, TIME
 from spark_rankeval.records.stored import metrics_record, row_of
-from spark_rankeval.records.summary import SummaryRow, bounds_of, summary_row
-from spark_rankeval.records.table_columns import METRICS, TIME
-from spark_rankeval.statistics.cluster_sums import ClusterAccumulator, clusters_of, sums_by_cluster
+from spark_rankeval.records.summary import ItemGroup, SummaryRow, alike_groups, bounds_of, summary_row
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
-from spark_rankeval.statistics.sums import as_text, from_text
+from spark_rankeval.statistics.exact import as_text, from_text
+from spark_rankeval.statistics.intervals import ClusterAccumulator, clusters_of, sums_by_cluster
 
 # What the sums of the users do not tell.
 UNKNOWN = {"median", "quantiles"}

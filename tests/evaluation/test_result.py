@@ -12,7 +12,7 @@ from worlds.summary_rows import QUALITY, row, undefined
 
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.records.slices import ItemGroup
+from spark_rankeval.records.summary import ItemGroup
 
 
 def result_of(rows, plan=("One pass.",)):

@@ -18,8 +18,8 @@ from spark_rankeval import score_users
 from spark_rankeval.errors import EngineError, OptionError
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.user_lists import RankingPolicy
-from spark_rankeval.records import slices
-from spark_rankeval.records.slices import ALL_VALUES, NOT_LISTED, UNSEEN
+from spark_rankeval.records import summary
+from spark_rankeval.records.summary import ALL_VALUES, NOT_LISTED, UNSEEN
 from spark_rankeval.request.call import Facts, ItemGroups
 from spark_rankeval.request.task import GROUP_FACTS, View, has_groups, is_about_labels
 from spark_rankeval.spark import scoring
@@ -225,7 +225,7 @@ def test_a_group_without_a_label_is_one_of_all_users_with_its_size_and_edges():
     options, keys = DescriptionOptions("t", quantiles=()), ("country", ATTRIBUTE_KEY, GROUP_KEY)
     rows = list(state_of_batches(task, options, keys)(iter([batch])))
     attributes = asked.attributes
-    rolls = slices.rollup_with_items(slices.rollup(1), attributes)
+    rolls = summary.rollup_with_items(summary.rollup(1), attributes)
     groups = scoring.Groups(count_names(task), 1, options, len(keys), rolls, attributes)
     merged = met(rows, merging_states(groups.states_of_users))
     figures = scoring.figures_by_group(merged, groups)
@@ -243,7 +243,7 @@ def test_a_group_without_a_label_is_one_of_all_users_with_its_size_and_edges():
     sizes = {key: {name: int(each.counts[name].greatest) for name in GROUP_FACTS if each.counts[name].n}
              for key, each in found.items() if key[-1] is ALL_VALUES and key != (ALL_VALUES,) * 3}  # fmt: skip
     edges = {
-        group.slice: (group.n_items, group.least, group.most) for group in slices.item_groups_in(sizes, attributes)
+        group.slice: (group.n_items, group.least, group.most) for group in summary.item_groups_in(sizes, attributes)
     }
     assert edges == {
         "item genre=x": (2, 0, 0), "item genre=z": (2, 0, 0), "item popularity=1": (2, 1, 2), "item popularity=2": (2, 7, 8)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_rankeval.ranking.user_lists import Ragged, RawLists
-from spark_rankeval.records.slices import ALL_VALUES
+from spark_rankeval.records.summary import ALL_VALUES
 from spark_rankeval.statistics.judged_queries import JudgedQueries
 from spark_rankeval.worker import features
 from spark_rankeval.worker.features import GradedOfBatch, _UnjudgedOfBatch, _weights, judged_pairs

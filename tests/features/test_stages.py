@@ -17,7 +17,7 @@ from worlds.variants import STAGES
 from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
-from spark_rankeval.metrics.stage_based import Added, Lost
+from spark_rankeval.metrics.stages import Added, Lost
 from spark_rankeval.request.task import Lists, ScoringTask, resolve, views_of
 from spark_rankeval.worker.reading import ITEMS, LABELS, SCORES, column_of_model, grades_column
 from spark_rankeval.worker.scoring import score

@@ -33,7 +33,7 @@ from spark_rankeval import (
     summarise,
     to_label,
 )
-from spark_rankeval.report.pictures import Picture
+from spark_rankeval.report.page import Picture
 from spark_rankeval.splits import by_time, last_n
 
 TREC = Path(__file__).parents[1] / "golden" / "trec"

@@ -3,7 +3,7 @@
 import numpy as np
 
 from spark_rankeval.statistics.description import descriptions_of_groups
-from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
+from spark_rankeval.statistics.exact import MomentsAccumulator, moments_of
 from spark_rankeval.worker.states import GroupStates
 
 

@@ -2,7 +2,7 @@
 
 from worlds.summary_rows import QUALITY, difference, models_rows
 
-from spark_rankeval.comparison.comparison_results import ModelComparison
+from spark_rankeval.comparison.compare_models import ModelComparison
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.report import Gate
 

@@ -8,10 +8,10 @@ from helpers.run_documents import contents, run_document, run_here
 from pyspark.sql import functions as F
 
 from spark_rankeval.errors import ConfigurationError, SupersededError
-from spark_rankeval.jobs import outputs, runs
-from spark_rankeval.jobs.config import parse_config
+from spark_rankeval.jobs import outputs
+from spark_rankeval.jobs import outputs as runs
+from spark_rankeval.jobs.config import EventLog, parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig, main
-from spark_rankeval.jobs.logs import EventLog
 
 TABLES = ("per_user", "metrics")
 

@@ -13,13 +13,14 @@ from helpers.documented import ROOT
 from helpers.run_documents import called, run_document, run_here
 from pyspark import __version__
 
-from spark_rankeval import cli
 from spark_rankeval.errors import ConfigurationError, EngineError, SupersededError
-from spark_rankeval.jobs import session, trend
+from spark_rankeval.jobs import command as cli
+from spark_rankeval.jobs import command as session
+from spark_rankeval.jobs import trend
 from spark_rankeval.jobs.compare import CompareConfig
 from spark_rankeval.jobs.config import Session, parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig, main
-from spark_rankeval.jobs.runs import run_id_of
+from spark_rankeval.jobs.outputs import run_id_of
 from spark_rankeval.spark.engine import engine_of
 
 SMALLEST = {name: {"path": name[0]} for name in ("predictions", "labels", "output")} | {"evaluation": {"metrics": "rr"}}
@@ -124,7 +125,9 @@ def test_the_gate_of_the_page_runs_as_it_stands(spark, tmp_path, monkeypatch, pl
     if platform == "sail":
         # As a step of CI: a process of its own, on a machine without Java.
         (tmp_path / "gate.toml").write_text(config)
-        (tmp_path / "command.py").write_text("import sys\nfrom spark_rankeval.cli import main\nsys.exit(main())\n")
+        (tmp_path / "command.py").write_text(
+            "import sys\nfrom spark_rankeval.jobs.command import main\nsys.exit(main())\n"
+        )
         environment = {"PATH": "", "PYTHONPATH": str(ROOT), "HOME": os.environ.get("HOME", "")}
         started = [sys.executable, "command.py", *command.split()]
         assert subprocess.run(started, env=environment, check=False, timeout=120).returncode == 4

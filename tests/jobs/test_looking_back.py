@@ -14,12 +14,12 @@ from worlds.summary_rows import row
 
 from spark_rankeval import history, merge
 from spark_rankeval.errors import InputError
-from spark_rankeval.jobs import gating, outputs
+from spark_rankeval.jobs import evaluate_run, outputs
 from spark_rankeval.jobs.config import Output
 from spark_rankeval.jobs.trend import read_history
+from spark_rankeval.records.columns import METRICS, TIME
 from spark_rankeval.records.stored import metrics_record
-from spark_rankeval.records.table_columns import METRICS, TIME
-from spark_rankeval.run_history.gate_rules import read_gates
+from spark_rankeval.run_history.history import read_gates
 from spark_rankeval.spark.catalog import table_of
 
 START = datetime(2026, 10, 1, 4, 30, 0, 123456, tzinfo=UTC)
@@ -59,7 +59,7 @@ def outcomes(spark, output, rules, rows, day=9):
     run = SimpleNamespace(
         spark=spark, config=SimpleNamespace(output=Output(str(output))), run_id="today", started=at(day)
     )
-    found = gating.outcomes_of(run, read_gates(rules), SimpleNamespace(summary=tuple(rows)))
+    found = evaluate_run.outcomes_of(run, read_gates(rules), SimpleNamespace(summary=tuple(rows)))
     return [(one.name, one.passed, one.earlier) for one in found]
 
 
@@ -140,7 +140,7 @@ def test_a_run_that_is_not_as_its_manifest_says_is_no_earlier_one(spark, four_da
         found = facts(*arguments, **options)
         return [{**one, "started": at(2.5).isoformat()} if one["run_id"] == "day3" else one for one in found]
 
-    monkeypatch.setattr(gating, "run_facts", as_it_was)
+    monkeypatch.setattr(evaluate_run, "run_facts", as_it_was)
     gate = {"rr": {"max_drop": 0.2, "model": "als"}}
     assert outcomes(spark, four_days, gate, [row("rr", 0.25, model="als")]) == [("rr of als", True, "day1")]
 
@@ -164,7 +164,7 @@ def test_files_that_are_replaced_before_they_are_read_are_listed_again(spark, fo
             replace_files(four_days / "metrics")
         return table
 
-    for module in (outputs, gating):
+    for module in (outputs, evaluate_run):
         monkeypatch.setattr(module, "read_metrics", listed)
     if look == "gate":
         assert outcomes(spark, four_days, GATE, [TODAY]) == [("rr of als", True, "day3")]

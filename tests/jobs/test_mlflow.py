@@ -25,11 +25,11 @@ from worlds.summary_rows import QUALITY, row, undefined
 from spark_rankeval import evaluate
 from spark_rankeval.errors import InputError, MissingExtraError, OptionError, TrackingError
 from spark_rankeval.jobs import tracking
+from spark_rankeval.jobs.command import run_job
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
-from spark_rankeval.jobs.session import run_job
 from spark_rankeval.tracking import ranking_dataset
-from spark_rankeval.tracking.plugin import TableEvaluator
+from spark_rankeval.tracking.mlflow import TableEvaluator
 
 ROOT = Path(__file__).parents[2]
 # SQLAlchemy warns of what MLflow's tables use, and MLflow of what its evaluators import.

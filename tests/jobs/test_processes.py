@@ -11,7 +11,7 @@ import pytest
 from helpers.processes import SPARK_HOME, plain_environment, without_startup
 
 from spark_rankeval.errors import OptionError
-from spark_rankeval.jobs import driver_log
+from spark_rankeval.jobs import command as driver_log
 from spark_rankeval.jobs.evaluate import main
 from spark_rankeval.spark.catalog import writable
 

@@ -10,11 +10,12 @@ import pytest
 from helpers.run_documents import contents, run_document, run_here
 
 from spark_rankeval.errors import SparkRankEvalWarning
-from spark_rankeval.jobs import outputs, reporting, runs
+from spark_rankeval.jobs import outputs
+from spark_rankeval.jobs import outputs as reporting
+from spark_rankeval.jobs import outputs as runs
 from spark_rankeval.jobs.compare import main as compare
-from spark_rankeval.jobs.config import Output
+from spark_rankeval.jobs.config import EventLog, Output
 from spark_rankeval.jobs.evaluate import main
-from spark_rankeval.jobs.logs import EventLog
 
 TEXT = """
     predictions.path = "FOLDER/predictions"

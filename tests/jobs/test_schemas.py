@@ -18,10 +18,16 @@ from spark_rankeval.errors import ConfigurationError, OptionError
 from spark_rankeval.experiments import compare_groups
 from spark_rankeval.jobs import compare, evaluate, trend
 from spark_rankeval.jobs.compare import Comparison, Experiment
-from spark_rankeval.jobs.config import Output, Report, Session, Source, load_config, parse_config
-from spark_rankeval.jobs.evaluate import Columns, EvaluateConfig, Evaluation, EvaluationOutput
-from spark_rankeval.jobs.evaluate_sections import LogSplit, Tracking, VectorTables
-from spark_rankeval.jobs.settings import read_settings
+from spark_rankeval.jobs.config import Output, Report, Session, Source, load_config, parse_config, read_settings
+from spark_rankeval.jobs.evaluate import (
+    Columns,
+    EvaluateConfig,
+    Evaluation,
+    EvaluationOutput,
+    LogSplit,
+    Tracking,
+    VectorTables,
+)
 from spark_rankeval.ranking.batch import POPULATIONS
 from spark_rankeval.request.call import PopulationName, RankingOptions, ScoringOptions, SummaryOptions, Vectors
 from spark_rankeval.splits import by_time, last_n

@@ -12,12 +12,12 @@ import pytest
 from worlds.summary_rows import row
 
 from spark_rankeval.errors import ConfigurationError, SparkRankEvalWarning
-from spark_rankeval.jobs import logs, runs, tracking
-from spark_rankeval.jobs.config import parse_config
+from spark_rankeval.jobs import config as logs
+from spark_rankeval.jobs import outputs, tracking
+from spark_rankeval.jobs.command import job_session, run_job
+from spark_rankeval.jobs.config import overridden, parse_config
 from spark_rankeval.jobs.evaluate import COMMAND, EvaluateConfig
-from spark_rankeval.jobs.reporting import about_the_run
-from spark_rankeval.jobs.session import job_session, run_job
-from spark_rankeval.jobs.settings import overridden
+from spark_rankeval.jobs.outputs import about_the_run
 from spark_rankeval.report.contents import manifest_tables
 
 SETTINGS = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["ndcg@10"]}, "output": {"path": "out"}}
@@ -74,7 +74,7 @@ def texts_of(value):
 @pytest.fixture(autouse=True)
 def engine(monkeypatch):
     """A manifest names the engine, and most of these runs have none."""
-    monkeypatch.setattr(runs, "engine_of", lambda _: SimpleNamespace(name="Spark", version="4"))
+    monkeypatch.setattr(outputs, "engine_of", lambda _: SimpleNamespace(name="Spark", version="4"))
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_no_output_has_a_secret(settings, secret, mlflow_client, capsys):
         return
     config = parse_config(whole, EvaluateConfig)
     log = logs.EventLog("evaluate", "json", config.redacted)
-    run = runs.Run(None, "evaluate", config, {}, log, "day")
+    run = outputs.Run(None, "evaluate", config, {}, log, "day")
     run.has_written("metrics", run.place("metrics"))
     manifest = run.manifest({}, 0)
     assert {"config", "outputs"} <= set(manifest)
@@ -183,7 +183,7 @@ def session_that_redacts(monkeypatch):
 
     def start(regex):
         session = SimpleNamespace(conf=SimpleNamespace(get={"spark.redaction.regex": regex}.get))
-        monkeypatch.setattr("spark_rankeval.jobs.session._running_session", lambda *_: session)
+        monkeypatch.setattr("spark_rankeval.jobs.command._running_session", lambda *_: session)
         monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: session)
         with job_session("job"):
             pass
@@ -217,22 +217,22 @@ def test_labels_of_metrics_and_names_of_models_and_gates_are_no_secrets():
     metrics = {"keyword_ndcg": "ndcg@10", "token_ndcg": "ndcg@5", "password": "rr"}
     settings = SETTINGS | {"evaluation": {"metrics": metrics}, "gates": {"token_ndcg": {"min": 0.5}}}
     config = parse_config(settings, EvaluateConfig)
-    run = runs.Run(None, "evaluate", config, {}, logs.EventLog("evaluate"), "day")
+    run = outputs.Run(None, "evaluate", config, {}, logs.EventLog("evaluate"), "day")
     told = run.manifest({}, 0)["config"]
     assert told["evaluation"]["metrics"] == metrics
     assert told["gates"]["token_ndcg"]["min"] == 0.5
 
 
 def id_of(**settings):
-    return runs.run_id_of(parse_config({"mlflow": {}, **SETTINGS, **settings}, EvaluateConfig), {})
+    return outputs.run_id_of(parse_config({"mlflow": {}, **SETTINGS, **settings}, EvaluateConfig), {})
 
 
 def test_a_run_id_tells_secrets_apart_and_is_no_plain_hash_of_them(monkeypatch):
     for settings in [settings for settings, _ in CASES if "predictions" in settings]:
-        monkeypatch.setattr(runs, "_ROUNDS", 2)
+        monkeypatch.setattr(outputs, "_ROUNDS", 2)
         few = id_of(**settings)
         assert id_of(**json.loads(json.dumps(settings).replace("er2", "er3"))) != few
-        monkeypatch.setattr(runs, "_ROUNDS", 3)
+        monkeypatch.setattr(outputs, "_ROUNDS", 3)
         assert id_of(**settings) != few
     # Where results go is no part of an id, and metrics that differ are.
     assert id_of(mlflow={"tracking_uri": "https://u:hunter2@mlflow:5000"}) == id_of() == id_of(output={"path": "other"})

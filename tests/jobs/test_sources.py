@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.config import Source
 from spark_rankeval.jobs.evaluate import main
-from spark_rankeval.jobs.job_tables import read_for_schema, read_table
+from spark_rankeval.jobs.outputs import read_for_schema, read_table
 from spark_rankeval.spark.engine import input_files
 
 EMBEDDED = "jdbc:derby:memory:jobs;create=true"
@@ -148,7 +148,7 @@ def test_a_store_that_does_not_answer_ends_with_the_code_of_another_attempt(
     def refuse(*_):
         raise PySparkException(said)
 
-    monkeypatch.setattr("spark_rankeval.jobs.job_tables._frame", refuse)
+    monkeypatch.setattr("spark_rankeval.jobs.outputs._frame", refuse)
     done = run_here(main, tmp_path, JOB.replace("KIND", "csv"))
     assert done.code == (1 if may_pass else 2)
     assert done.err.startswith(

@@ -10,7 +10,7 @@ from worlds.judged_items import counts_of, graded_users
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.judging.judge_agreement import rows_of_counts
-from spark_rankeval.records.slices import ALL_VALUES
+from spark_rankeval.records.summary import ALL_VALUES
 
 JUDGES = ("human", "llm", "llm2")
 

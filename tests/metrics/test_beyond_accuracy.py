@@ -18,8 +18,8 @@ from worlds.variants import BEYOND, in_thirds, some, variants
 from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics import RankingBatch, parse_metric
-from spark_rankeval.metrics.abstention_based import Confidence
-from spark_rankeval.metrics.exposure_based import Exposure
+from spark_rankeval.metrics.item_groups import Exposure
+from spark_rankeval.metrics.stages import Confidence
 from spark_rankeval.ranking.batch import UNKNOWN, Totals
 from spark_rankeval.ranking.user_lists import Ragged, RankingPolicy
 from spark_rankeval.request.task import Lists, View, resolve

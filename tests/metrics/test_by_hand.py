@@ -14,8 +14,8 @@ from worlds.ranked_users import batch_of, in_order, random_users, ungraded, valu
 
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.metrics import ERR, NERR, RBO, RBP, GradedAveragePrecision, parse_metric
-from spark_rankeval.metrics.ideal_based import overlaps
-from spark_rankeval.metrics.rank_based import ROUNDINGS
+from spark_rankeval.metrics.gains import overlaps
+from spark_rankeval.metrics.relevance import ROUNDINGS
 
 NAN = math.nan
 USERS = random_users(np.random.default_rng(52), 200, distinct=True)

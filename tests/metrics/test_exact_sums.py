@@ -14,10 +14,10 @@ from oracles.rankings import value as by_oracle
 from scipy.stats import hypergeom
 from worlds.ranked_users import in_order, ungraded, value_of
 
-from spark_rankeval.metrics import Fidelity, parse_metric, sums_of_minima
+from spark_rankeval.metrics import Fidelity, gains, parse_metric
 from spark_rankeval.metrics.expected_values import chance_of_any, draws
-from spark_rankeval.metrics.gain_based import exponential
-from spark_rankeval.metrics.whole_list import _share_no_better
+from spark_rankeval.metrics.gains import exponential
+from spark_rankeval.metrics.relevance import _share_no_better
 from spark_rankeval.ranking.user_lists import Ragged
 
 # ---- gains
@@ -197,11 +197,11 @@ def random_worths(rng, kind, size):
 
 @pytest.mark.parametrize("kind", ["fractions", "far apart", "repeated"])
 def test_many_different_grades_add_up_as_fractions_do(kind, monkeypatch):
-    monkeypatch.setattr(sums_of_minima, "_MOST_LEVELS", 20)
+    monkeypatch.setattr(gains, "_MOST_LEVELS", 20)
     rng = np.random.default_rng(55)
     worths = [random_worths(rng, kind, size).tolist() for size in (150, 3, 60)]
     user = np.repeat(np.arange(4), [150, 0, 3, 60])
-    actual = sums_of_minima.sums_of_minima(user, np.concatenate(worths), 4).tolist()
+    actual = gains.sums_of_minima(user, np.concatenate(worths), 4).tolist()
     assert actual[:150] + actual[153:] == sums_of_lesser(worths[0]) + sums_of_lesser(worths[2])
     np.testing.assert_allclose(actual[150:153], sums_of_lesser(worths[1]), rtol=1e-15)
 
@@ -211,13 +211,13 @@ def test_the_exact_sum_of_any_number_of_grades_of_any_size_is_that_of_fractions(
     rng = np.random.default_rng(58)
     for size in (1, 2, 3, 31, 32, 33, 150):
         for worth in (rng.integers(1, 10**6, size) * unit, np.maximum(rng.random(size) ** 4, 0.01) * 100 * unit):
-            assert sums_of_minima.exact_sums_of_minima(worth).tolist() == sums_of_lesser(worth.tolist()), size
+            assert gains.exact_sums_of_minima(worth).tolist() == sums_of_lesser(worth.tolist()), size
 
 
 def test_a_user_of_many_grades_takes_no_time_that_grows_with_their_square():
     rng = np.random.default_rng(57)
     worth = rng.permutation(40_000) + 0.1
-    total = sums_of_minima.sums_of_minima(np.zeros(40_000, np.int64), worth, 1)
+    total = gains.sums_of_minima(np.zeros(40_000, np.int64), worth, 1)
     # The last entry of all meets every other.
     assert total[-1] == float(sum(map(Fraction, np.minimum(worth, worth[-1]).tolist())))
     items = rng.permutation(400).tolist()

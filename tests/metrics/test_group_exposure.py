@@ -19,7 +19,7 @@ from worlds.variants import EVERY_METRIC, GROUPS
 
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import UNSET
-from spark_rankeval.metrics.group_amounts import GroupExposure
+from spark_rankeval.metrics.item_groups import GroupExposure
 from spark_rankeval.ranking.batch import Totals
 from spark_rankeval.ranking.user_lists import LIST_PARAMETERS, RankingPolicy
 from spark_rankeval.request.task import View

@@ -30,9 +30,9 @@ from spark_rankeval.metrics import (
     parse_metric,
 )
 from spark_rankeval.metrics.base import REGISTRY
-from spark_rankeval.metrics.group_exposure import AttentionShare
+from spark_rankeval.metrics.item_groups import AttentionShare
 from spark_rankeval.metrics.naming import NAMES, NEAREST, column_name, column_names, expand, parse_metrics
-from spark_rankeval.records.chart_rows import curve_of, recall_curve
+from spark_rankeval.records.tables_of_means import curve_of, recall_curve
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from sklearn.metrics import auc as area_under
 from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score
 from worlds.ranked_users import in_order, random_users, ungraded, value_of, values_of
 
-from spark_rankeval.metrics.correlation_based import n_as_large_before
+from spark_rankeval.metrics.beyond_accuracy import n_as_large_before
 
 # ---- scores and grades: coefficients
 

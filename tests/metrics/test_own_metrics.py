@@ -10,8 +10,7 @@ from worlds.ranked_users import batch_of, in_order, ungraded
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import NDCG, Precision, parse_metric
-from spark_rankeval.metrics.base import REGISTRY, Metric, parameter
-from spark_rankeval.metrics.kinds import RelevanceMetric
+from spark_rankeval.metrics.base import REGISTRY, Metric, RelevanceMetric, parameter
 
 BATCH = batch_of([(in_order([1, 2, 3]), ungraded([2, 3])), (in_order([4]), ungraded([5])), (in_order([6]), [])])
 

@@ -14,17 +14,19 @@ from worlds.model_frames import groups_of_frames
 from worlds.summary_rows import comparison_of, difference, pair, pairs_of, result_of, row
 
 from spark_rankeval.auditing.audit import Audit
-from spark_rankeval.comparison.comparison_results import ModelComparison, ModelRanks
+from spark_rankeval.comparison.compare_models import ModelComparison, ModelRanks
 from spark_rankeval.errors import InputError
 from spark_rankeval.evaluation.dialect_map import DialectMap
 from spark_rankeval.evaluation.result import Gaps, Result
-from spark_rankeval.experiments.group_comparison import GroupComparison
-from spark_rankeval.records import comparison_rows, gaps, group_rows, pair_rows, table_columns
-from spark_rankeval.records.audit_rows import CHECKS, AuditRow
-from spark_rankeval.records.side_by_side import Choice, MapRow
+from spark_rankeval.experiments.compare_groups import GroupComparison
+from spark_rankeval.records import columns as table_columns
+from spark_rankeval.records import comparisons, gaps
+from spark_rankeval.records.quality import CHECKS, AuditRow
 from spark_rankeval.records.stored import HistoryRow
 from spark_rankeval.records.summary import SummaryRow
-from spark_rankeval.run_history import gates, history
+from spark_rankeval.records.tables_of_means import Choice, MapRow
+from spark_rankeval.run_history import history
+from spark_rankeval.run_history import history as gates
 from spark_rankeval.spark import catalog
 from spark_rankeval.worker.process import without_collection
 
@@ -42,10 +44,10 @@ LISTS = {name: value for name, value in vars(table_columns).items() if isinstanc
     [
         ("METRICS", SummaryRow, None),
         ("SUMMARY", SummaryRow, None),
-        ("COMPARISONS", comparison_rows.ComparisonRow, ModelComparison),
-        ("PAIRS", pair_rows.PairRow, ModelComparison),
-        ("GROUP_COMPARISONS", group_rows.GroupRow, GroupComparison),
-        ("RANKS", pair_rows.RankRow, ModelComparison),
+        ("COMPARISONS", comparisons.ComparisonRow, ModelComparison),
+        ("PAIRS", comparisons.PairRow, ModelComparison),
+        ("GROUP_COMPARISONS", comparisons.GroupRow, GroupComparison),
+        ("RANKS", comparisons.RankRow, ModelComparison),
         ("GAPS", gaps.GapRow, ModelComparison),
         ("GATES", gates.GateOutcome, None),
         ("DIALECT_MAP", MapRow, None),
@@ -122,7 +124,7 @@ SHOWN = {
     "HISTORY": lambda: history.History(tuple(HistoryRow("007", datetime(2026, 11, 20, 4, 30, tzinfo=UTC), one) for one in ROWS)),
     "MODEL_COMPARISON": lambda: comparison_of([difference("ap@10", asked="map@10")]),
     "PAIRS": lambda: pairs_of([pair("ap@10")]),
-    "RANKS": lambda: ModelRanks((pair_rows.RankRow("ap@10", "als", 9, 0.3, 1, 1, 2, 3, "als is between 1st and 2nd."),), 0.95),
+    "RANKS": lambda: ModelRanks((comparisons.RankRow("ap@10", "als", 9, 0.3, 1, 1, 2, 3, "als is between 1st and 2nd."),), 0.95),
     "GROUP_COMPARISON": lambda: groups_of_frames(USERS, {"rr": "rr"}, "a"),
     "GAPS": lambda: Gaps((GAP,), 0.95),
     "AUDIT": lambda: Audit((AuditRow(CHECKS[0].name, 2, 9, ({"user": 1},)), AuditRow(CHECKS[1].name, 0, 0, not_checked="no times"))),

@@ -12,8 +12,8 @@ from spark_rankeval import labels_needed
 from spark_rankeval.errors import InputError, MergeError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.merge import merged_rows
 from spark_rankeval.records.gaps import gap_rows
-from spark_rankeval.records.judge_estimates import JudgedMeans, judged_rows, notes_judge_columns
-from spark_rankeval.records.selection import rows_of_one_metric
+from spark_rankeval.records.judges import JudgedMeans, judged_rows, notes_judge_columns
+from spark_rankeval.records.tables_of_means import rows_of_one_metric
 from spark_rankeval.statistics.judged_queries import JudgedQueries
 from spark_rankeval.statistics.prediction_powered import judged_estimate
 

@@ -13,7 +13,7 @@ from worlds.summary_rows import row
 
 from spark_rankeval.dialects import DEFAULT, STANDARD
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.records.notes import definitions_table, notes_of, notes_of_empty_lists
+from spark_rankeval.records.comparisons import definitions_table, notes_of, notes_of_empty_lists
 from spark_rankeval.request.task import nonstandard_defaults, one_per_curve, resolve
 
 DISCOUNT = 1 / math.log2(3)

@@ -9,19 +9,23 @@ import pytest
 from helpers.scenes import as_summary, cells_of, in_all_formats, scene, summary_in_all_formats
 from worlds.summary_rows import comparison_of, difference, models_rows, pair, pairs_of, result_of, row
 
-from spark_rankeval.comparison.comparison_results import ModelRanks, detectable_difference
+from spark_rankeval.comparison.compare_models import ModelRanks, detectable_difference
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.printed_tables import number
-from spark_rankeval.records.comparison_rows import differences_table, first_sentences
+from spark_rankeval.records.comparisons import (
+    RankRow,
+    definitions_table,
+    differences_table,
+    first_sentences,
+    notes_of,
+    ranks_in_words,
+)
 from spark_rankeval.records.cross_table import cross_table
-from spark_rankeval.records.notes import definitions_table, notes_of
-from spark_rankeval.records.pair_rows import RankRow, ranks_in_words
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SummaryRow, means_table
+from spark_rankeval.report.charts import ResultPlots, interval_reading
 from spark_rankeval.report.contents import quantiles_table
-from spark_rankeval.report.estimate_charts import interval_reading
-from spark_rankeval.report.result_charts import ResultPlots
 
 NASTY = r"a<b> & 'c' | d_e * [f] 100% #1 $x$ {y} ~^ \z" + "\nnext"
 NAN = math.nan

@@ -8,8 +8,8 @@ from helpers.scenes import scene
 from worlds.summary_rows import QUALITY, comparison_of, difference, pair, pairs_of, row, undefined
 
 from spark_rankeval.printed_tables import Document, as_text
-from spark_rankeval.records import stage_rows
-from spark_rankeval.records.judged_rows import joined_in_words
+from spark_rankeval.records import cross_table
+from spark_rankeval.records.judges import joined_in_words
 from spark_rankeval.records.quality import DataQuality, quality_notes, quality_table
 
 # --- comparisons
@@ -86,10 +86,10 @@ MEANS = {"ann": (0.75, 0.25, 0.0, 0.25, 0.9375), "rerank": (0.5, 0.375, 0.125, 0
 
 def stage_row(stage, k, slice_="all", **others):
     figures = {
-        name: row(f"{'ndcg' if name in stage_rows.FIGURES[3:] else name}@{k}", mean, slice=slice_, model=stage)
-        for name, mean in zip(stage_rows.FIGURES, MEANS[stage], strict=True)
+        name: row(f"{'ndcg' if name in cross_table.FIGURES[3:] else name}@{k}", mean, slice=slice_, model=stage)
+        for name, mean in zip(cross_table.FIGURES, MEANS[stage], strict=True)
     }
-    return stage_rows.StageRow(stage, k, slice_, **figures | others)
+    return cross_table.StageRow(stage, k, slice_, **figures | others)
 
 
 STAGES = [stage_row("ann", 100), stage_row("rerank", 5)]
@@ -104,24 +104,25 @@ def test_a_funnel_in_tables_and_sentences(golden):
         ("interval_low", "interval_high"), math.nan
     )
     plain = [
-        replace(one, **{name: replace(getattr(one, name), **missing) for name in stage_rows.FIGURES}) for one in STAGES
+        replace(one, **{name: replace(getattr(one, name), **missing) for name in cross_table.FIGURES}) for one in STAGES
     ]
     shown = (STAGES, [*STAGES, *german], [STAGES[0], odd], plain)
     golden(
         scene(
-            *(as_text(Document(stage_rows.funnel_tables(rows))) for rows in shown), *stage_rows.stages_in_words(STAGES)
+            *(as_text(Document(cross_table.funnel_tables(rows))) for rows in shown),
+            *cross_table.stages_in_words(STAGES),
         )
     )
 
 
 def test_the_parts_of_a_bar_add_up_to_what_came_in_and_was_added():
-    bars = stage_rows.stage_bars(STAGES)
+    bars = cross_table.stage_bars(STAGES)
     assert [(bar.place, bar.kept, bar.added, bar.lost) for bar in bars] == [
         ("ann, first 100", 0.75, 0.0, 0.25),
         ("rerank, first 5", 0.375, 0.125, 0.375),
     ]
     assert (bars[1].low, bars[1].high) == (0.48, 0.52)
-    assert [(each.series, each.place, each.value) for each in stage_rows.stage_estimates(STAGES)[2:]] == [
+    assert [(each.series, each.place, each.value) for each in cross_table.stage_estimates(STAGES)[2:]] == [
         ("reached", "rerank, first 5", 0.5),
         ("ceiling", "rerank, first 5", 0.625),
     ]
@@ -131,7 +132,7 @@ def test_a_record_of_a_stage_has_every_figure_with_its_ends():
     record = STAGES[1].record()
     assert (record["stage"], record["k"], record["slice"], record["metric"]) == ("rerank", 5, "all", "ndcg@5")
     assert (record["lost"], record["lost_low"], record["lost_high"]) == pytest.approx((0.375, 0.355, 0.395))
-    assert set(stage_rows.FIGURES) <= set(record)
+    assert set(cross_table.FIGURES) <= set(record)
     assert stage_row("ann", 100, recall=undefined("recall@100")).record()["n_users"] == 0
 
 

@@ -16,15 +16,22 @@ from hypothesis import strategies as st
 from worlds.summary_rows import difference, models_rows, pair, row, undefined
 
 from spark_rankeval.errors import InputError, UnknownMetricError
-from spark_rankeval.records.chart_rows import Bin, Estimate, Histogram, StageBar
-from spark_rankeval.records.selection import headline_keys, one_of_each
 from spark_rankeval.records.stored import HistoryRow
-from spark_rankeval.report import marks
-from spark_rankeval.report.comparison_charts import ComparisonPlots, pairs_chart
-from spark_rankeval.report.curves import curve_chart, spread_out
-from spark_rankeval.report.drawing import forest_chart, histogram_chart, stages_chart
-from spark_rankeval.report.marks import ON_DARK, PALETTE, PAPER, domain, places_of
-from spark_rankeval.report.result_charts import ResultPlots
+from spark_rankeval.records.tables_of_means import Bin, Estimate, Histogram, StageBar, headline_keys, one_of_each
+from spark_rankeval.report import drawing
+from spark_rankeval.report.charts import ComparisonPlots, ResultPlots, pairs_chart
+from spark_rankeval.report.drawing import (
+    ON_DARK,
+    PALETTE,
+    PAPER,
+    curve_chart,
+    domain,
+    forest_chart,
+    histogram_chart,
+    places_of,
+    spread_out,
+    stages_chart,
+)
 from spark_rankeval.run_history.history import HistoryPlots
 
 MODELS = ("als", "popularity")
@@ -272,7 +279,7 @@ def test_no_name_ends_the_script_of_altairs_page():
         of_models.quantiles(),
         histogram_chart([replace(BINS, series=NASTY)], series=[NASTY], **WORDS),
         stages_chart([replace(BARS[0], place=NASTY)], MARKS, **WORDS),
-        marks.nothing(NASTY, "no user has a value", 300),
+        drawing.nothing(NASTY, "no user has a value", 300),
     ]
     assert ["<script>alert" in chart.to_html() for chart in charts] == [False] * 6
 
@@ -381,7 +388,7 @@ def contrast(one, other):
 
 def test_colours_have_contrast_on_light_and_dark():
     assert contrast("#000000", "#FFFFFF") == pytest.approx(21)
-    least = dict.fromkeys(PALETTE, 3) | dict.fromkeys((*marks._TEXTS, marks.INK, marks.QUIET), 4.5)
+    least = dict.fromkeys(PALETTE, 3) | dict.fromkeys((*drawing._TEXTS, drawing.INK, drawing.QUIET), 4.5)
     for colour, ratio in least.items():
         assert contrast(colour, PAPER) >= ratio, colour
         assert contrast(ON_DARK[colour], ON_DARK[PAPER]) >= ratio, colour

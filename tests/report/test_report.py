@@ -23,11 +23,11 @@ from spark_rankeval import package_zip
 from spark_rankeval.checks import EXTRAS
 from spark_rankeval.errors import MissingExtraError, OptionError, SparkRankEvalError, UnknownMetricError
 from spark_rankeval.printed_tables import Column, Table
-from spark_rankeval.records.slices import ItemGroup
-from spark_rankeval.report import Gate, pictures
+from spark_rankeval.records.summary import ItemGroup
+from spark_rankeval.report import Gate
+from spark_rankeval.report import page as pictures
 from spark_rankeval.report.contents import MOST_ROWS, write_page
-from spark_rankeval.report.page import Section, document
-from spark_rankeval.report.pictures import NARROW, WIDE
+from spark_rankeval.report.page import NARROW, WIDE, Section, document
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = "<script>alert('x')</script>\"&<img src=x onerror=alert(1)>{{7*7}}"

@@ -12,7 +12,7 @@ from spark_rankeval import Judged
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import InputError, MetricError, OptionError
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
-from spark_rankeval.metrics.rank_based import ReciprocalRank
+from spark_rankeval.metrics.relevance import ReciprocalRank
 from spark_rankeval.request.call import AttributeNames, ColumnNames, RankingOptions, ScoringOptions, grade_columns
 from spark_rankeval.request.task import Lists, ScoringTask, policy_of, resolve, views_of
 from spark_rankeval.spark.engine import Engine

@@ -11,10 +11,10 @@ from helpers.descriptions import column
 from scipy import stats
 from statsmodels.formula.api import ols
 
-from spark_rankeval.statistics import all_pairs
-from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of, permuted_sums, rank_sets
+from spark_rankeval.statistics import comparisons
+from spark_rankeval.statistics.comparisons import AllPairsAccumulator, all_pairs_of, permuted_sums, rank_sets
+from spark_rankeval.statistics.exact import merged
 from spark_rankeval.statistics.intervals import UNBOUNDED, UNKNOWN_MEAN
-from spark_rankeval.statistics.moments import merged
 
 RNG = np.random.default_rng(141)
 
@@ -24,7 +24,7 @@ def _tails_counted_once():
     """A tail is an integral, of few degrees of freedom a long one, and tests ask for the same ones again."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("studentized_range_critical", "studentized_range_sf"):
-            patch.setattr(all_pairs, name, functools.cache(getattr(all_pairs, name)))
+            patch.setattr(comparisons, name, functools.cache(getattr(comparisons, name)))
         yield
 
 

@@ -8,21 +8,22 @@ import pytest
 from helpers.descriptions import column
 from scipy import stats
 
-from spark_rankeval.statistics.bootstrap import (
+from spark_rankeval.statistics.description import (
     N_BLOCKS,
     BootstrapAccumulator,
     BootstrapMeans,
+    DescriptionOptions,
     WithoutBlock,
     bca_interval,
     blocks_of,
     bootstrap_means_of,
     jackknife_interval,
+    one_figure,
     percentile_interval,
     spread_of,
 )
-from spark_rankeval.statistics.description import DescriptionOptions, one_figure
+from spark_rankeval.statistics.exact import MeanAccumulator, mean_of
 from spark_rankeval.statistics.resampling import LIMIT, PoissonDraw, resampled_sums
-from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
 
 RNG = np.random.default_rng(91)
 

@@ -11,16 +11,20 @@ from helpers.descriptions import column, descriptions_of, moments
 from oracles.clusters import correction, effective_n, precision_of, sizes_of
 from scipy import stats
 
-from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
-from spark_rankeval.statistics.cluster_sums import ClusterAccumulator, clusters_of, sums_by_cluster
+from spark_rankeval.statistics.comparisons import (
+    AllPairsAccumulator,
+    PairedAccumulator,
+    PairedClusters,
+    all_pairs_of,
+    comparison_of,
+    paired_sides,
+)
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions, t_interval_of
 from spark_rankeval.statistics.distributions import clopper_pearson_interval
-from spark_rankeval.statistics.independent_groups import Group, difference_of
-from spark_rankeval.statistics.intervals import adjusted_interval
-from spark_rankeval.statistics.moments import merged
-from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, comparison_of, paired_sides
-from spark_rankeval.statistics.sums import LIMBS, MeanAccumulator, exact_sum, mean_of
-from spark_rankeval.statistics.sums import degrees_of_freedom as exact_degrees_of_freedom
+from spark_rankeval.statistics.exact import LIMBS, MeanAccumulator, exact_sum, mean_of, merged
+from spark_rankeval.statistics.exact import degrees_of_freedom as exact_degrees_of_freedom
+from spark_rankeval.statistics.groups import Group, difference_of
+from spark_rankeval.statistics.intervals import ClusterAccumulator, adjusted_interval, clusters_of, sums_by_cluster
 
 
 def test_degrees_of_freedom_are_a_double_even_if_they_are_whole():

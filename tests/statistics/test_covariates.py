@@ -8,13 +8,12 @@ import statsmodels.api as sm
 from helpers.descriptions import column
 from worlds.user_groups import SHARE, group
 
-from spark_rankeval.comparison.comparison_inputs import ComparedMetric
+from spark_rankeval.comparison.compared_models import ComparedMetric
+from spark_rankeval.experiments.compare_groups import ComparedGroup, GroupTest
 from spark_rankeval.experiments.covariates import CovariateAccumulator, adjusted_difference, covariate_sums_of
-from spark_rankeval.experiments.group_comparison import ComparedGroup, GroupTest
-from spark_rankeval.statistics.independent_groups import difference_of
-from spark_rankeval.statistics.intervals import UNBOUNDED
-from spark_rankeval.statistics.moments import merged
-from spark_rankeval.statistics.relative_lift import lift_of
+from spark_rankeval.statistics.exact import merged
+from spark_rankeval.statistics.groups import difference_of
+from spark_rankeval.statistics.intervals import UNBOUNDED, lift_of
 
 RNG = np.random.default_rng(2603)
 PLAIN = (None, None)

@@ -7,15 +7,17 @@ import numpy as np
 import pytest
 from helpers.descriptions import column, descriptions_of, merged_descriptions
 
-from spark_rankeval.statistics.bootstrap import BootstrapAccumulator, bca_interval, bootstrap_means_of
 from spark_rankeval.statistics.description import (
     MOMENTS_ALONE,
+    BootstrapAccumulator,
     DescriptionAccumulator,
     DescriptionOptions,
+    bca_interval,
+    bootstrap_means_of,
     descriptions_of_groups,
 )
+from spark_rankeval.statistics.exact import MeanAccumulator, mean_of
 from spark_rankeval.statistics.intervals import BCa, mean_interval
-from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
 
 RNG = np.random.default_rng(8)
 USERS = RNG.integers(-(2**62), 2**62, 500)

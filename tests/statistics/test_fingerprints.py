@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from spark_rankeval.statistics.table_fingerprints import (
-    FINGERPRINT_LIMBS,
-    combined,
-    digits_of,
-    fingerprint_limbs,
-    no_limbs,
-)
+from spark_rankeval.statistics.resampling import FINGERPRINT_LIMBS, combined, digits_of, fingerprint_limbs, no_limbs
 
 RANDOM = np.random.default_rng(5)
 N = 5000

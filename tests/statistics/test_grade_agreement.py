@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from oracles import judges as oracle
 from worlds.judged_items import counts_of, graded_users
 
-from spark_rankeval.statistics.bootstrap import WithoutBlock, jackknife_interval
+from spark_rankeval.statistics.description import WithoutBlock, jackknife_interval
 from spark_rankeval.statistics.grade_agreement import CORRECTED, MEASUREMENTS, SHARE
 
 GRADES = st.sampled_from([None, 0.0, 1.0, 1.5, 3.0])

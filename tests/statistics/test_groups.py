@@ -9,7 +9,7 @@ from oracles.clusters import degrees_of_freedom
 from scipy import stats
 from worlds.user_groups import SHARE, cautious_welch, group
 
-from spark_rankeval.statistics.independent_groups import difference_of, largest_gap
+from spark_rankeval.statistics.groups import difference_of, largest_gap
 
 RNG = np.random.default_rng(2601)
 

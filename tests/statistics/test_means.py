@@ -10,8 +10,8 @@ from helpers.descriptions import column, moments
 from scipy import stats
 
 from spark_rankeval.errors import OptionError
+from spark_rankeval.statistics.exact import ExactSums, MeanAccumulator, exact_sum, mean_of
 from spark_rankeval.statistics.intervals import UNKNOWN_MEAN, mean_interval, t_interval
-from spark_rankeval.statistics.sums import ExactSums, MeanAccumulator, exact_sum, mean_of
 
 RNG = np.random.default_rng(71)
 

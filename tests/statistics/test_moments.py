@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_rankeval.statistics.moments import MomentsAccumulator, MomentsByName, merged, moments_of, moments_of_columns
-from spark_rankeval.statistics.quantiles import tally
+from spark_rankeval.statistics.exact import (
+    MomentsAccumulator,
+    MomentsByName,
+    merged,
+    moments_of,
+    moments_of_columns,
+    tally,
+)
 
 # More than are added in one go.
 MANY = 20_000

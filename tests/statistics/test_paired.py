@@ -11,11 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from spark_rankeval.statistics.intervals import UNBOUNDED
-from spark_rankeval.statistics.moments import merged
-from spark_rankeval.statistics.paired import TIE, PairedAccumulator, comparison_of
-from spark_rankeval.statistics.relative_lift import lift_of
-from spark_rankeval.statistics.verdicts import verdict_of
+from spark_rankeval.statistics.comparisons import TIE, PairedAccumulator, comparison_of, verdict_of
+from spark_rankeval.statistics.exact import merged
+from spark_rankeval.statistics.intervals import UNBOUNDED, lift_of
 
 RNG = np.random.default_rng(101)
 N, SHARE = 400, (0.0, 1.0)

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from spark_rankeval.statistics import quantiles as module
+from spark_rankeval.statistics import exact as module
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
-from spark_rankeval.statistics.moments import MomentsAccumulator
-from spark_rankeval.statistics.quantiles import (
+from spark_rankeval.statistics.exact import (
     RELATIVE_ACCURACY,
+    MomentsAccumulator,
     QuantileAccumulator,
     merged_sketches,
     quantiles_of,

@@ -8,6 +8,7 @@ from helpers.descriptions import column, moments
 from scipy import stats
 
 from spark_rankeval.statistics.distributions import clopper_pearson_interval, sign_test_p
+from spark_rankeval.statistics.exact import MeanAccumulator, mean_of
 from spark_rankeval.statistics.intervals import (
     UNKNOWN_MEAN,
     Interval,
@@ -16,7 +17,6 @@ from spark_rankeval.statistics.intervals import (
     mean_interval,
     t_interval,
 )
-from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
 
 SHARE = (0.0, 1.0)
 RNG = np.random.default_rng(301)

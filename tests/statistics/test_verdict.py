@@ -9,9 +9,16 @@ from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
 from spark_rankeval.errors import OptionError
+from spark_rankeval.statistics.comparisons import (
+    Joint,
+    ShownFigures,
+    adjusted,
+    family_of,
+    headline_first,
+    percent,
+    verdict_of,
+)
 from spark_rankeval.statistics.intervals import Interval
-from spark_rankeval.statistics.multiple_comparisons import Joint, adjusted, family_of, headline_first
-from spark_rankeval.statistics.verdicts import ShownFigures, percent, verdict_of
 
 
 def verdict(low, high, p=0.001, level=0.95, **options):

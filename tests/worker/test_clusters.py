@@ -9,11 +9,11 @@ from helpers.descriptions import descriptions_of
 from helpers.met_messages import met
 from oracles.clusters import effective_n
 
-from spark_rankeval.records.slices import ALL_VALUES, rollup
+from spark_rankeval.records.summary import ALL_VALUES, rollup
 from spark_rankeval.request.call import CountNames
-from spark_rankeval.statistics.cluster_sums import N_GROUPS, clusters_of
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.statistics.sums import LIMBS, exact_sum
+from spark_rankeval.statistics.exact import LIMBS, exact_sum
+from spark_rankeval.statistics.intervals import N_GROUPS, clusters_of
 from spark_rankeval.worker import states as group_states
 from spark_rankeval.worker.reading import CLUSTER_HASH, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.states import (

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_rankeval.statistics import table_fingerprints
-from spark_rankeval.statistics.table_fingerprints import xxhash64
+from spark_rankeval.statistics import resampling
+from spark_rankeval.statistics.resampling import xxhash64
 from spark_rankeval.worker import reading
 from spark_rankeval.worker.reading import (
     COSTS,
@@ -62,7 +62,7 @@ def test_the_digits_are_those_of_spark():
 def test_hashes_are_those_of_the_specification(together, pairs):
     items, scores = np.array([item for item, _ in pairs], np.int64), np.array([score for _, score in pairs], float)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(table_fingerprints, "_VALUES_TOGETHER", together)
+        patched.setattr(resampling, "_VALUES_TOGETHER", together)
         assert xxhash64(items, scores).tolist() == [of_row(*pair) for pair in pairs]
 
 

@@ -11,7 +11,7 @@ from helpers.met_messages import met
 
 from spark_rankeval.request.call import CountNames
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.statistics.moments import moments_of_columns
+from spark_rankeval.statistics.exact import moments_of_columns
 from spark_rankeval.worker import states
 from spark_rankeval.worker import states as group_states
 from spark_rankeval.worker.comparing import all_pairs_batches, merging_comparisons, paired_batches

@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 
-from spark_rankeval.statistics.bootstrap import N_BLOCKS
+from spark_rankeval.statistics.description import N_BLOCKS
 from spark_rankeval.statistics.grade_agreement import GradeCounts
 
 

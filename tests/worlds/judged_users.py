@@ -6,7 +6,7 @@ import numpy as np
 from worlds.summary_rows import QUALITY, row
 
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.records.judge_estimates import estimated_row
+from spark_rankeval.records.judges import estimated_row
 from spark_rankeval.statistics.judged_queries import JudgedQueries
 
 ABOUT = {"dialect": "default", "relevance": "", "cutoff": 10, "over_all": False}

@@ -3,10 +3,9 @@
 import math
 import zlib
 
-from spark_rankeval.comparison.comparison_results import ModelComparison, PairwiseComparison
+from spark_rankeval.comparison.compare_models import ModelComparison, PairwiseComparison
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.records.comparison_rows import ComparisonRow
-from spark_rankeval.records.pair_rows import PairRow
+from spark_rankeval.records.comparisons import ComparisonRow, PairRow
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SummaryRow
 

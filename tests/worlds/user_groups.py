@@ -5,10 +5,9 @@ import math
 import numpy as np
 from scipy import stats
 
-from spark_rankeval.statistics.independent_groups import Group
+from spark_rankeval.statistics.exact import MeanAccumulator, MomentsAccumulator, mean_of, moments_of
+from spark_rankeval.statistics.groups import Group
 from spark_rankeval.statistics.intervals import UNBOUNDED
-from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
-from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
 
 SHARE = (0.0, 1.0)
 

@@ -7,7 +7,7 @@ import pytest
 
 from spark_rankeval import audit
 from spark_rankeval.errors import DataError, InputError, OptionError
-from spark_rankeval.records.audit_rows import CHECKS
+from spark_rankeval.records.quality import CHECKS
 from spark_rankeval.request.call import Vectors
 
 EVENTS = "user int, item string, timestamp int"

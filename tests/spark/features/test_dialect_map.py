@@ -8,7 +8,7 @@ from worlds.random_logs import random_logs
 from spark_rankeval import Vectors, dialect_map, evaluate
 from spark_rankeval.dialects import every_dialect
 from spark_rankeval.errors import DataError, DialectError, InputError, OptionError
-from spark_rankeval.records.notes import NOTE_OF_RETRIEVED_LABELS
+from spark_rankeval.records.comparisons import NOTE_OF_RETRIEVED_LABELS
 
 METRICS = ["ap@5", "ndcg(ideal='labels')@5", "precision@3", "rr@5"]
 

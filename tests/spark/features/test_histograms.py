@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from spark_rankeval import compare, differences
-from spark_rankeval.records.chart_rows import Grid, coarsened
-from spark_rankeval.report.pictures import Picture
+from spark_rankeval.records.tables_of_means import Grid, coarsened
+from spark_rankeval.report.page import Picture
 from spark_rankeval.spark.per_user import users_by_value
 
 EMPTY = Picture("title", "", "words", "", "")

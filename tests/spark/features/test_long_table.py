@@ -13,7 +13,7 @@ from worlds.random_logs import random_logs
 
 from spark_rankeval import Facts, compare, evaluate, merge, quarantine, score_users, summarise
 from spark_rankeval.errors import DataError, InputError
-from spark_rankeval.records.notes import NOTE_OF_RETRIEVED_LABELS
+from spark_rankeval.records.comparisons import NOTE_OF_RETRIEVED_LABELS
 
 METRICS = ["ndcg(ideal='labels')@5", "ap@3", "recall@5", "precision@2", "rr", "auc"]
 COLUMNS = {"user": "query", "item": "chunk", "score": "score", "relevance": "label"}

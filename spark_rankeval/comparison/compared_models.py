@@ -1,0 +1,671 @@
+"""The models and metrics that a comparison takes: read and checked with their margins, and made into rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spark_rankeval.checks import as_names, check_name, is_name, is_number
+from spark_rankeval.errors import (
+    DataError,
+    InputError,
+    MetricError,
+    OptionError,
+    UnknownMetricError,
+    did_you_mean,
+    listed,
+    warn,
+)
+from spark_rankeval.evaluation.evaluate import ITEM_GROUP
+from spark_rankeval.evaluation.result import Result
+from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.naming import parse_metric, reads_as
+from spark_rankeval.records.comparisons import ComparisonRow, PairRow, RankRow, ranks_in_words
+from spark_rankeval.records.judges import JudgedRow
+from spark_rankeval.records.stored import not_shared_in_words
+from spark_rankeval.records.summary import (
+    ALL_VALUES,
+    MOST_LISTED,
+    OF_ALL_LISTS,
+    Key,
+    direction_of,
+    is_over_lists,
+    rollup,
+    shared_by_groups,
+    slice_name,
+    sorted_keys,
+)
+from spark_rankeval.request.call import Table
+from spark_rankeval.spark.models import Judges, ModelTables, read_table, refuse_one_model
+from spark_rankeval.statistics.comparisons import (
+    MOST_LABELS,
+    SIDES,
+    AllPairsAccumulator,
+    Joint,
+    Pair,
+    PairedAccumulator,
+    PairedClusters,
+    PairedComparison,
+    ShownFigures,
+    Verdict,
+    all_pairs_of,
+    as_decided,
+    comparison_of,
+    family_of,
+    headline_first,
+    moments_of_each,
+    rank_sets,
+    verdict_of,
+)
+from spark_rankeval.statistics.exact import State
+from spark_rankeval.statistics.intervals import UNBOUNDED, Clusters, clusters_of
+from spark_rankeval.statistics.prediction_powered import JudgedDifference, draw_check
+from spark_rankeval.worker.comparing import N_SHARED, N_USERS, Owner, merged_owners, n_other_rows, name_of_pair, side_of
+from spark_rankeval.worker.features import JudgedFigures, judged_groups
+from spark_rankeval.worker.states import ClusterStates, group_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+Results = Mapping[str, Table | Result] | Table | Result
+MetricsToCompare = str | Metric | Iterable[str | Metric] | None
+Margin = float | Mapping[str, float]
+
+
+def read_results(
+    results: Results,
+    user: str | Sequence[str] | None,
+    model: str | None,
+    cluster: str | Sequence[str] | None = None,
+) -> ModelTables:
+    """The tables of a comparison with their columns; an `InputError` if they cannot be compared."""
+    users = None if user is None else as_names("user", user)
+    clusters = None if cluster is None else as_names("cluster", cluster)
+    check_name("model", model)
+    if isinstance(results, Mapping):
+        if model is not None:
+            msg = f"model={model!r} is for one table of several models; in a dict the keys name the models. Leave model= out"
+            raise InputError(msg)
+        check_named(results)
+        named_tables: list[tuple[str | None, DataFrame | Result]] = list(results.items())
+    else:
+        if isinstance(results, Result) and len(results.models) == 1:
+            refuse_one_model("the result", results.models[0])
+        named_tables = [(None, results)]
+    tables = [
+        read_table(table.per_user if isinstance(table, Result) else table, name, users, model, clusters)
+        for name, table in named_tables
+    ]
+    weights = list(dict.fromkeys(weight for table in tables for weight in table.weights))
+    if weights:
+        msg = f"compare gives every user the same weight; it ignores the weights in {', '.join(map(repr, weights))}"
+        warn(msg)
+    return ModelTables.checked(tables)
+
+
+def check_named(results: Mapping[str, DataFrame | Result]) -> None:
+    """Refuse a dict that is not of per-user tables of one model each, by name."""
+    if not results or not all(map(is_name, results)):
+        msg = f"results must be per-user tables by model name; got the names {list(results)!r}"
+        raise InputError(msg)
+    for name, table in results.items():
+        if isinstance(table, Result) and len(table.models) > 1:
+            msg = f"the result of {name!r} has several models ({', '.join(table.models)}); pass it alone, not in a dict"
+            raise InputError(msg)
+
+
+def names_of(results: Results, tables: ModelTables) -> list[str]:
+    """The models whose names are known before a job."""
+    return results.models if isinstance(results, Result) else tables.names
+
+
+def check_baseline(baseline: str | None, models: Sequence[str], function: str = "compare") -> str:
+    """The baseline; refuses none, one that is not among the models, or the only one, once models are known."""
+    if baseline is None:
+        if len(models) == 1:
+            refuse_one_model("results", models[0])
+        names = f"; the models are {', '.join(map(repr, models))}" if models else ""
+        msg = (
+            f"name the baseline, such as {function}(result, baseline={models[-1] if models else 'popularity'!r}){names}"
+        )
+        raise InputError(msg)
+    if not isinstance(baseline, str):
+        msg = f"baseline must be the name of a model; got {baseline!r}"
+        raise InputError(msg)
+    if not models:
+        return baseline
+    if baseline not in models:
+        msg = f"the baseline {baseline!r} is not among the models: {', '.join(map(repr, models))}"
+        raise InputError(msg)
+    if len(models) < 2:
+        msg = f"the only model is the baseline {baseline!r}; give it a model to compare with"
+        raise InputError(msg)
+    return baseline
+
+
+def need_hashes(tables: ModelTables) -> None:
+    """Refuse tables that do not tell whether models were evaluated on the same labels."""
+    if tables.without_hashes:
+        msg = (
+            f"same_labels=True needs the columns of hashes that score_users makes, such as labels_hash; {tables.without_hashes[0]} has "
+            "none. Score its users again"
+        )
+        raise InputError(msg)
+
+
+def report_not_shared(not_shared: Mapping[str, str], baseline: str, *, is_error: bool) -> None:
+    """Warn, or raise a `DataError`, if models were not evaluated on the same tables; `not_shared` has these in words, by model."""
+    problems = [
+        f"{model!r} and the baseline {baseline!r} were evaluated on different {tables}"
+        for model, tables in not_shared.items()
+        if tables
+    ]
+    if problems and is_error:
+        msg = f"{'; '.join(problems)}. Evaluate them on the same tables, or pass same_labels=False for a warning"
+        raise DataError(msg)
+    if problems:
+        msg = f"{'; '.join(problems)}. A difference of the means may come from that"
+        warn(msg)
+
+
+def warn_of_different_tables(n_users: Mapping[str, int]) -> None:
+    """Warn if models were not evaluated on the same tables, by how many users' rows of each table differ."""
+    if tables := not_shared_in_words(n_users):
+        warn(f"the models were evaluated on different {tables}. Differences of the means may come from that")
+
+
+def check_number(models: Sequence[str], drawn: int) -> None:
+    """Refuse more models than the randomised test can permute."""
+    if drawn and len(models) > MOST_LABELS:
+        msg = f"test='randomised' permutes at most {MOST_LABELS} models; got {len(models)}. Use test='tukey'"
+        raise OptionError(msg)
+
+
+def labels_of(tables: ModelTables, metrics: MetricsToCompare) -> list[str]:
+    """The labels of the metrics to compare; a `MetricError` or `InputError` if a table lacks one or defines it differently."""
+    shared = tables.labels
+    if not shared:
+        each = "; ".join(f"{table.name} has {', '.join(table.metrics)}" for table in tables.tables)
+        msg = f"the tables have no metric in common: {each}"
+        raise InputError(msg)
+    if metrics is None:
+        # Of all items together a share of groups is 1: it has no difference, and one more comparison to correct for.
+        is_of_groups = all(ITEM_GROUP in table.frame.columns for table in tables.tables)
+        shares = [label for label in shared if shared_by_groups(tables.tables[0].metrics[label].definition)]
+        labels = shared if is_of_groups else [label for label in shared if label not in shares] or shared
+    else:
+        metric_list = [metrics] if isinstance(metrics, str) or not hasattr(metrics, "__iter__") else list(metrics)
+        labels = list(dict.fromkeys(_label(tables, metric) for metric in metric_list))
+        if not labels:
+            msg = f"no metric was asked for; available: {', '.join(tables.metric_names(shared))}"
+            raise MetricError(msg)
+    quotients = [label for label in labels if any(table.metrics[label].normaliser for table in tables.tables)]
+    if quotients:
+        others = ", ".join(tables.metric_names(label for label in shared if label not in quotients)) or "none"
+        msg = (
+            f"{', '.join(tables.metric_names(quotients))}: a self-normalised estimate is a ratio of sums over all users, so users have no "
+            f"differences to compare. Use another estimator, such as estimator='ips'; the tables have {others}"
+        )
+        raise MetricError(msg)
+    tables.check_definitions(labels)
+    return labels
+
+
+def _label(tables: ModelTables, key: str | Metric) -> str:
+    """The label of a metric in the tables, from that label, a column name or another spelling."""
+    first = tables.tables[0].metrics
+    for label in tables.labels:
+        if key in (label, first[label].column):
+            return label
+    metric = parse_metric(key)
+    if metric.corpus_level:
+        msg = f"{str(key)!r} cannot be compared: {OF_ALL_LISTS}"
+        raise UnknownMetricError(msg)
+    labels = [label for label in tables.labels if reads_as(label, metric)]
+    if len(labels) == 1:
+        return labels[0]
+    names = tables.metric_names(tables.labels)
+    msg = f"not every table has a metric {str(key)!r}; {did_you_mean(key, names)}all have: {', '.join(names)}"
+    raise UnknownMetricError(msg)
+
+
+def headline_of(headline: str | Metric | None, tables: ModelTables, labels: Sequence[str], correction: str) -> str:
+    """The label of the headline metric; empty if there is none. An `OptionError` if it is not compared, or is corrected otherwise."""
+    if headline is None:
+        return ""
+    label = _label(tables, headline)
+    if label not in labels:
+        msg = f"headline={str(headline)!r} is not among the metrics that this call compares: {', '.join(tables.metric_names(labels))}"
+        raise OptionError(msg)
+    if correction != "holm":
+        msg = f"headline needs correction='holm', which corrects the other metrics; got {correction!r}"
+        raise OptionError(msg)
+    return label
+
+
+def judges_of(tables: ModelTables, metrics: MetricsToCompare) -> Judges | None:
+    """The two judges who estimate the metrics to compare; None if there are none, or if the metrics name a judge, as "rr [human]" does.
+
+    Tables of different judges, or of different draws, have no metric that two judges estimate.
+    """
+    if tables.judges is None:
+        return None
+    by_one = {
+        name for table in tables.tables for label, metric in table.metrics.items() for name in (label, metric.column)
+    }
+    metric_list = [metrics] if isinstance(metrics, str | Metric) else list(metrics or ())
+    return None if metric_list and all(metric in by_one for metric in metric_list) else tables.judges
+
+
+class ComparedMetric(NamedTuple):
+    """A metric of a comparison: its label in the tables and, if the caller used another name, that name."""
+
+    label: str
+    asked: str = ""
+    margin: float = 0.0
+    direction: bool | None = None  # as of `direction_of`
+    bounds: tuple[float, float] = UNBOUNDED
+
+    @property
+    def larger_is_better(self) -> bool:
+        """Whether a larger value counts as a win; it does if neither way is better."""
+        return self.direction is not False
+
+    @property
+    def name(self) -> str:
+        """The name that sentences use."""
+        return self.asked or self.label
+
+
+def compared_metrics(tables: ModelTables, metrics: MetricsToCompare, margin: Margin) -> list[ComparedMetric]:
+    """The metrics to compare. If a column's metric is unknown, neither way is better and there are no bounds."""
+    labels = labels_of(tables, metrics)
+    judges = tables.judges
+    human = judges.human if judges is not None and (judges.draw or judges.stratum) else None
+    if by_people := [label for label in labels if tables.tables[0].metrics[label].relevance == human]:
+        warn(
+            f"{', '.join(tables.metric_names(by_people))}: people graded users who were not drawn alike, but this call counts each alike. "
+            "Use compare(result, baseline).judged, which says what people alone say and knows of the draw"
+        )
+    margins = margins_of(margin, tables, labels)
+    compared = []
+    for label in labels:
+        metric = _metric_of(tables, label)
+        compared_metric = ComparedMetric(label, tables.caller_key(label), margins[label])
+        if metric is not None:
+            compared_metric = compared_metric._replace(direction=direction_of(metric), bounds=metric.bounds)
+        compared.append(compared_metric)
+    return compared
+
+
+def comparison_notes(results: Results, metrics: MetricsToCompare, compared: Sequence[ComparedMetric]) -> list[str]:
+    """Which metrics of results are not compared, and which others are not better if they are larger."""
+    tables = results.values() if isinstance(results, Mapping) else [results]
+    rows = [row for table in tables if isinstance(table, Result) for row in table.summary]
+    left_out = dict.fromkeys(row.name for row in rows if metrics is None and is_over_lists(row))
+    texts = {
+        None: "higher and lower, as nobody says which way is better",
+        False: "smaller is better, as the metric says",
+    }
+    names = {way: [metric.name for metric in compared if metric.direction is way] for way in texts}
+    said = [f"{text}: {listed(names[way], MOST_LISTED)}" for way, text in texts.items() if names[way]]
+    return [*(f"not compared: {name}, because {OF_ALL_LISTS}" for name in left_out), *said]
+
+
+def _metric_of(tables: ModelTables, label: str) -> Metric | None:
+    for text in (tables.tables[0].metrics[label].definition, label):
+        try:
+            return parse_metric(text).resolve()
+        except MetricError:
+            continue
+    return None
+
+
+def margins_of(margin: Margin, tables: ModelTables, labels: Sequence[str]) -> dict[str, float]:
+    """The margin of each metric; an `OptionError` if a margin is not valid or its metric is not compared."""
+    if isinstance(margin, Mapping):
+        margin_by_label = {_label(tables, name): value for name, value in margin.items()}
+        unused = [label for label in margin_by_label if label not in labels]
+        if unused:
+            compared, others = (", ".join(tables.metric_names(some)) for some in (labels, unused))
+            msg = f"margin names {others}, which this call does not compare; it compares {compared}"
+            raise OptionError(msg)
+        margins = {label: margin_by_label.get(label, 0.0) for label in labels}
+    else:
+        margins = dict.fromkeys(labels, margin)
+    for label, value in margins.items():
+        if not is_number(value) or not 0 <= value < math.inf:
+            (name,) = tables.metric_names([label])
+            msg = f"margin must be a finite number from 0 on, or a dict of such numbers by metric; got {value!r} for {name}"
+            raise OptionError(msg)
+    return {label: float(value) for label, value in margins.items()}
+
+
+def resolution_of(test: str, replicates: int, n_comparisons: int, level: float, correction: str) -> float:
+    """The smallest p-value that can be drawn if that is too large for so many comparisons; else 0.
+
+    It warns if the replicates suffice for one comparison, but not for all of them.
+    """
+    if test != "sign_flip":
+        return 0.0
+    least, n = 1 / (replicates + 1), 1 if correction == "none" else n_comparisons
+    # 1 − 0.95 is not 0.05 in floats.
+    alpha = 1 - level + 1e-12
+    if n * least <= alpha:
+        return 0.0
+    if least <= alpha:
+        needed = math.ceil(n / (1 - level)) - 1
+        msg = (
+            f"with {replicates:,} replicates the smallest p-value that can be drawn is 1/{replicates + 1:,}, too large for "
+            f"{n:,} comparisons corrected by {correction}; smaller ones come from the paired t test. Pass replicates={needed}, "
+            "or compare fewer models or metrics"
+        )
+        warn(msg)
+    return least
+
+
+# The figures that a row has by the same name.
+_SAME_NAMES = (
+    "n_undefined", "mean", "baseline_mean", "difference", "relative_lift", "std", "standard_error", "p_t", "p_sign_flip",
+    "cohens_d", "ties", "df",
+)  # fmt: skip
+
+
+class Slice(NamedTuple):
+    """Some users: what they are called, the values of their attributes, and their merged states by owner."""
+
+    name: str
+    key: Key
+    owners: dict[Owner, State]
+
+
+def rolled(slices: Mapping[Key, dict[Owner, State]], attributes: Sequence[str], *, totals: bool) -> Iterator[Slice]:
+    """The slices in order, with their merged states; `totals` adds slices over each attribute."""
+    groups: dict[Key, list[dict[Owner, State]]] = {}
+    for key, owners in slices.items():
+        for group in rollup(len(attributes), totals=totals)(key):
+            groups.setdefault(group, []).append(owners)
+    for group in sorted_keys(list(groups)):
+        name = slice_name(attributes, group)
+        if name != "all":
+            yield Slice(name, group, merged_owners(groups[group]))
+
+
+class ComparedModel(NamedTuple):
+    """The figures of a model against the baseline, by one metric, over some users; no p-value is corrected yet."""
+
+    metric: ComparedMetric
+    model: str
+    users: str
+    figures: PairedComparison | JudgedDifference
+    not_shared: str  # which tables the two sides do not share, in words
+
+
+class AgainstBaseline(NamedTuple):
+    """How models are compared with a baseline and judged; for `resolution` see `comparison_inputs.resolution_of`."""
+
+    baseline: str
+    models: Sequence[str]
+    metrics: Sequence[ComparedMetric]
+    level: float
+    correction: str
+    resolution: float
+    shared: Sequence[str] = ()  # tables that are known to be shared by the models, or not
+    clusters: ClusterStates | None = None  # the sums of clusters by model and slice; None: users are independent
+    cluster: str = ""  # the columns of clusters
+    n_attributes: int = 0  # how many attributes divide users into slices
+    headline: str = ""  # the label of the metric that is tested first
+    judged: JudgedFigures | None = None  # what two judges say; None: values are of one judge
+
+    def not_shared(self, owners: Mapping[Owner, State], model: str) -> str:
+        """The tables that a model and the baseline do not share, in words."""
+        return not_shared_in_words({name: n_other_rows(owners, model, self.baseline, name) for name in self.shared})
+
+    def compared_slices(self, slices: Iterable[Slice]) -> list[ComparedModel]:
+        """The figures of slices, for which no signs were drawn."""
+        return [each for users in slices for each in self.compared(users.owners, 0, users.name, users.key)]
+
+    def _cluster_sums(self, model: str, key: Key, replicates: int) -> State | None:
+        """The sums of the clusters of some users of a model."""
+        if self.clusters is None:
+            return None
+        key = key or (ALL_VALUES,) * self.n_attributes
+        empty = PairedClusters(len(self.metrics), replicates=replicates).state()
+        return self.clusters.get(group_name((model, *key)), empty)
+
+    def compared(
+        self, owners: Mapping[Owner, State], replicates: int, users: str = "all", key: Key = ()
+    ) -> list[ComparedModel]:
+        """The figures of some users, metric by metric, from their states by owner."""
+        # A model without a row has no state. If users come in clusters, these get the signs.
+        empty = PairedAccumulator(len(self.metrics), replicates=replicates if self.clusters is None else 0).state()
+        compared = []
+        for place, metric in enumerate(self.metrics):
+            for model in self.models:
+                fields = owners.get(model, {})
+                state = {name: fields.get(name, entries)[place] for name, entries in empty.items()}
+                # Users of neither table are no concern of the two.
+                state["n_undefined"] = self._n_of_either(owners, model) - state["difference_n"]
+                model_sums = self._cluster_sums(model, key, replicates)
+                cluster_state = None if model_sums is None else {name: each[place] for name, each in model_sums.items()}
+                figures: PairedComparison | JudgedDifference
+                figures = comparison_of(state, self.level, metric.bounds, cluster_state)
+                if self.judged is not None:
+                    n_of_either = self._n_of_either(owners, model)
+                    figures = self._by_both_judges(self.judged, figures, (model, place), key, n_of_either)
+                compared.append(ComparedModel(metric, model, users, figures, self.not_shared(owners, model)))
+        return compared
+
+    def _by_both_judges(
+        self, judged: JudgedFigures, by_people: PairedComparison, figure: tuple[str, int], key: Key, n_of_either: int
+    ) -> JudgedDifference:
+        """The figures by both judges in the place of those by people; `figure` are the model and the place of the metric."""
+        group = key or (ALL_VALUES,) * self.n_attributes
+        is_clustered = self.clusters is not None
+        differences, values, baselines = (
+            judged_groups(judged.get(side_of(name, *figure), {}), [group], is_clustered=is_clustered)[group]
+            for name in SIDES
+        )
+        signs, bounds = (by_people.wins, by_people.ties, by_people.losses), self.metrics[figure[1]].bounds
+        n_undefined = n_of_either - differences.n_graded - differences.n_defined_others
+        return JudgedDifference(differences, values, baselines, n_undefined, signs, self.level, bounds)
+
+    def _n_of_either(self, owners: Mapping[Owner, State], model: str) -> int:
+        def count(owner: str, name: str) -> int:
+            return int(owners[owner][name][0]) if owner in owners else 0
+
+        return count(model, N_USERS) + count(self.baseline, N_USERS) - count(model, N_SHARED)
+
+    def rows(self, compared: Sequence[ComparedModel], test: str) -> tuple[ComparisonRow, ...]:
+        """The rows with their verdicts. Metrics without a direction are corrected for each other alone."""
+        stated = [each.figures.p_of(test, each.metric.margin, self.resolution) for each in compared]
+        decide = [each.metric.direction is not None or each.metric.label == self.headline for each in compared]
+        judged: dict[int, Joint] = {}
+        for kind in (True, False):
+            places = [place for place, decides in enumerate(decide) if decides is kind]
+            family = self._family([compared[place] for place in places], [stated[place][0] for place in places])
+            judged.update(zip(places, family, strict=True))
+        return tuple(self._row(each, judged[place], stated[place][1]) for place, each in enumerate(compared))
+
+    def _family(self, compared: Sequence[ComparedModel], p_values: Sequence[float]) -> list[Joint]:
+        is_headline = [each.metric.label == self.headline and each.users == "all" for each in compared]
+        if any(is_headline):
+            return headline_first(p_values, self.level, is_headline, [each.model for each in compared])
+        return family_of(p_values, self.correction, self.level)
+
+    def _row(self, compared: ComparedModel, judged: Joint, p_test: str) -> ComparisonRow:
+        metric, model, users, figures, not_shared = compared
+        interval, joint = (figures.interval_at(level, metric.margin) for level in (self.level, judged.level))
+        joint = as_decided(joint, judged.p, self.level, metric.margin)
+        lift = figures.lift_at(judged.level)
+        if joint.low <= 0 <= joint.high:
+            lift = lift._replace(low=min(lift.low, 0.0), high=max(lift.high, 0.0))
+        shown = ShownFigures(joint, judged.n, (figures.mean, figures.baseline_mean), lift[:3])
+        verdict = _verdict(figures, judged.p, metric, (model, self.baseline), users, shown)
+        better, worse = figures.wins, figures.losses
+        if not metric.larger_is_better:
+            better, worse = worse, better
+        return ComparisonRow(
+            metric=metric.label,
+            model=model,
+            baseline=self.baseline,
+            slice=users,
+            n_users=figures.n,
+            **{name: getattr(figures, name) for name in _SAME_NAMES},
+            interval_low=interval.low,
+            interval_high=interval.high,
+            joint_low=joint.low,
+            joint_high=joint.high,
+            n_joint=judged.n,
+            lift_low=lift.low,
+            lift_high=lift.high,
+            no_lift=lift.reason,
+            p=judged.p,
+            wins=better,
+            losses=worse,
+            margin=metric.margin,
+            larger_is_better=metric.larger_is_better,
+            verdict=verdict.word,
+            sentence=_with_remark(verdict.sentence, not_shared),
+            interval_method=interval.method,
+            p_test=p_test,
+            p_margin=figures.p_beyond(metric.margin) if metric.margin else math.nan,
+            asked=metric.asked,
+            no_interval=interval.reason,
+            not_shared=not_shared,
+            **_about(figures.clusters, self.cluster, figures.error_of_users),
+        )
+
+
+def rows_by_judge(compared: Iterable[ComparedModel]) -> tuple[JudgedRow, ...]:
+    """What each of two judges says of the differences, and both together."""
+    rows = []
+    for metric, model, users, figures, _ in compared:
+        if isinstance(figures, JudgedDifference):
+            draw = draw_check(figures.differences)
+            rows.append(JudgedRow(model, metric.name, users, figures.estimate, draw, figures.differences))
+    return tuple(rows)
+
+
+def _about(clusters: Clusters | None, cluster: str, error_of_users: float) -> dict[str, Any]:
+    """What a row says of clusters."""
+    if clusters is None:
+        return {}
+    return {
+        "cluster": cluster,
+        "n_clusters": clusters.n,
+        "effective_n_clusters": clusters.effective_n,
+        "design_effect": clusters.design_effect(error_of_users),
+    }
+
+
+def _with_remark(sentence: str, not_shared: str) -> str:
+    """The sentence of a verdict, which says so if the two sides were not evaluated on the same tables."""
+    return (
+        f"{sentence.removesuffix('.')}; the two were evaluated on different {not_shared}." if not_shared else sentence
+    )
+
+
+def _verdict(
+    figures: PairedComparison | JudgedDifference | Pair,
+    p: float,
+    metric: ComparedMetric,
+    models: tuple[str, str],
+    users: str = "all",
+    shown: ShownFigures | None = None,
+) -> Verdict:
+    return verdict_of(
+        figures.interval,
+        p,
+        margin=metric.margin,
+        difference=figures.difference,
+        names=models,
+        metric=metric.name if users == "all" else f"{metric.name} of users with {users}",
+        higher_is_better=metric.direction,
+        shown=shown,
+        no_user_differs=figures.no_user_differs,
+    )
+
+
+class PairClusters(NamedTuple):
+    """The sums of clusters of the differences of each pair, and the columns of clusters."""
+
+    clusters: ClusterStates
+    cluster: str
+
+    def of(self, models: Sequence[str], place: int) -> list[Clusters]:
+        """What clusters say of a metric, by its place, for each pair of models."""
+        names = [group_name((name_of_pair(models, *pair),)) for pair in combinations(range(len(models)), 2)]
+        states = [self.clusters.get(name) for name in names]
+        return [Clusters(0) if state is None else clusters_of(state)[place] for state in states]
+
+
+def pair_rows(
+    models: Sequence[str],
+    metrics: Sequence[ComparedMetric],
+    owners: Mapping[Owner, State],
+    level: float,
+    test: str,
+    replicates: int,
+    pair_clusters: PairClusters | None = None,
+) -> tuple[tuple[PairRow, ...], tuple[RankRow, ...]]:
+    """The rows of `all_pairs`: one per metric and pair of models, which are sorted by name; and one per metric and model."""
+    # States of fewer models are of users who lack one.
+    complete = owners.get(tuple(models))
+    if not complete:
+        complete = AllPairsAccumulator(len(metrics), len(models), replicates=replicates).state()
+    n_users = int(owners[()][N_USERS][0]) if () in owners else 0
+    rows, ranked = [], []
+    for place, metric in enumerate(metrics):
+        state = {field: entries[place] for field, entries in complete.items()}
+        means = [moments.mean for moments in moments_of_each(state, "value")]
+        clusters = None if pair_clusters is None else pair_clusters.of(models, place)
+        own_spread = all_pairs_of(state, level, metric.bounds, clusters, pairwise=True)
+        pairs = own_spread if test == "games_howell" else all_pairs_of(state, level, metric.bounds, clusters)
+        cluster = "" if pair_clusters is None else pair_clusters.cluster
+        rows += [_pair_row(pair, metric, models, means, n_users, test, cluster) for pair in pairs]
+        # The intervals of Tukey do not hold together if one model is noisier than others.
+        ranked += _rank_rows(own_spread, metric, models, means)
+    return tuple(rows), tuple(ranked)
+
+
+def _rank_rows(
+    pairs: Sequence[Pair], metric: ComparedMetric, models: Sequence[str], means: Sequence[float]
+) -> list[RankRow]:
+    """The rows of the models, the best mean first and models without a mean last."""
+    sets = rank_sets(pairs, means, larger_is_better=metric.larger_is_better)
+    n, n_users = len(models), pairs[0].n
+    rows = [
+        RankRow(
+            metric.label, model, n_users, mean, *each, n, ranks_in_words(model, metric.name, *each[1:], n), metric.asked
+        )
+        for model, mean, each in zip(models, means, sets, strict=True)
+    ]
+    return sorted(rows, key=lambda row: row.rank or n + 1)
+
+
+def _pair_row(
+    pair: Pair,
+    metric: ComparedMetric,
+    models: Sequence[str],
+    means: Sequence[float],
+    n_users: int,
+    test: str,
+    cluster: str,
+) -> PairRow:
+    model, other = models[pair.second], models[pair.first]
+    p = pair.p_of(test, metric.margin)
+    interval = as_decided(pair.interval, p, pair.interval.level, metric.margin)
+    verdict = _verdict(pair, p, metric, (model, other), shown=ShownFigures(interval))
+    return PairRow(
+        metric=metric.label, model=model, other=other, n_users=pair.n, n_undefined=n_users - pair.n, mean=means[pair.second],
+        other_mean=means[pair.first], difference=pair.difference, interval_low=interval.low,
+        interval_high=interval.high, q=pair.q, p_tukey=pair.p_tukey, p_randomised=pair.p_randomised, p=p,
+        margin=metric.margin, verdict=verdict.word, sentence=verdict.sentence, interval_method=pair.interval.method,
+        asked=metric.asked, cluster=cluster, n_clusters=pair.n_clusters or 0,
+        effective_n_clusters=pair.effective_n if cluster else math.nan,
+        design_effect=pair.design_effect, no_interval=pair.interval.reason,
+    )  # fmt: skip
