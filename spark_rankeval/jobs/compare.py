@@ -1,27 +1,17 @@
-"""The configurations and commands of the jobs that compare: models on the same users, and groups of different users as in an A/B test."""
+"""The configurations and commands of the jobs that compare: models on the same users, and groups of different users as in an A/B test.
+
+Both read per-user tables, and write differences and verdicts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping  # of fields, whose types are looked at
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from pyspark.sql import functions as F
-
-from spark_rankeval.checks import as_names
-from spark_rankeval.comparison import compared_models
-from spark_rankeval.comparison.compare_models import ModelComparison, compare, comparison_records, size_of_state
-from spark_rankeval.comparison.compared_models import compared_metrics
-from spark_rankeval.errors import ConfigurationError, MetricError, OptionError
-from spark_rankeval.evaluation.result import Result
-from spark_rankeval.evaluation.summarise import summarise
-from spark_rankeval.experiments.compare_groups import GroupComparison, compare_groups, group_records, read_groups
-from spark_rankeval.jobs import outputs
 from spark_rankeval.jobs.command import Command, run_as_task
 from spark_rankeval.jobs.config import (
-    EventLog,
     JobConfig,
     Output,
     Source,
@@ -31,24 +21,13 @@ from spark_rankeval.jobs.config import (
     wrong_catalog,
     wrong_run_id,
 )
-from spark_rankeval.jobs.outputs import Run, about_the_run, folded, planned, read_table, running, write_report
-from spark_rankeval.records.columns import COMPARISONS, GROUP_COMPARISONS, TIME
 from spark_rankeval.request.call import parts_of
-from spark_rankeval.spark.catalog import schema_of, table_of
-from spark_rankeval.spark.per_user import marked_as_model
-from spark_rankeval.spark.sql import column, find_column
 from spark_rankeval.statistics.groups import TIGHTEST_AT
-from spark_rankeval.statistics.intervals import Student, checked_level
+from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.resampling import checked_replicates
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from spark_rankeval.spark.models import ModelTables
-
-    Results = Mapping[str, DataFrame] | DataFrame
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -311,168 +290,3 @@ GROUPS_COMMAND = Command(
 )
 main, task = COMMAND.main, partial(run_as_task, COMMAND.main)
 groups_main, groups_task = GROUPS_COMMAND.main, partial(run_as_task, GROUPS_COMMAND.main)
-
-
-_MODEL = "model"
-
-
-def execute(spark: SparkSession, config: ComparisonConfig, log: EventLog) -> str:
-    """Read the per-user tables, compare them once, write what the configuration asks for, and return what is printed."""
-    tables = read_per_user(spark, config)
-    results = config.compared(tables)
-    _check(config, results)
-    job = "compare" if isinstance(config, CompareConfig) else "compare_groups"
-    with running(spark, job, config, tables, log) as run:
-        table, columns = (
-            (outputs.COMPARISONS, COMPARISONS) if job == "compare" else (outputs.GROUP_COMPARISONS, GROUP_COMPARISONS)
-        )
-        outputs.prepare_catalog(spark, config.output, {table: schema_of(columns.columns)})
-        comparison: ModelComparison | GroupComparison
-        if isinstance(config, CompareConfig):
-            comparison, seed = compare(results, **config.comparison.arguments()), config.comparison.seed
-            records = ({**record, TIME: run.started} for record in comparison_records(comparison))
-            run.write(table_of(records, COMPARISONS, spark).coalesce(1), outputs.COMPARISONS)
-            write_report(run, partial(_report, config, results, comparison, run))
-        else:
-            comparison, seed = compare_groups(results, **config.options.arguments()), None
-            records = ({**record, TIME: run.started} for record in group_records(comparison))
-            run.write(table_of(records, GROUP_COMPARISONS, spark).coalesce(1), outputs.GROUP_COMPARISONS)
-        run.publish(run.manifest(comparison.to_dict(), seed))
-    sentences = "\n".join(comparison.sentences)
-    return f"{comparison.to_text()}\n{sentences}\n\n{config.written(run.run_id, (*run.written, outputs.MANIFESTS))}"
-
-
-def _report(config: CompareConfig, results: Results, comparison: ModelComparison, run: Run, path: Path) -> None:
-    _summarised(config, results).report(
-        path,
-        comparison=comparison,
-        title=config.report.title,
-        distributions=config.report.distributions,
-        manifest=about_the_run(run.manifest(comparison.to_dict(), config.comparison.seed)),
-    )
-
-
-def read_per_user(spark: SparkSession, config: ComparisonConfig) -> dict[str, DataFrame]:
-    """The tables by their sections; those of runs from where the runs have them."""
-    frames: dict[str, DataFrame] = {}
-    for section, source in config.sources().items():
-        if isinstance(source, PerUserTable) and source.runs is not None:
-            frames[section] = _users_of_run(spark, source, source.runs, section)
-        else:
-            frames[section] = read_table(spark, source, section, config.names_of_ids())
-    return frames
-
-
-def _users_of_run(spark: SparkSession, source: PerUserTable, runs: Output, section: str) -> DataFrame:
-    """The users of a run, which must be a whole one."""
-    run_id = str(source.run_id)
-    with _about_key(section):
-        if not outputs.manifests_of(spark, runs, run_id):
-            advice = "; if it is in a catalogue, name that, too" if runs.catalog is None else ""
-            msg = f"[{section}] the run {run_id!r} in {runs.catalog or runs.path} has no manifest, so it is missing or incomplete{advice}"
-            raise ConfigurationError(source.redacted(msg))
-        if runs.catalog is not None:
-            return outputs.rows_of_users(spark, runs, run_id)
-        place = outputs.place_of(runs, outputs.PER_USER, run_id)
-        return read_table(spark, Source(path=place), section)
-
-
-def _check(config: ComparisonConfig, results: Results) -> dict[str, str]:
-    """Find what is wrong before a job runs, and return the metrics with their definitions."""
-    if isinstance(config, CompareGroupsConfig):
-        return _check_groups(config, results)
-    assert isinstance(config, CompareConfig), "there are two jobs"
-    options = config.comparison
-    tables = compared_models.read_results(results, options.user, options.model, options.cluster)
-    compared_models.check_baseline(options.baseline, compared_models.names_of(results, tables))
-    with _about_key("comparison.metrics"):
-        labels = compared_models.labels_of(tables, options.metrics)
-    with _about_key("comparison.margin"):
-        compared_models.margins_of(options.margin, tables, labels)
-    with _about_key("comparison.headline"):
-        compared_models.headline_of(options.headline, tables, labels, options.correction)
-    with _about_key("report.distributions"):
-        if config.report.distributions:
-            compared_models.labels_of(tables, config.report.distributions)
-    tables.check_attributes(as_names("by", options.by))
-    n_models = len(compared_models.names_of(results, tables))
-    size_of_state(len(labels), max(n_models - 1, 1), options.replicates)
-    return _definitions(tables, labels)
-
-
-@contextmanager
-def _about_key(key: str) -> Iterator[None]:
-    """Begin errors about metrics and options with the key of the configuration that they are about."""
-    try:
-        yield
-    except (MetricError, OptionError) as error:
-        error.args = (f"{key}: {error}", *error.args[1:])
-        raise
-
-
-def _definitions(tables: ModelTables, labels: Sequence[str]) -> dict[str, str]:
-    """The definition of each metric, by what the caller called it."""
-    return {
-        name: tables.tables[0].metrics[label].definition
-        for label, name in zip(labels, tables.metric_names(labels), strict=True)
-    }
-
-
-def _check_groups(config: CompareGroupsConfig, results: Results) -> dict[str, str]:
-    options = config.experiment
-    tables = read_groups(results, options.group, options.user, options.user_weight, options.covariate, options.cluster)
-    labels = [metric.label for metric in compared_metrics(tables, options.metrics, options.margin)]
-    return _definitions(tables, labels)
-
-
-def _summarised(config: CompareConfig, results: Results) -> Result:
-    options = config.comparison
-    table, model = (_one_table(results), _MODEL) if isinstance(results, Mapping) else (results, options.model)
-    return summarise(
-        table,
-        user=options.user,
-        model=model,
-        by=parts_of(options.by, totals=options.totals),
-        cluster=options.cluster,
-        ci=Student(options.level),
-    )
-
-
-def _one_table(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """Tables of one model each as one of several, with the columns that all have, and the metadata of the first."""
-    first = next(iter(tables.values()))
-    shared = [
-        field
-        for field in first.schema.fields
-        if field.name.lower() != _MODEL and all(find_column(table, field.name) for table in tables.values())
-    ]
-    parts = []
-    for model, table in tables.items():
-        columns = [column(find_column(table, field.name) or field.name).alias(field.name) for field in shared]
-        parts.append(table.select(*columns, F.lit(model).alias(_MODEL)))
-    together = reduce(lambda above, below: above.unionByName(below), parts)
-    # A union need not keep the metadata of columns.
-    columns = [column(field.name).alias(field.name, metadata=field.metadata) for field in shared]
-    return together.select(*columns, marked_as_model(F.col(_MODEL), _MODEL, list(tables)))
-
-
-def plan(spark: SparkSession, config: ComparisonConfig) -> str:
-    """What a run would do; nothing is computed."""
-    outputs.check_committer(spark)
-    tables = read_per_user(spark, config)
-    metrics, options = _check(config, config.compared(tables)), config.options
-    facts: list[tuple[str, str]] = [("baseline", options.baseline)]
-    if isinstance(options, Comparison):
-        randomised = options.test == "sign_flip"
-        test = f"{options.test}, {options.replicates:,} replicates" if randomised else options.test
-        optional: dict[str, Any] = {"headline": options.headline, "slices by": options.by}
-        output = outputs.COMPARISONS
-    else:
-        sequence = f"confidence sequence, tightest at {options.tightest_at:,} users"
-        test = sequence if options.sequential else "Welch's"
-        optional = {"groups by": options.group, "covariate": options.covariate, "weights": options.user_weight}
-        optional["clusters by"] = options.cluster
-        output = outputs.GROUP_COMPARISONS
-    facts += [("test", test), ("correction", options.correction)]
-    facts += [(words, ", ".join(as_names(words, names))) for words, names in optional.items() if names]
-    return planned(config, tables, [("metrics", folded(list(metrics.items()))), (config.section, facts)], [output])
