@@ -59,7 +59,7 @@ def test_what_needs_no_spark_does_not_load_it():
         "import contextlib, io, sys\nfrom spark_rankeval.jobs.command import main\n"
         "with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):\n"
         "    codes = [main(['explain', 'ndcg@10']), main(['dialects'])]\n"
-        "    loaded = {'pyspark', 'pandas'} & set(sys.modules)\n"
+        "    loaded = {'pyspark'} & set(sys.modules)\n"
         "    codes += [main([job, '--config', 'nowhere.toml']) for job in ('evaluate', 'compare')]\n"
         "print(codes, loaded, 'pyspark' in sys.modules)"
     )
