@@ -64,10 +64,10 @@ if TYPE_CHECKING:
     from spark_rankeval.request.call import Vectors as Vectors
     from spark_rankeval.retrieval.funnel import Funnel as Funnel
     from spark_rankeval.retrieval.funnel import funnel as funnel
+    from spark_rankeval.run_history.gates import check_gates as check_gates
+    from spark_rankeval.run_history.gates import read_gates as read_gates
     from spark_rankeval.run_history.history import History as History
-    from spark_rankeval.run_history.history import check_gates as check_gates
     from spark_rankeval.run_history.history import history as history
-    from spark_rankeval.run_history.history import read_gates as read_gates
     from spark_rankeval.spark.local_tables import write_table as write_table
     from spark_rankeval.spark.per_user import metrics_column as metrics_column
     from spark_rankeval.spark.tasks import progress as progress
@@ -108,7 +108,8 @@ _NAMES = {
     "report.charts": ("ComparisonPlots", "ResultPlots"),
     "request.call": ("Cube", "Facts", "Judged", "OnInvalid", "Vectors"),
     "retrieval.funnel": ("Funnel", "funnel"),
-    "run_history.history": ("History", "check_gates", "history", "read_gates"),
+    "run_history.gates": ("check_gates", "read_gates"),
+    "run_history.history": ("History", "history"),
     "spark.local_tables": ("write_table",),
     "spark.per_user": ("metrics_column",),
     "spark.tasks": ("progress",),

@@ -33,7 +33,7 @@ from spark_rankeval.request.call import (
     Vectors,
     parts_of,
 )
-from spark_rankeval.run_history.history import GateRule, check_figures, read_gates
+from spark_rankeval.run_history.gates import GateRule, check_figures, read_gates
 from spark_rankeval.statistics.intervals import BCa, IntervalMethod, Percentile, Student
 
 if TYPE_CHECKING:

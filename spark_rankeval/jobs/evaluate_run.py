@@ -52,16 +52,16 @@ from spark_rankeval.records.stored import row_of
 from spark_rankeval.records.summary import SummaryRow, as_json_record, has_item_group
 from spark_rankeval.records.tables_of_means import MapRow, headline_keys
 from spark_rankeval.request.call import POPULARITY, UNUSABLE_FACTS, Facts, attributes_in
-from spark_rankeval.run_history.history import (
+from spark_rankeval.run_history.gates import (
     ATTRIBUTES,
     GateOutcome,
     GateRule,
     check_gates,
-    date_of_run,
     failed,
     lacking_rows,
     render_gates,
 )
+from spark_rankeval.run_history.history import date_of_run
 from spark_rankeval.spark.catalog import read_while_others_write, schema_of, table_of
 from spark_rankeval.spark.per_user import PerUserSchema, without_standards
 from spark_rankeval.spark.scoring import Scoring

@@ -13,7 +13,7 @@ from spark_rankeval.errors import ConfigurationError, did_you_mean
 from spark_rankeval.jobs.command import job_parser, job_session, overrides_of, own_stderr, run_as_task, run_job
 from spark_rankeval.jobs.config import EventLog, Output, Session, load_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
-from spark_rankeval.run_history.history import GateRule
+from spark_rankeval.run_history.gates import GateRule
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -112,7 +112,7 @@ def _metric_rows(table: DataFrame, metrics: Sequence[str]) -> DataFrame:
     """The rows of some metrics; all rows if one of them is unknown, so that a message can list the others."""
     from pyspark.sql import functions as F  # noqa: PLC0415
 
-    from spark_rankeval.run_history.history import names  # noqa: PLC0415
+    from spark_rankeval.run_history.gates import names  # noqa: PLC0415
 
     if not metrics:
         return table

@@ -16,7 +16,7 @@ from spark_rankeval.evaluation.merge import merged_rows
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.gaps import attribute_gap_tables, gap_rows, gaps_tables
 from spark_rankeval.report.contents import on_page
-from spark_rankeval.run_history.history import check_figures, check_gates, read_gates
+from spark_rankeval.run_history.gates import check_figures, check_gates, read_gates
 
 RNG = np.random.default_rng(26)
 COUNTRIES, DEVICES = ["DE", "FR", "JP", "US"], ["ios", "web"]

@@ -19,7 +19,7 @@ from spark_rankeval.jobs.config import Output
 from spark_rankeval.jobs.trend import read_history
 from spark_rankeval.records.columns import METRICS, TIME
 from spark_rankeval.records.stored import metrics_record
-from spark_rankeval.run_history.history import read_gates
+from spark_rankeval.run_history.gates import read_gates
 from spark_rankeval.spark.catalog import table_of
 
 START = datetime(2026, 10, 1, 4, 30, 0, 123456, tzinfo=UTC)

@@ -10,7 +10,7 @@ from worlds.summary_rows import row, undefined
 
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.report import Gate
-from spark_rankeval.run_history.history import GateRule, check_figures, check_gates, failed, read_gates
+from spark_rankeval.run_history.gates import GateRule, check_figures, check_gates, failed, read_gates
 
 ROWS = (
     row("ndcg@10", 0.31, model="als"),
@@ -131,7 +131,7 @@ def test_failures_are_lines_and_outcomes_are_gates_of_a_report_and_need_no_spark
     (one,) = outcomes({"ndcg@10": {"min": 0.3, "on": "ci_low", "model": "als"}})
     assert failed([one]) == ["ndcg@10 of als: lower end of the interval at least 0.3; found 0.29"]
     assert isinstance(one, Gate)
-    code = "import sys, spark_rankeval.run_history.history; print('pyspark' in sys.modules)"
+    code = "import sys, spark_rankeval.run_history.gates; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -14,7 +14,8 @@ from worlds.summary_rows import row, undefined
 
 from spark_rankeval.errors import OptionError, UnknownMetricError
 from spark_rankeval.records.stored import HistoryRow
-from spark_rankeval.run_history.history import History, read_gates
+from spark_rankeval.run_history.gates import read_gates
+from spark_rankeval.run_history.history import History
 
 START = datetime(2026, 10, 20, 4, tzinfo=UTC)
 
