@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal, Protocol, Self
+from typing import Any, ClassVar, Final, Literal, Protocol, Self, dataclass_transform
 
 import numpy as np
 
@@ -124,8 +124,16 @@ class SuppliesDefaults(Protocol):
         """The parameters that this dialect sets for a metric, by name."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Metric(ABC):
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class FrozenDataclass:
+    """A class whose subclasses are frozen dataclasses, without a decorator."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        dataclass(frozen=True, kw_only=True)(cls)
+
+
+class Metric(FrozenDataclass, ABC):
     """One float64 number for every user's ranked list, computed from a `RankingBatch`.
 
     All attributes but ``k`` and ``undefined`` are of the class.
@@ -202,6 +210,10 @@ class Metric(ABC):
         super().__init_subclass__(**kwargs)
         # An alias means one metric: a subclass does not inherit those of its parent.
         cls.aliases = cls.__dict__.get("aliases", ())
+        undeclared = [item.name for item in fields(cls) if item.name != "k" and "doc" not in item.metadata]
+        if undeclared:
+            msg = f"{cls.__qualname__}: declare the parameter {undeclared[0]!r} with parameter(default, doc='what it chooses')"
+            raise MetricError(msg)
         if cls.__dict__.get("name"):
             _register(cls)
 
@@ -209,7 +221,6 @@ class Metric(ABC):
         if not type(self).__dict__.get("name"):
             msg = f"{type(self).__qualname__} has no name of its own; give the class one, such as name = 'my_metric'"
             raise MetricError(msg)
-        self._check_declarations()
         if self.k is not None:
             if not is_cutoff(self.k):
                 msg = f"{self.name}: the cutoff k must be a whole number from 1 on, or None for the whole list; got {self.k!r}"
@@ -230,21 +241,6 @@ class Metric(ABC):
             raise MetricError(msg)
         self._check_together()
 
-    @classmethod
-    def _check_declarations(cls) -> None:
-        """Refuse parameters that the metric's text would lack: two different metrics would then have one name."""
-        undecorated = [name for name, value in vars(cls).items() if isinstance(value, dataclasses.Field)]
-        if undecorated:
-            msg = (
-                f"{cls.__qualname__} has the parameter {undecorated[0]!r}; decorate the class with @dataclass(frozen=True, "
-                "kw_only=True)"
-            )
-            raise MetricError(msg)
-        undeclared = [item.name for item in fields(cls) if item.name != "k" and "doc" not in item.metadata]
-        if undeclared:
-            msg = f"{cls.__qualname__}: declare the parameter {undeclared[0]!r} with parameter(default, doc='what it chooses')"
-            raise MetricError(msg)
-
     def _check(self, item: dataclasses.Field[Any], value: Any) -> None:
         if value is UNSET:
             return
@@ -259,7 +255,7 @@ class Metric(ABC):
             msg = f"{self.name}: {item.name} must be {wanted}; got {value!r}"
             raise MetricError(msg)
 
-    def _check_together(self) -> None:  # noqa: B027 - most metrics have nothing to check
+    def _check_together(self) -> None:
         """Raise a MetricError when parameters do not fit with one another."""
 
     @classmethod
@@ -398,9 +394,7 @@ def _register(metric: type[Metric]) -> None:
             )
             raise MetricError(msg)
         taken = REGISTRY.get(name.lower(), metric)
-        # dataclass(slots=True) makes a class anew, with the same fields, and gives it its qualified name later.
-        is_remade = metric.__dict__.get("__dataclass_fields__", ()) is taken.__dict__.get("__dataclass_fields__")
-        if _place_of(taken) != _place_of(metric) and not is_remade:
+        if _place_of(taken) != _place_of(metric):
             msg = (
                 f"the name {name!r} of {_place_of(metric)} is taken by {_place_of(taken)}; "
                 "give the new class another name, or leave the alias out"
@@ -413,7 +407,6 @@ def _place_of(metric: type[Metric]) -> str:
     return f"{metric.__module__}.{metric.__qualname__}"
 
 
-@dataclass(frozen=True, kw_only=True)
 class RelevanceMetric(Metric):
     """A metric that sees items as relevant or not.
 
@@ -462,7 +455,6 @@ def ratio(numerator: Array, denominator: Array | float) -> FloatArray:
     return quotient
 
 
-@dataclass(frozen=True, kw_only=True)
 class ListMetric(Metric):
     """A metric of the recommended items, whatever their labels: defined for users with a prediction.
 
@@ -471,10 +463,10 @@ class ListMetric(Metric):
     """
 
     needs: ClassVar[Needs] = "predictions"
-    describes: ClassVar[bool] = True
-    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    zero_without_predictions: ClassVar[bool] = False
-    zero_without_hits: ClassVar[bool] = False
+    describes = True
+    value_range = (0.0, 1.0)
+    zero_without_predictions = False
+    zero_without_hits = False
     facts: ClassVar[frozenset[Fact]] = frozenset()
 
     @property
@@ -492,7 +484,6 @@ class ListMetric(Metric):
         return self._recommended(batch).n_within(self.k) > 0
 
 
-@dataclass(frozen=True, kw_only=True)
 class ShareOfPlaces(ListMetric):
     """A sum over the first k places, divided by how many there are."""
 
@@ -506,11 +497,10 @@ class ShareOfPlaces(ListMetric):
         return recommended.n_within(self.k)
 
 
-@dataclass(frozen=True, kw_only=True)
 class AllListsMetric(ListMetric):
     """A metric of all lists together; single users have no value."""
 
-    corpus_level: ClassVar[bool] = True
+    corpus_level = True
 
     @abstractmethod
     def _value(self, totals: Any) -> float:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +12,6 @@ from spark_rankeval.checks import number
 from spark_rankeval.metrics.base import (
     ListMetric,
     Metric,
-    Needs,
     Reads,
     RelevanceMetric,
     ShareOfPlaces,
@@ -65,7 +63,6 @@ def _users_and_category_sizes(recommended: Recommended, which: BoolArray) -> tup
     return keys // n_categories, size
 
 
-@dataclass(frozen=True, kw_only=True)
 class Diversity(ListMetric):
     """How different the items are, two by two: the mean of 1 − s(i, j) over the n(n − 1)/2 pairs of the first k items.
 
@@ -81,8 +78,8 @@ class Diversity(ListMetric):
     the flora in the alpine zone, New Phytologist 1912.
     """
 
-    name: ClassVar[str] = "diversity"
-    aliases: ClassVar[tuple[str, ...]] = ("intra_list_diversity", "ild")
+    name = "diversity"
+    aliases = ("intra_list_diversity", "ild")
 
     by: str | Unset = parameter(
         "category",
@@ -177,7 +174,6 @@ def _sum_of_overlaps(recommended: Recommended, which: BoolArray) -> FloatArray:
     return sums
 
 
-@dataclass(frozen=True, kw_only=True)
 class CategoricalDiversity(ShareOfPlaces):
     """The number of different categories ÷ the number of items: |{c(i): i in the first k}| ÷ ρ_k.
 
@@ -186,9 +182,9 @@ class CategoricalDiversity(ShareOfPlaces):
     Source: RePlay.
     """
 
-    name: ClassVar[str] = "categorical_diversity"
-    aliases: ClassVar[tuple[str, ...]] = ("category_diversity",)
-    facts: ClassVar[frozenset[Fact]] = frozenset({"category"})
+    name = "categorical_diversity"
+    aliases = ("category_diversity",)
+    facts = frozenset({"category"})
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
@@ -207,7 +203,6 @@ def _has_baseline(recommended: Recommended) -> BoolArray:
     return required_fact(recommended.baseline_size) > 0
 
 
-@dataclass(frozen=True, kw_only=True)
 class Unexpectedness(ShareOfPlaces):
     """The share of items that are not in the baseline's own first k: 1 − |R_k ∩ B_k| ÷ ρ_k.
 
@@ -218,8 +213,8 @@ class Unexpectedness(ShareOfPlaces):
     Delgado-Battenfeld, Jannach, Beyond accuracy, RecSys 2010.
     """
 
-    name: ClassVar[str] = "unexpectedness"
-    facts: ClassVar[frozenset[Fact]] = frozenset({"baseline"})
+    name = "unexpectedness"
+    facts = frozenset({"baseline"})
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return super()._is_defined(batch) & _has_baseline(self._recommended(batch))
@@ -231,7 +226,6 @@ class Unexpectedness(ShareOfPlaces):
         return ratio(places - n_expected, places)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Serendipity(ShareOfPlaces, RelevanceMetric):
     """The share of items that are relevant and unexpected: Σ_{j≤ρ_k} h_j·s_j ÷ ρ_k.
 
@@ -245,9 +239,9 @@ class Serendipity(ShareOfPlaces, RelevanceMetric):
     music recommendation, WSDM 2012, multiplied by relevance.
     """
 
-    name: ClassVar[str] = "serendipity"
-    describes: ClassVar[bool] = False
-    needs: ClassVar[Needs] = "relevant"
+    name = "serendipity"
+    describes = False
+    needs = "relevant"
 
     against: str | Unset = parameter(
         "baseline",
@@ -294,7 +288,6 @@ def _cosine_with_history(recommended: Recommended) -> FloatArray:
     return cosine
 
 
-@dataclass(frozen=True, kw_only=True)
 class Miscalibration(ListMetric):
     """How far the list's categories are from those of the user's history: Σ_c p_c·log2(p_c ÷ ((1 − α)·q_c + α·p_c)).
 
@@ -310,11 +303,11 @@ class Miscalibration(ListMetric):
     entropy, IEEE Transactions on Information Theory, 1991.
     """
 
-    name: ClassVar[str] = "miscalibration"
-    describes: ClassVar[bool] = False
-    aliases: ClassVar[tuple[str, ...]] = ("calibration", "calibration_kl", "kl_calibration")
-    larger_is_better: ClassVar[bool] = False
-    facts: ClassVar[frozenset[Fact]] = frozenset({"categories", "history_categories"})
+    name = "miscalibration"
+    describes = False
+    aliases = ("calibration", "calibration_kl", "kl_calibration")
+    larger_is_better = False
+    facts = frozenset({"categories", "history_categories"})
 
     divergence: str | Unset = parameter("kl", choices=("kl", "js"), doc="Kullback-Leibler, or Jensen-Shannon")
     smoothing: float | Unset = parameter(
@@ -409,7 +402,6 @@ def self_information(counts: IntArray, total: int) -> FloatArray:
     return np.array(information, np.float64)[inverse]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Novelty(ListMetric):
     """The mean self-information of the items: Σ_{j≤ρ_k} −log2(u_j / N) ÷ ρ_k.
 
@@ -422,8 +414,8 @@ class Novelty(ListMetric):
     others, Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 2010. ``by="history"``: RePlay.
     """
 
-    name: ClassVar[str] = "novelty"
-    aliases: ClassVar[tuple[str, ...]] = ("mean_self_information", "msi", "miuf")
+    name = "novelty"
+    aliases = ("mean_self_information", "msi", "miuf")
 
     by: str | Unset = parameter(
         "users",
@@ -477,7 +469,6 @@ class Novelty(ListMetric):
         return ratio(recommended.total(information, counted), n_counted)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Surprisal(ShareOfPlaces):
     """The self-information of the items as a share of the largest possible: Σ_{j≤ρ_k} log2(N / u_j) / log2 N ÷ ρ_k.
 
@@ -487,8 +478,8 @@ class Surprisal(ShareOfPlaces):
     Source: RePlay; Zhou and others, Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 2010.
     """
 
-    name: ClassVar[str] = "surprisal"
-    facts: ClassVar[frozenset[Fact]] = frozenset({"popularity"})
+    name = "surprisal"
+    facts = frozenset({"popularity"})
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         defined = super()._is_defined(batch)
@@ -504,7 +495,6 @@ class Surprisal(ShareOfPlaces):
         return ratio(recommended.total(shares, recommended.within(self.k)), self._places(recommended))
 
 
-@dataclass(frozen=True, kw_only=True)
 class AveragePopularity(ListMetric):
     """The mean popularity of the items: Σ_{j≤ρ_k} u_j ÷ ρ_k.
 
@@ -515,10 +505,10 @@ class AveragePopularity(ListMetric):
     Source: Yin, Cui, Li, Yao, Chen, Challenging the long tail recommendation, VLDB 2012; also called ARP.
     """
 
-    name: ClassVar[str] = "average_popularity"
-    aliases: ClassVar[tuple[str, ...]] = ("arp", "avg_popularity", "popularity")
-    larger_is_better: ClassVar[bool] = False
-    facts: ClassVar[frozenset[Fact]] = frozenset({"popularity"})
+    name = "average_popularity"
+    aliases = ("arp", "avg_popularity", "popularity")
+    larger_is_better = False
+    facts = frozenset({"popularity"})
 
     by: str | Unset = parameter(
         "users", choices=("users", "interactions"), doc="users who have the item, or interactions with it"
@@ -541,7 +531,6 @@ class AveragePopularity(ListMetric):
         return ratio(mean, float(totals.training_interactions if self.by == "interactions" else totals.training_users))
 
 
-@dataclass(frozen=True, kw_only=True)
 class PopularityRatio(ListMetric):
     """How much more popular the items are than those in the user's history: mean u_j over j ≤ ρ_k ÷ mean u_i over the history.
 
@@ -553,10 +542,10 @@ class PopularityRatio(ListMetric):
     RecSys 2019. Their popularity lift is this minus 1, for groups of users.
     """
 
-    name: ClassVar[str] = "popularity_ratio"
-    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
-    larger_is_better: ClassVar[bool] = False
-    facts: ClassVar[frozenset[Fact]] = frozenset({"popularity", "history_popularity"})
+    name = "popularity_ratio"
+    value_range = (0.0, math.inf)
+    larger_is_better = False
+    facts = frozenset({"popularity", "history_popularity"})
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         history_size = required_fact(self._recommended(batch).history_size)
@@ -569,7 +558,6 @@ class PopularityRatio(ListMetric):
         return ratio(ratio(sums, recommended.n_within(self.k)), ratio(history, size))
 
 
-@dataclass(frozen=True, kw_only=True)
 class ColdItems(ShareOfPlaces):
     """The share of items outside the training data: how many of the first k it does not have ÷ ρ_k.
 
@@ -578,9 +566,9 @@ class ColdItems(ShareOfPlaces):
     Source: Schein, Popescul, Ungar, Pennock, Methods and metrics for cold-start recommendations, SIGIR 2002, for the term.
     """
 
-    name: ClassVar[str] = "cold_items"
-    aliases: ClassVar[tuple[str, ...]] = ("cold_item_share",)
-    facts: ClassVar[frozenset[Fact]] = frozenset({"popularity"})
+    name = "cold_items"
+    aliases = ("cold_item_share",)
+    facts = frozenset({"popularity"})
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
@@ -588,7 +576,6 @@ class ColdItems(ShareOfPlaces):
         return ratio(recommended.count(cold), self._places(recommended))
 
 
-@dataclass(frozen=True, kw_only=True)
 class Repetition(ShareOfPlaces):
     """The share of items that the user already has in the training data: how many of the first k ÷ ρ_k.
 
@@ -598,10 +585,10 @@ class Repetition(ShareOfPlaces):
     repeated consumptions.
     """
 
-    name: ClassVar[str] = "repetition"
-    aliases: ClassVar[tuple[str, ...]] = ("repeated", "repeat_share")
-    larger_is_better: ClassVar[bool] = False
-    facts: ClassVar[frozenset[Fact]] = frozenset({"history"})
+    name = "repetition"
+    aliases = ("repeated", "repeat_share")
+    larger_is_better = False
+    facts = frozenset({"history"})
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
@@ -609,7 +596,6 @@ class Repetition(ShareOfPlaces):
         return ratio(recommended.count(repeated), self._places(recommended))
 
 
-@dataclass(frozen=True, kw_only=True)
 class ColdUser(ListMetric):
     """1 for a user without items in the training data, 0 for others; the mean is the share Σ cold ÷ users with predictions.
 
@@ -619,10 +605,10 @@ class ColdUser(ListMetric):
     term.
     """
 
-    name: ClassVar[str] = "cold_user"
-    aliases: ClassVar[tuple[str, ...]] = ("cold_users", "cold_user_share")
-    takes_cutoff: ClassVar[bool] = False
-    facts: ClassVar[frozenset[Fact]] = frozenset({"history"})
+    name = "cold_user"
+    aliases = ("cold_users", "cold_user_share")
+    takes_cutoff = False
+    facts = frozenset({"history"})
 
     @property
     def reads(self) -> Reads:
@@ -635,11 +621,10 @@ class ColdUser(ListMetric):
         return cold
 
 
-@dataclass(frozen=True, kw_only=True)
 class LongTailMetric(ListMetric):
     """A metric of the items in the long tail of single lists: those that few users of the training data have."""
 
-    facts: ClassVar[frozenset[Fact]] = frozenset({"popularity", "long_tail"})
+    facts = frozenset({"popularity", "long_tail"})
 
     head: float | Unset = parameter(
         0.8,
@@ -663,7 +648,6 @@ class LongTailMetric(ListMetric):
         return defined if self._recommended(batch).totals.training_items else np.zeros_like(defined)
 
 
-@dataclass(frozen=True, kw_only=True)
 class LongTailShare(LongTailMetric, ShareOfPlaces):
     """The share of items in the long tail: how many of the first k ÷ ρ_k. Its mean over users is APLT.
 
@@ -676,8 +660,8 @@ class LongTailShare(LongTailMetric, ShareOfPlaces):
     head of 80% is Elliot's. RecBole's tail percentage has ``head=0.9, head_of="items"``.
     """
 
-    name: ClassVar[str] = "long_tail_share"
-    aliases: ClassVar[tuple[str, ...]] = ("aplt",)
+    name = "long_tail_share"
+    aliases = ("aplt",)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
@@ -685,7 +669,6 @@ class LongTailShare(LongTailMetric, ShareOfPlaces):
         return ratio(recommended.count(tail), self._places(recommended))
 
 
-@dataclass(frozen=True, kw_only=True)
 class LongTailItems(LongTailMetric):
     """The number of items in the long tail: Σ_{j≤ρ_k} [the item at rank j is in the tail]. Its mean over users is ACLT.
 
@@ -696,9 +679,9 @@ class LongTailItems(LongTailMetric):
     FLAIRS 2019.
     """
 
-    name: ClassVar[str] = "long_tail_items"
-    aliases: ClassVar[tuple[str, ...]] = ("aclt", "long_tail_count")
-    value_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
+    name = "long_tail_items"
+    aliases = ("aclt", "long_tail_count")
+    value_range = (0.0, np.inf)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
@@ -740,13 +723,12 @@ def _n_pairs(n: IntArray) -> FloatArray:
     return n * (n - 1) / 2
 
 
-@dataclass(frozen=True, kw_only=True)
 class LabelledMetric(Metric):
     """A metric of the labelled items of a list, relevant or not. It is undefined if they do not differ."""
 
-    needs: ClassVar[Needs] = "labels"
-    zero_without_predictions: ClassVar[bool] = False
-    zero_without_hits: ClassVar[bool] = False
+    needs = "labels"
+    zero_without_predictions = False
+    zero_without_hits = False
 
 
 class Spread(NamedTuple):
@@ -757,12 +739,11 @@ class Spread(NamedTuple):
     grades: FloatArray
 
 
-@dataclass(frozen=True, kw_only=True)
 class Correlation(LabelledMetric):
     """A correlation coefficient of score and grade, over the items in both tables."""
 
-    takes_cutoff: ClassVar[bool] = False
-    value_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+    takes_cutoff = False
+    value_range = (-1.0, 1.0)
 
     @property
     def reads(self) -> Reads:
@@ -795,7 +776,6 @@ def _products(batch: RankingBatch, scores: FloatArray, grades: FloatArray) -> Sp
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Pearson(Correlation):
     """Pearson's correlation coefficient of score and grade, over the items in both tables.
 
@@ -806,8 +786,8 @@ class Pearson(Correlation):
     Source: Pearson, Notes on regression and inheritance in the case of two parents, 1895; as in ``scipy.stats.pearsonr``.
     """
 
-    name: ClassVar[str] = "pearson"
-    aliases: ClassVar[tuple[str, ...]] = ("pearsonr", "pearson_r")
+    name = "pearson"
+    aliases = ("pearsonr", "pearson_r")
 
     def _spread(self, batch: RankingBatch) -> Spread:
         infinite = ~(np.isfinite(batch.score) & np.isfinite(batch.grade))
@@ -829,7 +809,6 @@ def _centred(batch: RankingBatch, values: FloatArray) -> FloatArray:
     return step - mean[batch.user]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Spearman(Correlation):
     """Spearman's rank correlation of score and grade, over the items in both tables.
 
@@ -840,8 +819,8 @@ class Spearman(Correlation):
     Source: Spearman, The proof and measurement of association between two things, 1904; as in ``scipy.stats.spearmanr``.
     """
 
-    name: ClassVar[str] = "spearman"
-    aliases: ClassVar[tuple[str, ...]] = ("spearmanr", "spearman_rho")
+    name = "spearman"
+    aliases = ("spearmanr", "spearman_rho")
 
     def _spread(self, batch: RankingBatch) -> Spread:
         n = np.bincount(batch.user, minlength=batch.n_users)[batch.user]
@@ -854,7 +833,6 @@ class Spearman(Correlation):
         return _products(batch, ranks(batch.tied_above), ranks(-batch.grade))
 
 
-@dataclass(frozen=True, kw_only=True)
 class KendallTau(Correlation):
     """Kendall's τ-b of score and grade, over the items in both tables.
 
@@ -865,8 +843,8 @@ class KendallTau(Correlation):
     Source: Kendall, The treatment of ties in ranking problems, Biometrika 1945; as in ``scipy.stats.kendalltau``.
     """
 
-    name: ClassVar[str] = "kendall_tau"
-    aliases: ClassVar[tuple[str, ...]] = ("kendall", "kendalltau", "tau", "tau_b")
+    name = "kendall_tau"
+    aliases = ("kendall", "kendalltau", "tau", "tau_b")
 
     def _spread(self, batch: RankingBatch) -> Spread:
         user, n_users = batch.user, batch.n_users
@@ -888,7 +866,6 @@ def _lower_before(user: IntArray, grade: FloatArray, n_users: int) -> FloatArray
     return (position_within(user, n_users) - n_as_large_before(user, grade, n_users)).astype(np.float64)
 
 
-@dataclass(frozen=True, kw_only=True)
 class KendallDistance(LabelledMetric):
     """The share of pairs in the wrong order: discordant pairs ÷ pairs of different grades.
 
@@ -903,10 +880,10 @@ class KendallDistance(LabelledMetric):
     Source: Kendall, A new measure of rank correlation, Biometrika 1938.
     """
 
-    name: ClassVar[str] = "kendall_distance"
-    aliases: ClassVar[tuple[str, ...]] = ("kendall_tau_distance", "normalized_kendall_distance")
-    larger_is_better: ClassVar[bool] = False
-    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    name = "kendall_distance"
+    aliases = ("kendall_tau_distance", "normalized_kendall_distance")
+    larger_is_better = False
+    value_range = (0.0, 1.0)
 
     labels: str | Unset = parameter(
         "all",
@@ -940,7 +917,6 @@ class KendallDistance(LabelledMetric):
         return ratio(batch.total(user, _lower_before(user, grade, batch.n_users)), self._unequal(batch))
 
 
-@dataclass(frozen=True, kw_only=True)
 class TauAP(LabelledMetric):
     """The AP correlation coefficient, a τ in which mistakes at the top count more.
 
@@ -951,10 +927,10 @@ class TauAP(LabelledMetric):
     Source: Yilmaz, Aslam, Robertson, A new rank correlation coefficient for information retrieval, SIGIR 2008.
     """
 
-    name: ClassVar[str] = "tau_ap"
-    aliases: ClassVar[tuple[str, ...]] = ("tauap", "ap_correlation")
-    takes_cutoff: ClassVar[bool] = False
-    value_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+    name = "tau_ap"
+    aliases = ("tauap", "ap_correlation")
+    takes_cutoff = False
+    value_range = (-1.0, 1.0)
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         user, n_users = batch.user, batch.n_users

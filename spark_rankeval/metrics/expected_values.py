@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -101,11 +101,10 @@ def chance_of_any(population: IntArray, marked: IntArray, drawn: IntArray) -> Fl
 _PLACES_AT_ONCE = 1 << 17
 
 
-@dataclass(frozen=True, kw_only=True)
 class TieAwareMetric(RelevanceMetric):
     """A metric with a closed form of its mean over all orders of tied items."""
 
-    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    value_range = (0.0, 1.0)
 
     ties: str | Unset = parameter(
         "order",
@@ -252,7 +251,6 @@ _DOC = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class EstimatedMetric(TieAwareMetric):
     """A metric that logged feedback can estimate."""
 
@@ -293,7 +291,6 @@ class EstimatedMetric(TieAwareMetric):
         return np.ones(len(batch.user)) if batch.weight is None else self._clipped(batch.weight)
 
 
-@dataclass(frozen=True, kw_only=True)
 class EstimatedSum(EstimatedMetric):
     """A metric that is a sum over the first k places of what an item gains there, up to a factor that is known."""
 

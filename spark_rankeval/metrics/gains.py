@@ -6,7 +6,6 @@ import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, ClassVar
 
@@ -273,7 +272,6 @@ DISCOUNTS = {"log2": Discount(_log2), "ln": Discount(_natural), "log2_from_two":
 _LARGEST_GAIN = 2.0**992
 
 
-@dataclass(frozen=True, kw_only=True)
 class GainMetric(RelevanceMetric):
     """A metric of gain: defined for a user with a grade above 0, which also reaches the threshold if grades below it gain nothing.
 
@@ -281,7 +279,7 @@ class GainMetric(RelevanceMetric):
     """
 
     needs: ClassVar[Needs] = "gain"
-    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    value_range = (0.0, 1.0)
 
     below_threshold: str | Unset = parameter(
         "keep", choices=("keep", "zero"), doc="a grade below the relevance threshold keeps its gain, or gains nothing"
@@ -329,7 +327,6 @@ class GainMetric(RelevanceMetric):
         return batch.total(batch.user, np.where(weight > 0, self._gains(batch), 0.0) * weight)
 
 
-@dataclass(frozen=True, kw_only=True)
 class CG(EstimatedSum, GainMetric):
     """Cumulated gain: the sum of the grades in the first k places, Σ_{j≤k} g_j, a negative grade as grade 0. From 0 up.
 
@@ -339,9 +336,9 @@ class CG(EstimatedSum, GainMetric):
     Source: Järvelin, Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002.
     """
 
-    name: ClassVar[str] = "cg"
-    aliases: ClassVar[tuple[str, ...]] = ("cumulative_gain", "cumulated_gain")
-    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    name = "cg"
+    aliases = ("cumulative_gain", "cumulated_gain")
+    value_range = (0.0, math.inf)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         if not self.averages_ties:
@@ -352,7 +349,6 @@ class CG(EstimatedSum, GainMetric):
         return self._gains(batch)
 
 
-@dataclass(frozen=True, kw_only=True)
 class DiscountedMetric(TieAwareMetric, GainMetric):
     """A metric of discounted gain."""
 
@@ -416,7 +412,6 @@ class DiscountedMetric(TieAwareMetric, GainMetric):
         return batch.remember(("mean discount", self.discount, self.k), mean)
 
 
-@dataclass(frozen=True, kw_only=True)
 class DCG(EstimatedSum, DiscountedMetric):
     """Discounted cumulated gain: Σ_{j≤k} gain(g_j)·d(j). From 0 up.
 
@@ -428,9 +423,9 @@ class DCG(EstimatedSum, DiscountedMetric):
     Kekäläinen, TOIS 2002 (linear gain).
     """
 
-    name: ClassVar[str] = "dcg"
-    aliases: ClassVar[tuple[str, ...]] = ("discounted_cumulative_gain",)
-    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    name = "dcg"
+    aliases = ("discounted_cumulative_gain",)
+    value_range = (0.0, math.inf)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         return self._dcg(batch)
@@ -455,7 +450,6 @@ def _probabilities(value: Any) -> str | None:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class GradedAveragePrecision(GainMetric):
     """Graded average precision, AP for a user of whom it is not known from which grade on items are relevant.
 
@@ -470,8 +464,8 @@ class GradedAveragePrecision(GainMetric):
     Source: Robertson, Kanoulas, Yilmaz, Extending average precision to graded relevance judgments, SIGIR 2010.
     """
 
-    name: ClassVar[str] = "gap"
-    aliases: ClassVar[tuple[str, ...]] = ("graded_ap", "graded_average_precision")
+    name = "gap"
+    aliases = ("graded_ap", "graded_average_precision")
 
     probabilities: str | Unset | None = parameter(
         None,
@@ -512,7 +506,6 @@ class GradedAveragePrecision(GainMetric):
         return entry, sums_of_minima(batch.user[entry], gains[entry], batch.n_users) / batch.rank[entry]
 
 
-@dataclass(frozen=True, kw_only=True)
 class QMeasure(GainMetric):
     """Q-measure, AP with a bonus for grades: Σ_{j≤ρ_k} h_j·(H_j + β·cg_j)/(j + β·cg*_j) ÷ min(γ, k).
 
@@ -523,9 +516,9 @@ class QMeasure(GainMetric):
     Source: Sakai, Ranking the NTCIR systems based on multigrade relevance, AIRS 2004.
     """
 
-    name: ClassVar[str] = "q"
-    aliases: ClassVar[tuple[str, ...]] = ("q_measure", "qmeasure")
-    needs: ClassVar[Needs] = "relevant"
+    name = "q"
+    aliases = ("q_measure", "qmeasure")
+    needs = "relevant"
 
     beta: float | Unset = parameter(
         1.0, check=number(0, 1e100, what="a number from 0 on"), doc="the weight of the gain beside the hits"
@@ -555,7 +548,6 @@ _max_grade = number(0, 1000, what="a number above 0 and up to 1000, or None", op
 _persistence = number(0, 1, what="a number above 0 and below 1", open_low=True, open_high=True)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScaledMetric(GainMetric):
     """A metric of gain that puts grades in proportion to the largest possible one."""
 
@@ -582,7 +574,6 @@ class ScaledMetric(GainMetric):
         """The formula, for users whose grades are in the scale."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class CascadeMetric(ScaledMetric):
     """A metric of a user who stops at an item with a probability q that its grade gives."""
 
@@ -630,7 +621,6 @@ class CascadeMetric(ScaledMetric):
         return stopping
 
 
-@dataclass(frozen=True, kw_only=True)
 class ERR(CascadeMetric):
     """Expected reciprocal rank, of the item at which a user stops: Σ_{r≤ρ_k} (1/r)·q_r·Π_{i<r}(1 − q_i).
 
@@ -644,14 +634,13 @@ class ERR(CascadeMetric):
     Source: Chapelle, Metzler, Zhang, Grinspan, Expected reciprocal rank for graded relevance, CIKM 2009.
     """
 
-    name: ClassVar[str] = "err"
-    aliases: ClassVar[tuple[str, ...]] = ("expected_reciprocal_rank",)
+    name = "err"
+    aliases = ("expected_reciprocal_rank",)
 
     def _scaled(self, batch: RankingBatch) -> FloatArray:
         return self._err(batch).copy()
 
 
-@dataclass(frozen=True, kw_only=True)
 class NERR(CascadeMetric):
     """Normalised expected reciprocal rank: ERR@k ÷ the ERR@k of all labelled items, best first.
 
@@ -661,14 +650,13 @@ class NERR(CascadeMetric):
     Source: Chapelle, Metzler, Zhang, Grinspan, Expected reciprocal rank for graded relevance, CIKM 2009.
     """
 
-    name: ClassVar[str] = "nerr"
-    aliases: ClassVar[tuple[str, ...]] = ("normalized_err", "normalised_err")
+    name = "nerr"
+    aliases = ("normalized_err", "normalised_err")
 
     def _scaled(self, batch: RankingBatch) -> FloatArray:
         return ratio(self._err(batch), self._ideal(batch))
 
 
-@dataclass(frozen=True, kw_only=True)
 class RBP(ScaledMetric):
     """Rank-biased precision: (1−p)·Σ_{j≤ρ_k} s_j·p^(j−1), for a user who goes on to the next item with probability p.
 
@@ -683,8 +671,8 @@ class RBP(ScaledMetric):
         MetricError: ``gain="max_grade"`` without a ``max_grade``.
     """
 
-    name: ClassVar[str] = "rbp"
-    aliases: ClassVar[tuple[str, ...]] = ("rank_biased_precision",)
+    name = "rbp"
+    aliases = ("rank_biased_precision",)
 
     p: float | Unset = parameter(0.8, check=_persistence, doc="the probability of going on to the next item")
     gain: str | Unset = parameter(
@@ -743,7 +731,6 @@ def best_grade(batch: RankingBatch) -> FloatArray:
     return batch.remember("best grade", find)
 
 
-@dataclass(frozen=True, kw_only=True)
 class RBPResidual(GainMetric):
     """How much RBP could still grow if all that is unknown were best: p^ρ + (1−p)·Σ_{unlabelled j} p^(j−1).
 
@@ -754,11 +741,11 @@ class RBPResidual(GainMetric):
     Source: Moffat, Zobel, Rank-biased precision for measurement of retrieval effectiveness, TOIS 2008.
     """
 
-    name: ClassVar[str] = "rbp_residual"
-    aliases: ClassVar[tuple[str, ...]] = ("rbp_resid",)
-    zero_without_hits: ClassVar[bool] = False
-    takes_cutoff: ClassVar[bool] = False
-    larger_is_better: ClassVar[bool] = False
+    name = "rbp_residual"
+    aliases = ("rbp_resid",)
+    zero_without_hits = False
+    takes_cutoff = False
+    larger_is_better = False
 
     p: float | Unset = parameter(0.8, check=_persistence, doc="the probability of going on to the next item")
 
@@ -782,7 +769,6 @@ class RBPResidual(GainMetric):
         return np.where(batch.n_predictions > 0, between + weight(last + 1), 0.0)
 
 
-@dataclass(frozen=True, kw_only=True)
 class XDCG(ScaledMetric):
     """The weighted mean grade of the first k places, in percent: 100·Σ_{j≤k} (g_j/G)·d^(j−1) ÷ Σ_{j≤k} d^(j−1).
 
@@ -794,8 +780,8 @@ class XDCG(ScaledMetric):
     Source: Azure AI Evaluation, `DocumentRetrievalEvaluator`, where it is ``xdcg@3``.
     """
 
-    name: ClassVar[str] = "xdcg"
-    value_range: ClassVar[tuple[float, float]] = (0.0, 100.0)
+    name = "xdcg"
+    value_range = (0.0, 100.0)
 
     decay: float | Unset = parameter(
         0.6,
@@ -816,7 +802,6 @@ class XDCG(ScaledMetric):
         return 100 * np.minimum(ratio(gained, weights * self._scale), 1)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Fidelity(TieAwareMetric, GainMetric):
     """The share of all that is good which the first k places hold: Σ_{j≤k} w(g_j) ÷ Σ_{labels i} w(g_i), w(g) = 2^(g+1) − 1.
 
@@ -827,7 +812,7 @@ class Fidelity(TieAwareMetric, GainMetric):
     Source: Azure AI Evaluation, `DocumentRetrievalEvaluator`, where it has no cutoff.
     """
 
-    name: ClassVar[str] = "fidelity"
+    name = "fidelity"
 
     @property
     def reads(self) -> Reads:
@@ -852,7 +837,6 @@ class Fidelity(TieAwareMetric, GainMetric):
         return ratio(self._weighted(batch, self._chance_within(batch)), whole)
 
 
-@dataclass(frozen=True, kw_only=True)
 class MaxRelevance(GainMetric):
     """The largest grade among the first k items: max_{j≤k} g_j, where an item without a label has g = 0.
 
@@ -862,9 +846,9 @@ class MaxRelevance(GainMetric):
     Source: Azure AI Evaluation, `DocumentRetrievalEvaluator`, where it is ``top1_relevance`` and ``top3_max_relevance``.
     """
 
-    name: ClassVar[str] = "max_relevance"
-    aliases: ClassVar[tuple[str, ...]] = ("maximum_relevance",)
-    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    name = "max_relevance"
+    aliases = ("maximum_relevance",)
+    value_range = (0.0, math.inf)
 
     @property
     def reads(self) -> Reads:
@@ -882,7 +866,6 @@ class MaxRelevance(GainMetric):
 _MAX_ONES = 1_000_000
 
 
-@dataclass(frozen=True, kw_only=True)
 class IdealMetric(DiscountedMetric):
     """A metric of discounted gain that uses the gain of an ideal list.
 
@@ -1034,7 +1017,6 @@ def _are_binary(gains: FloatArray) -> bool:
     return bool(((gains == 0) | (gains == 1)).all())
 
 
-@dataclass(frozen=True, kw_only=True)
 class IDCG(IdealMetric):
     """The DCG@k of the ideal list, the denominator of NDCG: Σ_{j≤k} of the ideal gains times d(j). From 0 up.
 
@@ -1048,9 +1030,9 @@ class IDCG(IdealMetric):
             cutoff, of graded gain with ``ideal="retrieved"`` or of any with ``ideal="filled_places"``.
     """
 
-    name: ClassVar[str] = "idcg"
-    describes: ClassVar[bool] = True
-    aliases: ClassVar[tuple[str, ...]] = ("ideal_dcg",)
+    name = "idcg"
+    describes = True
+    aliases = ("ideal_dcg",)
 
     def _check_together(self) -> None:
         super()._check_together()
@@ -1085,7 +1067,6 @@ class IDCG(IdealMetric):
         return np.where(gained == 0, 0.0, ideal)
 
 
-@dataclass(frozen=True, kw_only=True)
 class NDCG(IdealMetric):
     """DCG@k ÷ the DCG@k of the best possible list, the ideal.
 
@@ -1103,8 +1084,8 @@ class NDCG(IdealMetric):
             ``ideal="retrieved"`` or of any with ``ideal="filled_places"``, which have no closed form.
     """
 
-    name: ClassVar[str] = "ndcg"
-    aliases: ClassVar[tuple[str, ...]] = ("normalized_dcg", "normalised_dcg", "normalized_discounted_cumulative_gain")
+    name = "ndcg"
+    aliases = ("normalized_dcg", "normalised_dcg", "normalized_discounted_cumulative_gain")
 
     undefined: str | Unset = undefined_with_rightly_empty_lists()
 
@@ -1148,7 +1129,6 @@ def overlaps(batch: RankingBatch) -> FloatArray:
     return batch.remember("overlaps", count)
 
 
-@dataclass(frozen=True, kw_only=True)
 class RBO(Metric):
     """Rank-biased overlap of the list with the labels in the order of their grades, extrapolated.
 
@@ -1167,11 +1147,11 @@ class RBO(Metric):
     places as in Corsi, Urbano, The treatment of ties in rank-biased overlap, SIGIR 2024.
     """
 
-    name: ClassVar[str] = "rbo"
-    aliases: ClassVar[tuple[str, ...]] = ("rank_biased_overlap", "rbo_ext")
-    needs: ClassVar[Needs] = "labels"
-    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    zero_without_hits: ClassVar[bool] = False
+    name = "rbo"
+    aliases = ("rank_biased_overlap", "rbo_ext")
+    needs = "labels"
+    value_range = (0.0, 1.0)
+    zero_without_hits = False
 
     p: float | Unset = parameter(
         0.9,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -220,11 +219,10 @@ _alpha = number(0, 1, what="a number from 0 to 1")
 _beta = number(0, 1, what="a number from 0 to below 1", open_high=True)
 
 
-@dataclass(frozen=True, kw_only=True)
 class IntentMetric(RelevanceMetric):
     """A metric of the intents that items are relevant for; NaN without a label that is relevant for any."""
 
-    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    value_range = (0.0, 1.0)
 
     @property
     def reads(self) -> Reads:
@@ -244,7 +242,6 @@ class IntentMetric(RelevanceMetric):
         return self._intents(batch).n_intents > 0
 
 
-@dataclass(frozen=True, kw_only=True)
 class WeightedIntents(IntentMetric):
     """A sum over intents, each with a weight."""
 
@@ -262,7 +259,6 @@ class WeightedIntents(IntentMetric):
         return self._intents(batch).total_weight(self._weights)
 
 
-@dataclass(frozen=True, kw_only=True)
 class NovelGains(WeightedIntents):
     """A discounted sum of gains that fade with each further item for the same intent."""
 
@@ -306,7 +302,6 @@ class NovelGains(WeightedIntents):
         return ratio(self._sum(batch), greedy.worth(self._discount(), depth))
 
 
-@dataclass(frozen=True, kw_only=True)
 class AlphaDCG(NovelGains):
     """Discounted gain of new intents: Σ_{r≤ρ_k} G(r)·d(r) ÷ Σ_{r≤k} (1 − α)^(r−1)·d(r), d(r) = 1/log2(r + 1).
 
@@ -319,7 +314,7 @@ class AlphaDCG(NovelGains):
     evaluation, SIGIR 2008; divided as by ndeval.
     """
 
-    name: ClassVar[str] = "alpha_dcg"
+    name = "alpha_dcg"
 
     def _discount(self) -> Discount:
         return DISCOUNTS["log2"]
@@ -328,7 +323,6 @@ class AlphaDCG(NovelGains):
         return self._share_of_full(batch)
 
 
-@dataclass(frozen=True, kw_only=True)
 class AlphaNDCG(NovelGains):
     """Normalised discounted gain of new intents: Σ_{r≤ρ_k} G(r)·d(r) ÷ the same sum of the greedy list, d(r) = 1/log2(r + 1).
 
@@ -340,8 +334,8 @@ class AlphaNDCG(NovelGains):
     evaluation, SIGIR 2008.
     """
 
-    name: ClassVar[str] = "alpha_ndcg"
-    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    name = "alpha_ndcg"
+    value_range = (0.0, math.inf)
 
     def _discount(self) -> Discount:
         return DISCOUNTS["log2"]
@@ -350,7 +344,6 @@ class AlphaNDCG(NovelGains):
         return self._share_of_greedy(batch, self.k)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ERRIA(NovelGains):
     """Intent-aware expected reciprocal rank: Σ_{r≤ρ_k} G(r)/r ÷ Σ_{r≤k} (1 − α)^(r−1)/r.
 
@@ -364,7 +357,7 @@ class ERRIA(NovelGains):
     Velipasaoglu, Lai, Wu, Intent-based diversification of web search results, Information Retrieval 2011. Divided as by ndeval.
     """
 
-    name: ClassVar[str] = "err_ia"
+    name = "err_ia"
 
     scale: str | Unset = parameter(
         "full", choices=("full", "probability"), doc="÷ the value of a list whose items serve every intent, or × α"
@@ -377,7 +370,6 @@ class ERRIA(NovelGains):
         return self._share_of_full(batch) if self.scale == "full" else self._fading * self._share(batch)
 
 
-@dataclass(frozen=True, kw_only=True)
 class NERRIA(NovelGains):
     """Normalised intent-aware expected reciprocal rank: Σ_{r≤ρ_k} G(r)/r ÷ the same sum of the greedy list.
 
@@ -388,8 +380,8 @@ class NERRIA(NovelGains):
     Retrieval 2011; divided as by ndeval.
     """
 
-    name: ClassVar[str] = "nerr_ia"
-    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    name = "nerr_ia"
+    value_range = (0.0, math.inf)
 
     def _discount(self) -> Discount:
         return geometric_share(1.0)
@@ -398,7 +390,6 @@ class NERRIA(NovelGains):
         return self._share_of_greedy(batch, self.k)
 
 
-@dataclass(frozen=True, kw_only=True)
 class PatientGains(NovelGains):
     """Gains that a reader sees who goes on to the next rank with probability β."""
 
@@ -413,7 +404,6 @@ class PatientGains(NovelGains):
         return geometric(self._patience)
 
 
-@dataclass(frozen=True, kw_only=True)
 class NRBP(PatientGains):
     """Novelty- and rank-biased precision: (1 − (1 − α)β)·Σ_{r≤ρ_k} G(r)·β^(r−1).
 
@@ -423,13 +413,12 @@ class NRBP(PatientGains):
     Source: Clarke, Kolla, Vechtomova, An effectiveness measure for ambiguous and underspecified queries, ICTIR 2009.
     """
 
-    name: ClassVar[str] = "nrbp"
+    name = "nrbp"
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         return (1 - (1 - self._fading) * self._patience) * self._share(batch)
 
 
-@dataclass(frozen=True, kw_only=True)
 class NNRBP(PatientGains):
     """Normalised novelty- and rank-biased precision: Σ_{r≤ρ_k} G(r)·β^(r−1) ÷ the same sum of the greedy list.
 
@@ -440,8 +429,8 @@ class NNRBP(PatientGains):
     as by ndeval.
     """
 
-    name: ClassVar[str] = "nnrbp"
-    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    name = "nnrbp"
+    value_range = (0.0, math.inf)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         beta = self._patience
@@ -450,7 +439,6 @@ class NNRBP(PatientGains):
         return self._share_of_greedy(batch, seen if self.k is None else min(self.k, seen))
 
 
-@dataclass(frozen=True, kw_only=True)
 class SubtopicRecall(IntentMetric):
     """The share of the intents that the first k items serve: |{i: J_i(r) = 1 for an r ≤ k}| ÷ |I|.
 
@@ -460,8 +448,8 @@ class SubtopicRecall(IntentMetric):
     Source: Zhai, Cohen, Lafferty, Beyond independent relevance, SIGIR 2003.
     """
 
-    name: ClassVar[str] = "s_recall"
-    aliases: ClassVar[tuple[str, ...]] = ("strec", "subtopic_recall", "intent_recall")
+    name = "s_recall"
+    aliases = ("strec", "subtopic_recall", "intent_recall")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         placed = self._placed(batch)
@@ -470,7 +458,6 @@ class SubtopicRecall(IntentMetric):
         return ratio(np.bincount(placed.user[first], minlength=batch.n_users), self._intents(batch).n_intents)
 
 
-@dataclass(frozen=True, kw_only=True)
 class IntentAwarePrecision(WeightedIntents):
     """The precision for each intent, weighted by w_i: Σ_i w_i·Σ_{r≤ρ_k} J_i(r) ÷ k; without a cutoff ÷ ρ.
 
@@ -480,8 +467,8 @@ class IntentAwarePrecision(WeightedIntents):
     Source: Agrawal, Gollapudi, Halverson, Ieong, Diversifying search results, WSDM 2009; with equal weights as in ndeval.
     """
 
-    name: ClassVar[str] = "precision_ia"
-    aliases: ClassVar[tuple[str, ...]] = ("p_ia", "intent_aware_precision")
+    name = "precision_ia"
+    aliases = ("p_ia", "intent_aware_precision")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         placed = self._placed(batch)
@@ -490,7 +477,6 @@ class IntentAwarePrecision(WeightedIntents):
         return ratio(batch.total(placed.user, weights, self._within(placed)), places * self._total_weight(batch))
 
 
-@dataclass(frozen=True, kw_only=True)
 class IntentAwareAP(WeightedIntents):
     """The average precision for each intent, weighted by w_i: Σ_i w_i·(1/n_i)·Σ_{r≤ρ_k} J_i(r)·(c_i(r) + 1)/r.
 
@@ -500,8 +486,8 @@ class IntentAwareAP(WeightedIntents):
     Source: Agrawal, Gollapudi, Halverson, Ieong, Diversifying search results, WSDM 2009; with equal weights as in ndeval.
     """
 
-    name: ClassVar[str] = "ap_ia"
-    aliases: ClassVar[tuple[str, ...]] = ("map_ia", "intent_aware_ap")
+    name = "ap_ia"
+    aliases = ("map_ia", "intent_aware_ap")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         placed, intents = self._placed(batch), self._intents(batch)

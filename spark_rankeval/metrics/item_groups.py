@@ -8,12 +8,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import chain, pairwise
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from spark_rankeval.checks import number
-from spark_rankeval.metrics.base import AllListsMetric, ListMetric, Needs, Reads, RelevanceMetric, Unset, parameter
+from spark_rankeval.metrics.base import AllListsMetric, ListMetric, Reads, RelevanceMetric, Unset, parameter
 from spark_rankeval.metrics.gains import DISCOUNTS, Discount, geometric
 from spark_rankeval.ranking.batch import (
     GROUP_SET,
@@ -123,13 +123,12 @@ def _share(part: float, whole: float) -> float:
     return part / whole if whole else math.nan
 
 
-@dataclass(frozen=True, kw_only=True)
 class GroupMetric(ListMetric, RelevanceMetric):
     """A metric of the attention that groups of items get."""
 
-    needs: ClassVar[Needs] = "predictions"
-    describes: ClassVar[bool] = False
-    facts: ClassVar[frozenset[Fact]] = frozenset({"groups"})
+    needs = "predictions"
+    describes = False
+    facts = frozenset({"groups"})
 
     discount: str | Unset = parameter(
         "log2",
@@ -195,7 +194,6 @@ class GroupMetric(ListMetric, RelevanceMetric):
         return amounts.totals(batch.n_users) > 0
 
 
-@dataclass(frozen=True, kw_only=True)
 class AllListsGroupMetric(AllListsMetric):
     """A metric of what groups get in all lists together.
 
@@ -205,9 +203,9 @@ class AllListsGroupMetric(AllListsMetric):
     """
 
     # Sums stay below 2^63 for 2^31 of attention.
-    unit: ClassVar[float] = 2.0**-32
-    describes: ClassVar[bool] = False
-    by_labels: ClassVar[bool] = False
+    unit = 2.0**-32
+    describes = False
+    by_labels = False
 
     @abstractmethod
     def groups_of(self, batch: RankingBatch) -> GroupSets:
@@ -241,7 +239,6 @@ class AllListsGroupMetric(AllListsMetric):
         return f"{who}: {compared[least]:,.6g} relevant labels; an interval needs {LEAST_LABELS} of each group"
 
 
-@dataclass(frozen=True, kw_only=True)
 class AllListsAttentionMetric(GroupMetric, AllListsGroupMetric):
     """A metric of the attention that groups get in all lists together."""
 
@@ -281,7 +278,6 @@ def _similarity(distance: str | Unset, terms: Sequence[float], elsewhere: float)
     return 1 - divergence * (math.log(2) if distance == "js_nats" else 1)
 
 
-@dataclass(frozen=True, kw_only=True)
 class AWRF(GroupMetric):
     """Attention-weighted rank fairness of a list: 1 − Δ(p, q), the shares p of its attention that groups get, and q that they are due.
 
@@ -296,8 +292,8 @@ class AWRF(GroupMetric):
     natural logarithms and ``discount="log2_from_two"``.
     """
 
-    name: ClassVar[str] = "awrf"
-    aliases: ClassVar[tuple[str, ...]] = ("attention_weighted_rank_fairness",)
+    name = "awrf"
+    aliases = ("attention_weighted_rank_fairness",)
 
     target: str | Unset = parameter(
         "items",
@@ -355,7 +351,6 @@ def _name_of_group(value: object) -> str | None:
     return None if value is None or isinstance(value, str) else "the name of a group in quotes, or None"
 
 
-@dataclass(frozen=True, kw_only=True)
 class AttentionShare(AllListsAttentionMetric):
     """The share of all attention that a group gets: Σ_u Σ_{j≤k, i_j in g} d(j) ÷ Σ_u Σ_{j≤k} d(j), of items with a group.
 
@@ -368,7 +363,7 @@ class AttentionShare(AllListsAttentionMetric):
     Diversity of planktonic foraminifera in deep-sea sediments, Science 1970.
     """
 
-    name: ClassVar[str] = "attention_share"
+    name = "attention_share"
 
     group: str | Unset | None = parameter(
         None, check=_name_of_group, doc="the name of a group; None: the one with the largest share"
@@ -397,7 +392,6 @@ class AttentionShare(AllListsAttentionMetric):
         return max(shares.values()) if self.chosen_group is None else shares.get(self.chosen_group, 0.0)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ExposureToMerit(AllListsAttentionMetric):
     """A group's share of all attention ÷ its share of all relevant labels: 1 if it gets what it earns, 0.5 for half of that.
 
@@ -409,9 +403,9 @@ class ExposureToMerit(AllListsAttentionMetric):
     Source: Singh, Joachims, Fairness of exposure in rankings, KDD 2018 (disparate treatment: exposure ÷ utility of a group).
     """
 
-    name: ClassVar[str] = "exposure_to_merit"
-    by_labels: ClassVar[bool] = True
-    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    name = "exposure_to_merit"
+    by_labels = True
+    value_range = (0.0, math.inf)
 
     group: str | Unset | None = parameter(
         None, check=_name_of_group, doc="the name of a group; None: the one with the smallest ratio"
@@ -432,11 +426,10 @@ class ExposureToMerit(AllListsAttentionMetric):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class GroupShare(ListMetric):
     """What the items of a group have of a sum over the first k places; all items together have 1."""
 
-    shared: ClassVar[str] = ""  # what is shared, in words
+    shared = ""  # what is shared, in words
 
     def group_shares(self, recommended: Recommended, item: IntArray, group: IntArray, n_groups: int) -> FloatArray:
         """The share of each user and group; float64 (n_users · n_groups,), NaN if there is nothing to share.
@@ -468,7 +461,6 @@ class GroupShare(ListMetric):
         return np.bincount(recommended.user, self._weights(recommended), recommended.n_users) > 0
 
 
-@dataclass(frozen=True, kw_only=True)
 class HitShare(GroupShare, RelevanceMetric):
     """The share of a user's hits that are items of a group: Σ_{j≤k} h_j [i_j ∈ g] ÷ H_k; of all items it is 1.
 
@@ -479,9 +471,9 @@ class HitShare(GroupShare, RelevanceMetric):
     bias in personalized ranking systems, SIGIR 2020). Here they are a share of each user's hits.
     """
 
-    name: ClassVar[str] = "hit_share"
-    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    shared: ClassVar[str] = "hits"
+    name = "hit_share"
+    value_range = (0.0, 1.0)
+    shared = "hits"
 
     def _weights(self, recommended: Recommended) -> FloatArray:
         labelled = ~np.isnan(recommended.grade)
@@ -489,7 +481,6 @@ class HitShare(GroupShare, RelevanceMetric):
         return hits.astype(np.float64)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ExposureShare(GroupShare):
     """The share of a list's exposure that items of a group have: Σ_{j≤k} d(j) [i_j ∈ g] ÷ Σ_{j≤min(k, ρ)} d(j).
 
@@ -501,8 +492,8 @@ class ExposureShare(GroupShare):
     that of the whole list.
     """
 
-    name: ClassVar[str] = "exposure_share"
-    shared: ClassVar[str] = "exposure"
+    name = "exposure_share"
+    shared = "exposure"
 
     discount: str | Unset = parameter(
         "log2",
@@ -515,7 +506,6 @@ class ExposureShare(GroupShare):
         return np.where(within, DISCOUNTS[str(self.discount)](recommended.rank), 0.0)
 
 
-@dataclass(frozen=True, kw_only=True)
 class RankingEqualOpportunity(AllListsGroupMetric, RelevanceMetric):
     """REO: are relevant items of all groups as likely to be recommended? std(P_g) ÷ mean(P_g) over the groups g of a column.
 
@@ -528,14 +518,14 @@ class RankingEqualOpportunity(AllListsGroupMetric, RelevanceMetric):
     2020.
     """
 
-    name: ClassVar[str] = "ranking_equal_opportunity"
-    aliases: ClassVar[tuple[str, ...]] = ("reo",)
-    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
-    larger_is_better: ClassVar[bool] = False
-    facts: ClassVar[frozenset[Fact]] = frozenset({"groups"})
+    name = "ranking_equal_opportunity"
+    aliases = ("reo",)
+    value_range = (0.0, math.inf)
+    larger_is_better = False
+    facts = frozenset({"groups"})
     # Counts have no fractions.
-    unit: ClassVar[float] = 1.0
-    by_labels: ClassVar[bool] = True
+    unit = 1.0
+    by_labels = True
 
     def groups_of(self, batch: RankingBatch) -> GroupSets:
         """The sets of groups of the batch's items."""
@@ -613,7 +603,6 @@ class Exposure:
         return counts, n_items
 
 
-@dataclass(frozen=True, kw_only=True)
 class CorpusMetric(AllListsMetric):
     """A metric of how many users have each item."""
 
@@ -625,7 +614,6 @@ class CorpusMetric(AllListsMetric):
         return super().reads.but(facts=frozenset({needed[catalogue]} if catalogue in needed else ()))
 
 
-@dataclass(frozen=True, kw_only=True)
 class CatalogueCoverage(CorpusMetric):
     """The share of the catalogue that stands in anybody's first k places: |{i in C: c_i > 0}| ÷ |C|.
 
@@ -637,8 +625,8 @@ class CatalogueCoverage(CorpusMetric):
     Delgado-Battenfeld, Jannach, Beyond accuracy, RecSys 2010.
     """
 
-    name: ClassVar[str] = "catalogue_coverage"
-    aliases: ClassVar[tuple[str, ...]] = ("coverage", "catalog_coverage", "item_coverage")
+    name = "catalogue_coverage"
+    aliases = ("coverage", "catalog_coverage", "item_coverage")
 
     among: str | Unset = parameter(
         "training",
@@ -663,7 +651,6 @@ class CatalogueCoverage(CorpusMetric):
         return int(n_items[counts > 0].sum()) / size
 
 
-@dataclass(frozen=True, kw_only=True)
 class Gini(CorpusMetric):
     """How unequally exposure is spread over items: Σ_{r=1..n} (2r − n − 1)·c_(r) ÷ (n·Σ c).
 
@@ -678,9 +665,9 @@ class Gini(CorpusMetric):
     Gunawardana, Evaluating recommendation systems, Recommender Systems Handbook, 2011.
     """
 
-    name: ClassVar[str] = "gini"
-    aliases: ClassVar[tuple[str, ...]] = ("gini_index",)
-    larger_is_better: ClassVar[bool] = False
+    name = "gini"
+    aliases = ("gini_index",)
+    larger_is_better = False
 
     among: str | Unset = parameter(
         "training",
@@ -705,7 +692,6 @@ class Gini(CorpusMetric):
         return weighted_sum / (divisor * places)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Entropy(CorpusMetric):
     """How evenly exposure is spread over items: Σ_i −p_i·log2 p_i, p_i = c_i ÷ Σ c.
 
@@ -716,9 +702,9 @@ class Entropy(CorpusMetric):
     (Shannon entropy); also called distributional coverage.
     """
 
-    name: ClassVar[str] = "entropy"
-    aliases: ClassVar[tuple[str, ...]] = ("exposure_entropy", "distributional_coverage", "shannon_entropy")
-    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    name = "entropy"
+    aliases = ("exposure_entropy", "distributional_coverage", "shannon_entropy")
+    value_range = (0.0, math.inf)
 
     def _value(self, exposure: Exposure) -> float:
         """The entropy."""
@@ -730,7 +716,6 @@ class Entropy(CorpusMetric):
         return math.fsum(size * (count / places) * math.log2(places / count) for count, size in terms)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Personalisation(CorpusMetric):
     """How little two users' lists have in common: 1 − the mean of |R_u ∩ R_v| over all pairs of users ÷ the places of a list.
 
@@ -742,8 +727,8 @@ class Personalisation(CorpusMetric):
     mean of their Hamming distance.
     """
 
-    name: ClassVar[str] = "personalisation"
-    aliases: ClassVar[tuple[str, ...]] = ("personalization", "inter_user_diversity")
+    name = "personalisation"
+    aliases = ("personalization", "inter_user_diversity")
 
     denominator: str | Unset = parameter(
         "predictions", choices=("predictions", "k"), doc="the mean of min(k, ρ), the number of filled places, or k"

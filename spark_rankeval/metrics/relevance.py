@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +13,6 @@ from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import (
     UNSET,
     Metric,
-    Needs,
     Reads,
     RelevanceMetric,
     Unset,
@@ -59,7 +57,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Precision(EstimatedSum):
     """The share of the first k places that hold a relevant item: H_k / k.
 
@@ -71,8 +68,8 @@ class Precision(EstimatedSum):
     Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, 2008, section 8.4.
     """
 
-    name: ClassVar[str] = "precision"
-    aliases: ClassVar[tuple[str, ...]] = ("p", "prec")
+    name = "precision"
+    aliases = ("p", "prec")
 
     denominator: str | Unset = parameter(
         "k", choices=("k", "predictions"), doc="k, or min(k, ρ): only the places that were filled"
@@ -96,7 +93,6 @@ class Precision(EstimatedSum):
         return ratio(np.ones(batch.n_users), self._places(batch))
 
 
-@dataclass(frozen=True, kw_only=True)
 class Recall(EstimatedMetric):
     """The share of the relevant items that stand in the first k places: H_k / γ.
 
@@ -107,8 +103,8 @@ class Recall(EstimatedMetric):
     Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, 2008, section 8.4.
     """
 
-    name: ClassVar[str] = "recall"
-    aliases: ClassVar[tuple[str, ...]] = ("r",)
+    name = "recall"
+    aliases = ("r",)
 
     denominator: str | Unset = parameter(
         "labels", choices=("labels", "min_k_labels"), doc="γ, or min(k, γ): the most that k places can hold"
@@ -146,7 +142,6 @@ class Recall(EstimatedMetric):
         return ratio(hits, batch.total_of_labels(weights, is_relevant(labels, self.threshold)))
 
 
-@dataclass(frozen=True, kw_only=True)
 class FBeta(TieAwareMetric):
     """The weighted harmonic mean of this user's precision@k and recall@k: (1+β²)·P·R / (β²·P + R).
 
@@ -155,8 +150,8 @@ class FBeta(TieAwareMetric):
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
     """
 
-    name: ClassVar[str] = "fbeta"
-    aliases: ClassVar[tuple[str, ...]] = ("f_beta",)
+    name = "fbeta"
+    aliases = ("f_beta",)
 
     beta: float | Unset = parameter(
         1.0,
@@ -173,7 +168,6 @@ class FBeta(TieAwareMetric):
         return ratio((1 + square) * precision * recall, square * precision + recall)
 
 
-@dataclass(frozen=True, kw_only=True)
 class F1(TieAwareMetric):
     """The harmonic mean of this user's precision@k and recall@k: 2·P·R / (P + R), 0 where both are 0.
 
@@ -182,15 +176,14 @@ class F1(TieAwareMetric):
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
     """
 
-    name: ClassVar[str] = "f1"
-    aliases: ClassVar[tuple[str, ...]] = ("f", "f_measure", "f1_score")
+    name = "f1"
+    aliases = ("f", "f_measure", "f1_score")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         same = FBeta(k=self.k, relevance_threshold=self.relevance_threshold, beta=1.0, ties=self.ties)
         return same._values(batch)
 
 
-@dataclass(frozen=True, kw_only=True)
 class HitRate(TieAwareMetric):
     """1 if a relevant item stands in the first k places, H_k/k > 0, else 0; also called success@k, and by some systems accuracy@k.
 
@@ -200,8 +193,8 @@ class HitRate(TieAwareMetric):
     Source: Deshpande, Karypis, Item-based top-N recommendation algorithms, TOIS 2004.
     """
 
-    name: ClassVar[str] = "hit_rate"
-    aliases: ClassVar[tuple[str, ...]] = ("hit", "hr", "success", "hit_ratio", "hitrate")
+    name = "hit_rate"
+    aliases = ("hit", "hr", "success", "hit_ratio", "hitrate")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         if self.averages_ties:
@@ -209,7 +202,6 @@ class HitRate(TieAwareMetric):
         return (batch.n_hits(self.k, self.threshold) > 0).astype(np.float64)
 
 
-@dataclass(frozen=True, kw_only=True)
 class RPrecision(TieAwareMetric):
     """The precision at rank γ, where precision and recall are equal: H_γ / γ.
 
@@ -218,9 +210,9 @@ class RPrecision(TieAwareMetric):
     Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, 2008, section 8.4.
     """
 
-    name: ClassVar[str] = "r_precision"
-    aliases: ClassVar[tuple[str, ...]] = ("rprec", "rprecision")
-    takes_cutoff: ClassVar[bool] = False
+    name = "r_precision"
+    aliases = ("rprec", "rprecision")
+    takes_cutoff = False
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         relevant = batch.n_relevant(self.threshold)
@@ -231,7 +223,6 @@ class RPrecision(TieAwareMetric):
         return ratio(np.bincount(within, minlength=batch.n_users), relevant)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Judged(Metric):
     """The share of the first k items that are labelled, whatever their grade: labelled items ÷ min(k, ρ).
 
@@ -242,13 +233,13 @@ class Judged(Metric):
     Source: MacAvaney, Macdonald, Ounis, Streamlining evaluation with ir-measures, ECIR 2022.
     """
 
-    name: ClassVar[str] = "judged"
-    describes: ClassVar[bool] = True
+    name = "judged"
+    describes = True
     aliases: ClassVar[tuple[str, ...]] = ("judged_share",)
-    needs: ClassVar[Needs] = "predictions"
-    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    zero_without_predictions: ClassVar[bool] = False
-    zero_without_hits: ClassVar[bool] = False
+    needs = "predictions"
+    value_range = (0.0, 1.0)
+    zero_without_predictions = False
+    zero_without_hits = False
 
     @property
     def reads(self) -> Reads:
@@ -266,7 +257,6 @@ class Judged(Metric):
         return np.bincount(batch.user if within is None else batch.user[within], minlength=batch.n_users)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Holes(Judged):
     """The share of the first k items that have no label: unlabelled items ÷ min(k, ρ), which is 1 − `judged`.
 
@@ -278,9 +268,9 @@ class Holes(Judged):
     for the hole rate at k.
     """
 
-    name: ClassVar[str] = "holes"
-    aliases: ClassVar[tuple[str, ...]] = ("hole", "hole_rate", "unjudged")
-    larger_is_better: ClassVar[bool] = False
+    name = "holes"
+    aliases = ("hole", "hole_rate", "unjudged")
+    larger_is_better = False
 
     denominator: str | Unset = parameter(
         "predictions",
@@ -301,7 +291,6 @@ class Holes(Judged):
         return ratio(n_holes, n_places if self.k is None or self.denominator == "predictions" else self.k)
 
 
-@dataclass(frozen=True, kw_only=True)
 class BPref(RelevanceMetric):
     """How seldom a judged item that is not relevant stands above a relevant one; unlabelled items are passed over.
 
@@ -315,10 +304,10 @@ class BPref(RelevanceMetric):
     Source: Buckley, Voorhees, Retrieval evaluation with incomplete information, SIGIR 2004.
     """
 
-    name: ClassVar[str] = "bpref"
-    aliases: ClassVar[tuple[str, ...]] = ("binary_preference",)
-    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    takes_cutoff: ClassVar[bool] = False
+    name = "bpref"
+    aliases = ("binary_preference",)
+    value_range = (0.0, 1.0)
+    takes_cutoff = False
 
     judged_threshold: float | Unset = parameter(
         1.0,
@@ -354,7 +343,6 @@ class BPref(RelevanceMetric):
 _DENOMINATORS = ("hits", "labels", "min_k_labels", "min_k_predictions", "min_labels_predictions", "k")
 
 
-@dataclass(frozen=True, kw_only=True)
 class AveragePrecision(TieAwareMetric):
     """The precision at the rank of each hit, summed over the first k places and divided by a number of relevant items.
 
@@ -376,8 +364,8 @@ class AveragePrecision(TieAwareMetric):
             or by threshold with averages over ties; a cutoff by threshold.
     """
 
-    name: ClassVar[str] = "ap"
-    aliases: ClassVar[tuple[str, ...]] = ("map", "average_precision", "mean_average_precision", "averageprecision")
+    name = "ap"
+    aliases = ("map", "average_precision", "mean_average_precision", "averageprecision")
 
     denominator: str | Unset = parameter(
         "hits",
@@ -551,7 +539,6 @@ class AveragePrecision(TieAwareMetric):
                 return batch.n_hits(self.k, self.threshold)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ReciprocalRank(TieAwareMetric):
     """1 ÷ the rank of the first relevant item, 0 if none stands in the first k places. Its mean over users is MRR.
 
@@ -560,8 +547,8 @@ class ReciprocalRank(TieAwareMetric):
     Source: Voorhees, The TREC-8 question answering track report, 1999.
     """
 
-    name: ClassVar[str] = "rr"
-    aliases: ClassVar[tuple[str, ...]] = ("mrr", "reciprocal_rank", "mean_reciprocal_rank", "recip_rank")
+    name = "rr"
+    aliases = ("mrr", "reciprocal_rank", "mean_reciprocal_rank", "recip_rank")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         if self.averages_ties:
@@ -621,12 +608,11 @@ ROUNDINGS: dict[str, Callable[[float, IntArray], FloatArray]] = {
 """n(r), how many hits make a recall of r, by the name of its rounding."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class InterpolatingMetric(RelevanceMetric):
     """A metric of interpolated precision."""
 
-    takes_cutoff: ClassVar[bool] = False
-    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    takes_cutoff = False
+    value_range = (0.0, 1.0)
 
     rounding: str | Unset = parameter(
         "ceil",
@@ -654,7 +640,6 @@ class InterpolatingMetric(RelevanceMetric):
         return Ragged(backwards.values[::-1], offsets_of(lengths))
 
 
-@dataclass(frozen=True, kw_only=True)
 class InterpolatedPrecision(InterpolatingMetric):
     """The highest precision at any rank whose recall is r or more: the largest H_j/j over ranks j with H_j ≥ n(r).
 
@@ -665,8 +650,8 @@ class InterpolatedPrecision(InterpolatingMetric):
     Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, 2008, section 8.4.
     """
 
-    name: ClassVar[str] = "iprec"
-    aliases: ClassVar[tuple[str, ...]] = ("interpolated_precision", "iprec_at_recall")
+    name = "iprec"
+    aliases = ("interpolated_precision", "iprec_at_recall")
 
     recall: float | Unset = parameter(
         0.0, check=number(0, 1, what="a number from 0 to 1"), doc="r, the recall from which on precision is looked at"
@@ -676,7 +661,6 @@ class InterpolatedPrecision(InterpolatingMetric):
         return self._interpolated(batch, 0.0 if isinstance(self.recall, Unset) else float(self.recall))
 
 
-@dataclass(frozen=True, kw_only=True)
 class ElevenPointPrecision(InterpolatingMetric):
     """The mean of the interpolated precision at the recalls 0, 0.1, …, 1: Σ_r max{H_j/j: H_j ≥ n(r)} ÷ 11.
 
@@ -685,8 +669,8 @@ class ElevenPointPrecision(InterpolatingMetric):
     Source: Manning, Raghavan, Schütze, Introduction to Information Retrieval, 2008, section 8.4.
     """
 
-    name: ClassVar[str] = "iprec_11pt"
-    aliases: ClassVar[tuple[str, ...]] = ("eleven_point", "eleven_point_precision")
+    name = "iprec_11pt"
+    aliases = ("eleven_point", "eleven_point_precision")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         total = np.zeros(batch.n_users)
@@ -695,7 +679,6 @@ class ElevenPointPrecision(InterpolatingMetric):
         return total / 11
 
 
-@dataclass(frozen=True, kw_only=True)
 class FAP(RelevanceMetric):
     """F-measured average precision: (1+β²)·F·AP / (β²·F + AP) of this user's F_β@k and AP@k.
 
@@ -706,9 +689,9 @@ class FAP(RelevanceMetric):
     which leaves [0, 1] unless β is 1.
     """
 
-    name: ClassVar[str] = "fap"
-    aliases: ClassVar[tuple[str, ...]] = ("f_measured_ap", "f_measured_average_precision")
-    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    name = "fap"
+    aliases = ("f_measured_ap", "f_measured_average_precision")
+    value_range = (0.0, 1.0)
 
     beta: float | Unset = parameter(
         1.0,
@@ -724,7 +707,6 @@ class FAP(RelevanceMetric):
         return ratio((1 + square) * f * ap, square * f + ap)
 
 
-@dataclass(frozen=True, kw_only=True)
 class PercentileRank(RelevanceMetric):
     """How far down the list the relevant items stand: the mean over hits of (rank − 1) / (ρ − 1).
 
@@ -737,13 +719,13 @@ class PercentileRank(RelevanceMetric):
     Source: Hu, Koren, Volinsky, Collaborative filtering for implicit feedback datasets, ICDM 2008.
     """
 
-    name: ClassVar[str] = "percentile_rank"
-    aliases: ClassVar[tuple[str, ...]] = ("mpr", "mean_percentile_rank", "expected_percentile_rank")
-    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    takes_cutoff: ClassVar[bool] = False
-    larger_is_better: ClassVar[bool] = False
-    zero_without_predictions: ClassVar[bool] = False
-    zero_without_hits: ClassVar[bool] = False
+    name = "percentile_rank"
+    aliases = ("mpr", "mean_percentile_rank", "expected_percentile_rank")
+    value_range = (0.0, 1.0)
+    takes_cutoff = False
+    larger_is_better = False
+    zero_without_predictions = False
+    zero_without_hits = False
 
     weighting: str | Unset = parameter(
         "users", choices=("users", "grades"), doc="a mean over users, or over their hits, weighted by grades"
@@ -776,7 +758,6 @@ class PercentileRank(RelevanceMetric):
         return ratio(steps, self.normaliser(batch) * (batch.n_predictions - 1))
 
 
-@dataclass(frozen=True, kw_only=True)
 class AUC(RelevanceMetric):
     """The area under the ROC curve: P(a relevant item of the list scores higher than another) + ½ P(equal scores).
 
@@ -791,12 +772,12 @@ class AUC(RelevanceMetric):
     Source: Hanley, McNeil, The meaning and use of the area under a ROC curve, Radiology 1982.
     """
 
-    name: ClassVar[str] = "auc"
-    aliases: ClassVar[tuple[str, ...]] = ("roc_auc", "auc_roc", "auroc")
-    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    takes_cutoff: ClassVar[bool] = False
-    zero_without_predictions: ClassVar[bool] = False
-    zero_without_hits: ClassVar[bool] = False
+    name = "auc"
+    aliases = ("roc_auc", "auc_roc", "auroc")
+    value_range = (0.0, 1.0)
+    takes_cutoff = False
+    zero_without_predictions = False
+    zero_without_hits = False
 
     decay: float | Unset = parameter(
         1.0,
@@ -880,7 +861,6 @@ class AUC(RelevanceMetric):
         return ratio(batch.total(user, won), pairs)
 
 
-@dataclass(frozen=True, kw_only=True)
 class AUCPR(RelevanceMetric):
     """The area under the precision-recall curve, by trapezoids.
 
@@ -892,12 +872,12 @@ class AUCPR(RelevanceMetric):
     Source: Davis, Goadrich, The relationship between precision-recall and ROC curves, ICML 2006.
     """
 
-    name: ClassVar[str] = "auc_pr"
-    aliases: ClassVar[tuple[str, ...]] = ("pr_auc", "aucpr", "auprc")
-    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    takes_cutoff: ClassVar[bool] = False
-    zero_without_predictions: ClassVar[bool] = False
-    zero_without_hits: ClassVar[bool] = False
+    name = "auc_pr"
+    aliases = ("pr_auc", "aucpr", "auprc")
+    value_range = (0.0, 1.0)
+    takes_cutoff = False
+    zero_without_predictions = False
+    zero_without_hits = False
 
     recall: str | Unset = parameter(
         "labels", choices=("labels", "hits"), doc="what recall divides by: γ, or the relevant items in the list"
@@ -921,7 +901,6 @@ class AUCPR(RelevanceMetric):
         return ratio(batch.total(groups.user, groups.held * (before + after) / 2), self._n_to_find(batch))
 
 
-@dataclass(frozen=True, kw_only=True)
 class LexicographicRecall(RelevanceMetric):
     """Recall, with ties broken by the lowest hit, then by the next lowest, and so on: (H_k − 1 + s) ÷ γ, 0 without a hit.
 
@@ -937,9 +916,9 @@ class LexicographicRecall(RelevanceMetric):
     lists and have no value for one.
     """
 
-    name: ClassVar[str] = "lexirecall"
-    aliases: ClassVar[tuple[str, ...]] = ("lexicographic_recall", "lexical_recall")
-    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    name = "lexirecall"
+    aliases = ("lexicographic_recall", "lexical_recall")
+    value_range = (0.0, 1.0)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         hits = batch.hits(self.threshold)
@@ -983,7 +962,6 @@ def _share_lower(n_hits: IntArray, n_places: IntArray, rank: IntArray) -> FloatA
     return shares
 
 
-@dataclass(frozen=True, kw_only=True)
 class TotalSearchEfficiency(RelevanceMetric):
     """What the rank of the last relevant item is worth, for a user who needs them all: d(r_γ), 0 if the first k miss any.
 
@@ -993,9 +971,9 @@ class TotalSearchEfficiency(RelevanceMetric):
     Source: Diaz, Ekstrand, Mitra, Recall, robustness, and lexicographic evaluation, TORS 2025, with any falling discount.
     """
 
-    name: ClassVar[str] = "total_search_efficiency"
-    aliases: ClassVar[tuple[str, ...]] = ("tse",)
-    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    name = "total_search_efficiency"
+    aliases = ("tse",)
+    value_range = (0.0, 1.0)
 
     discount: str | Unset = parameter(
         "reciprocal", choices=("reciprocal", "log2"), doc="what a rank r is worth: 1/r, or 1/log2(r + 1)"

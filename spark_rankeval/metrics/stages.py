@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from spark_rankeval.metrics.base import (
     UNSET,
     ListMetric,
     Metric,
-    Needs,
     Reads,
     RelevanceMetric,
     Unset,
@@ -29,11 +27,10 @@ from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, Ragged
 __all__ = ["Abstention", "Added", "Confidence", "FalseAbstention", "FalseAlarm", "Lost"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class NoValue(Metric):
     """Stands in for a metric in the views of models that do not need it. No user has a value, and no list is read."""
 
-    needs: ClassVar[Needs] = "predictions"
+    needs = "predictions"
 
     def __post_init__(self) -> None:
         """It has no name, and cannot be called for."""
@@ -74,13 +71,12 @@ def _is_within(ranks: Ragged, k: int | None) -> BoolArray:
     return is_within
 
 
-@dataclass(frozen=True, kw_only=True)
 class StageMetric(RelevanceMetric):
     """A share of the relevant items by their places in this model's list and in those of the models before it."""
 
-    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    zero_without_predictions: ClassVar[bool] = False
-    zero_without_hits: ClassVar[bool] = False
+    value_range = (0.0, 1.0)
+    zero_without_predictions = False
+    zero_without_hits = False
 
     before: int | str | Unset | None = parameter(
         None,
@@ -128,7 +124,6 @@ class StageMetric(RelevanceMetric):
         return ratio(n_counted, batch.n_relevant(self.threshold))
 
 
-@dataclass(frozen=True, kw_only=True)
 class Lost(StageMetric):
     """The relevant items in the first places of every model before that are not in the first k of this one, ÷ γ.
 
@@ -141,14 +136,13 @@ class Lost(StageMetric):
     retrieval, SIGIR 2011.
     """
 
-    name: ClassVar[str] = "lost"
-    larger_is_better: ClassVar[bool] = False
+    name = "lost"
+    larger_is_better = False
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         return self._share(batch, self._left(batch) & ~self._here(batch))
 
 
-@dataclass(frozen=True, kw_only=True)
 class Added(StageMetric):
     """The relevant items in the first k places that some model before has lost, ÷ γ.
 
@@ -160,9 +154,9 @@ class Added(StageMetric):
     retrieval, SIGIR 2011.
     """
 
-    name: ClassVar[str] = "added"
-    zero_without_predictions: ClassVar[bool] = True
-    zero_without_hits: ClassVar[bool] = True
+    name = "added"
+    zero_without_predictions = True
+    zero_without_hits = True
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         return self._share(batch, self._here(batch) & ~self._left(batch))
@@ -173,16 +167,15 @@ def _is_empty(batch: RankingBatch) -> FloatArray:
     return np.where(batch.n_predictions == 0, 1.0, 0.0)
 
 
-@dataclass(frozen=True, kw_only=True)
 class _NoAnswerMetric(Metric):
     """A metric of users who are declared to have no answer."""
 
-    needs: ClassVar[Needs] = "no_answer"
-    covers_no_answer: ClassVar[bool] = True
-    takes_cutoff: ClassVar[bool] = False
-    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    zero_without_predictions: ClassVar[bool] = False
-    zero_without_hits: ClassVar[bool] = False
+    needs = "no_answer"
+    covers_no_answer = True
+    takes_cutoff = False
+    value_range = (0.0, 1.0)
+    zero_without_predictions = False
+    zero_without_hits = False
 
     @property
     def reads(self) -> Reads:
@@ -193,7 +186,6 @@ class _NoAnswerMetric(Metric):
         return np.zeros(batch.n_users, np.bool_) if batch.no_answer is None else batch.no_answer
 
 
-@dataclass(frozen=True, kw_only=True)
 class Abstention(_NoAnswerMetric):
     """Whether a user without an answer rightly gets nothing: 1 if the list is empty, else 0.
 
@@ -203,14 +195,13 @@ class Abstention(_NoAnswerMetric):
     Source: Rajpurkar, Jia, Liang, Know what you don't know: unanswerable questions for SQuAD, ACL 2018.
     """
 
-    name: ClassVar[str] = "abstention"
-    aliases: ClassVar[tuple[str, ...]] = ("abstention_rate",)
+    name = "abstention"
+    aliases = ("abstention_rate",)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         return _is_empty(batch)
 
 
-@dataclass(frozen=True, kw_only=True)
 class FalseAlarm(_NoAnswerMetric):
     """Whether a user without an answer wrongly gets something: 1 if the list has an item, else 0.
 
@@ -220,15 +211,14 @@ class FalseAlarm(_NoAnswerMetric):
     Source: Rajpurkar, Jia, Liang, Know what you don't know: unanswerable questions for SQuAD, ACL 2018.
     """
 
-    name: ClassVar[str] = "false_alarm"
-    aliases: ClassVar[tuple[str, ...]] = ("false_alarm_rate",)
-    larger_is_better: ClassVar[bool] = False
+    name = "false_alarm"
+    aliases = ("false_alarm_rate",)
+    larger_is_better = False
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         return 1.0 - _is_empty(batch)
 
 
-@dataclass(frozen=True, kw_only=True)
 class FalseAbstention(RelevanceMetric):
     """Whether a user with a relevant label wrongly gets nothing: 1 if the list is empty, else 0.
 
@@ -238,12 +228,12 @@ class FalseAbstention(RelevanceMetric):
     Source: Rajpurkar, Jia, Liang, Know what you don't know: unanswerable questions for SQuAD, ACL 2018.
     """
 
-    name: ClassVar[str] = "false_abstention"
-    aliases: ClassVar[tuple[str, ...]] = ("false_abstention_rate",)
-    takes_cutoff: ClassVar[bool] = False
-    larger_is_better: ClassVar[bool] = False
-    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    zero_without_predictions: ClassVar[bool] = False
+    name = "false_abstention"
+    aliases = ("false_abstention_rate",)
+    takes_cutoff = False
+    larger_is_better = False
+    value_range = (0.0, 1.0)
+    zero_without_predictions = False
 
     @property
     def reads(self) -> Reads:
@@ -254,7 +244,6 @@ class FalseAbstention(RelevanceMetric):
         return _is_empty(batch)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Confidence(ListMetric):
     """How sure a model seems of its first k items, by their scores s: the highest, s_1.
 
@@ -266,9 +255,9 @@ class Confidence(ListMetric):
     2024; MTEB's ``confidence_scores``, which gives an empty list 0: ``undefined="zero"``.
     """
 
-    name: ClassVar[str] = "confidence"
-    covers_no_answer: ClassVar[bool] = True
-    value_range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+    name = "confidence"
+    covers_no_answer = True
+    value_range = (-math.inf, math.inf)
 
     kind: str | Unset = parameter(
         "max",

@@ -12,13 +12,11 @@ from spark_rankeval.metrics.base import REGISTRY
 
 # A class of `__main__` goes to workers by value, as in a notebook.
 CELL = """
-from dataclasses import dataclass
 
 import numpy as np
 from spark_rankeval.metrics import RelevanceMetric, parameter
 
 
-@dataclass(frozen=True, kw_only=True)
 class Fading(RelevanceMetric):
     name = "fading"
     aliases = ("fades",)
