@@ -158,9 +158,6 @@ class Metric(FrozenDataclass, ABC):
         covers_no_answer: whether the formula also holds for users without an answer; other metrics are undefined for them.
         value_range: the smallest and the largest possible value; intervals of means stay within it. Default: no bounds.
         corpus_level: whether there is one value of all lists together, and none of a user.
-        zero_without_predictions: whether a user with something to find has 0 if nothing was predicted. If false, the formula
-            and `_is_defined` decide.
-        zero_without_hits: the same if nothing relevant (no gain) stands in the first k places.
 
     Raises:
         MetricError: a parameter has a value that is not allowed; or another class has the name of a new one.
@@ -173,8 +170,6 @@ class Metric(FrozenDataclass, ABC):
     describes: ClassVar[bool] = False
     needs: ClassVar[Needs] = "relevant"
     covers_no_answer: ClassVar[bool] = False
-    zero_without_predictions: ClassVar[bool] = True
-    zero_without_hits: ClassVar[bool] = True
     corpus_level: ClassVar[bool] = False
     value_range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
 
@@ -465,8 +460,6 @@ class ListMetric(Metric):
     needs: ClassVar[Needs] = "predictions"
     describes = True
     value_range = (0.0, 1.0)
-    zero_without_predictions = False
-    zero_without_hits = False
     facts: ClassVar[frozenset[Fact]] = frozenset()
 
     @property

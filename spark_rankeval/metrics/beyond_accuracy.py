@@ -727,8 +727,6 @@ class LabelledMetric(Metric):
     """A metric of the labelled items of a list, relevant or not. It is undefined if they do not differ."""
 
     needs = "labels"
-    zero_without_predictions = False
-    zero_without_hits = False
 
 
 class Spread(NamedTuple):

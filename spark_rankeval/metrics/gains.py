@@ -743,7 +743,6 @@ class RBPResidual(GainMetric):
 
     name = "rbp_residual"
     aliases = ("rbp_resid",)
-    zero_without_hits = False
     takes_cutoff = False
     larger_is_better = False
 
@@ -1151,7 +1150,6 @@ class RBO(Metric):
     aliases = ("rank_biased_overlap", "rbo_ext")
     needs = "labels"
     value_range = (0.0, 1.0)
-    zero_without_hits = False
 
     p: float | Unset = parameter(
         0.9,

@@ -238,8 +238,6 @@ class Judged(Metric):
     aliases: ClassVar[tuple[str, ...]] = ("judged_share",)
     needs = "predictions"
     value_range = (0.0, 1.0)
-    zero_without_predictions = False
-    zero_without_hits = False
 
     @property
     def reads(self) -> Reads:
@@ -724,8 +722,6 @@ class PercentileRank(RelevanceMetric):
     value_range = (0.0, 1.0)
     takes_cutoff = False
     larger_is_better = False
-    zero_without_predictions = False
-    zero_without_hits = False
 
     weighting: str | Unset = parameter(
         "users", choices=("users", "grades"), doc="a mean over users, or over their hits, weighted by grades"
@@ -776,8 +772,6 @@ class AUC(RelevanceMetric):
     aliases = ("roc_auc", "auc_roc", "auroc")
     value_range = (0.0, 1.0)
     takes_cutoff = False
-    zero_without_predictions = False
-    zero_without_hits = False
 
     decay: float | Unset = parameter(
         1.0,
@@ -876,8 +870,6 @@ class AUCPR(RelevanceMetric):
     aliases = ("pr_auc", "aucpr", "auprc")
     value_range = (0.0, 1.0)
     takes_cutoff = False
-    zero_without_predictions = False
-    zero_without_hits = False
 
     recall: str | Unset = parameter(
         "labels", choices=("labels", "hits"), doc="what recall divides by: γ, or the relevant items in the list"

@@ -75,8 +75,6 @@ class StageMetric(RelevanceMetric):
     """A share of the relevant items by their places in this model's list and in those of the models before it."""
 
     value_range = (0.0, 1.0)
-    zero_without_predictions = False
-    zero_without_hits = False
 
     before: int | str | Unset | None = parameter(
         None,
@@ -155,8 +153,6 @@ class Added(StageMetric):
     """
 
     name = "added"
-    zero_without_predictions = True
-    zero_without_hits = True
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         return self._share(batch, self._here(batch) & ~self._left(batch))
@@ -174,8 +170,6 @@ class _NoAnswerMetric(Metric):
     covers_no_answer = True
     takes_cutoff = False
     value_range = (0.0, 1.0)
-    zero_without_predictions = False
-    zero_without_hits = False
 
     @property
     def reads(self) -> Reads:
@@ -233,7 +227,6 @@ class FalseAbstention(RelevanceMetric):
     takes_cutoff = False
     larger_is_better = False
     value_range = (0.0, 1.0)
-    zero_without_predictions = False
 
     @property
     def reads(self) -> Reads:

@@ -45,6 +45,18 @@ def those(condition, metrics=METRICS):
 ALL, EVERY = those(lambda metric: True), those(lambda metric: True, EVERY_METRIC)
 
 
+# Metrics of other things than gain, which have a value if nothing relevant stands in the first k places.
+VALUED_WITHOUT_HITS = {
+    "auc", "auc_pr", "holes", "judged", "kendall_distance", "kendall_tau", "pearson", "percentile_rank", "rbo", "rbp_residual",
+    "spearman", "tau_ap",
+}  # fmt: skip
+
+
+def is_zero_without_predictions(metric):
+    """Whether the docstring says so."""
+    return re.search(r"\b0 without predictions", " ".join(metric.__doc__.split())) is not None
+
+
 def renamed(item):
     """Another id, in the same order."""
     return item**3 + 10 * item - 4000
@@ -163,7 +175,7 @@ def test_only_metrics_that_the_order_of_ties_changes_look_at_ties():
 @ALL
 def test_of_a_good_and_a_bad_list_the_better_value_is_where_the_metric_says(metric):
     labels = [(1, 1.0), (2, 0.5), (3, 0.25), (4, 0.0)]
-    bad = [in_order([4, 3, 2, 1]), in_order([11, 12, 13]), *([] if metric.zero_without_predictions else [[]])]
+    bad = [in_order([4, 3, 2, 1]), in_order([11, 12, 13]), *([] if is_zero_without_predictions(metric) else [[]])]
     batch = batch_of([(predictions, labels) for predictions in (in_order([1, 2, 3, 4]), *bad)])
     good, *others = metric().resolve().compute(batch) * (1 if metric.larger_is_better else -1)
     others = [value for value in others if not math.isnan(value)]
@@ -231,24 +243,24 @@ FINDING_NOTHING = batch_of(
 def test_lists_that_find_nothing_are_worth_0_unless_the_metric_says_otherwise(metric):
     every = some(metric, 80, relevance_threshold=(None,), undefined=("nan",))
     zero = np.all([variant.compute(FINDING_NOTHING) == 0 for variant in every], axis=0)
-    assert zero[0] == metric.zero_without_predictions
-    assert zero[1:].all() == metric.zero_without_hits
-    if not metric.zero_without_predictions:
+    assert zero[0] == is_zero_without_predictions(metric)
+    assert zero[1:].all() == (metric.name not in VALUED_WITHOUT_HITS)
+    if not is_zero_without_predictions(metric):
         for variant in every:
             as_zero = dataclasses.replace(variant, undefined="zero").compute(FINDING_NOTHING)
             np.testing.assert_array_equal(as_zero, np.nan_to_num(variant.compute(FINDING_NOTHING)), str(variant))
 
 
-@those(lambda metric: metric.zero_without_predictions or metric.zero_without_hits)
+@those(lambda metric: is_zero_without_predictions(metric) or metric.name not in VALUED_WITHOUT_HITS)
 def test_they_are_worth_0_whatever_the_threshold_and_the_other_users(metric):
     below_the_cutoff = (in_order([7, 8, 9, 1]), ungraded([1]))
     batch = batch_of([([], ungraded([1, 2])), (in_order([8, 9]), ungraded([1, 2])), below_the_cutoff,
                       (in_order([1]), ungraded([1]))])  # fmt: skip
     for variant in some(metric, 80, relevance_threshold=(None, -math.inf, 0.0)):
         unlisted, missed, below, _ = variant.compute(batch)
-        assert unlisted == 0 or not metric.zero_without_predictions, variant
-        assert missed == 0 or not metric.zero_without_hits, variant
-        assert below == 0 or not (metric.zero_without_hits and variant.k in (1, 3)), variant
+        assert unlisted == 0 or not is_zero_without_predictions(metric), variant
+        assert missed == 0 or metric.name in VALUED_WITHOUT_HITS, variant
+        assert below == 0 or metric.name in VALUED_WITHOUT_HITS or variant.k not in (1, 3), variant
 
 
 @ALL
@@ -291,9 +303,7 @@ def test_its_names_are_registered_and_its_docstring_says_formula_bounds_and_sour
     assert re.search(undefined.get(True, r"NaN[^.]* without"), text)
     # Without predictions a stage loses all that none before has lost.
     if metric not in (*GROUPS, *INTENTS, *STAGES):
-        assert re.search(
-            r"\b0 without predictions" if metric.zero_without_predictions else r"NaN[^.]* without predictions", text
-        )
+        assert is_zero_without_predictions(metric) or re.search(r"NaN[^.]* without predictions", text)
 
 
 @EVERY
