@@ -93,4 +93,4 @@ def test_explain_takes_what_stands_for_several_metrics_and_says_what_it_cannot_e
     assert [(done.code, done.out, len(done.lines)) for done in wrong] == [(2, "", 1)] * len(wrong)
     # Lists of all names grow.
     golden("\n".join([*several, *(re.sub("available: .*|it has .*", "…", done.err.strip()) for done in wrong)]))
-    assert "\n  mllib-4.3           has no such metric" in call("explain", "rbp").out
+    assert "\nmllib-4.3           has no such metric" in call("explain", "rbp").out

@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from spark_rankeval.dialects import STANDARD
-from spark_rankeval.dialects.explained import (
-    NEEDS,
-    description,
-    facts,
-    has,
-    settings,
-    value_in_words,
-)
-from spark_rankeval.dialects.published import DIALECTS, EVERY_METRIC
+from spark_rankeval.dialects.published import DIALECTS, EVERY_METRIC, NEEDS, description, facts
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics.base import REGISTRY, Metric
 from spark_rankeval.metrics.naming import parse_metric
@@ -64,6 +56,7 @@ Unless a metric says otherwise, these rules hold:
 - If γ = 0, the value is undefined: NaN, left out of the mean, and counted.
 - If ρ = 0, or without a hit in the first k places, the value is 0.
 - A list shorter than k keeps the denominator of its formula.
+- A larger value is better.
 - For a metric of gain γ counts the grades above 0, and with `below_threshold='zero'` those that also reach the threshold.
 - With `relevance_threshold=-inf` and `gain='binary'` a metric of gain reads no grades: any label is enough to define it.
 """
@@ -202,9 +195,10 @@ def _parameters(items: Iterable[Field[Any]]) -> list[str]:
 
 def _metric(metric: type[Metric]) -> str:
     """A metric's definition, parameters and dialects."""
-    lines = [f"## {metric.name}", "", description(metric), "", facts(metric, "`"), ""]
+    lines = [f"## {metric.name}", "", description(metric), ""]
+    lines += [*(f"- {name}: {text}" for name, text in facts(metric).items()), ""]
     lines += _parameters(item for item in metric.parameters() if item.name not in LIST_PARAMETERS)
-    told = [(dialect.name, _settings(dialect, metric)) for dialect in DIALECTS if has(dialect, metric)]
+    told = [(dialect.name, _settings(dialect, metric)) for dialect in DIALECTS if dialect.has(metric)]
     told = [(name, settings) for name, settings in told if settings]
     if told:
         lines += ["", "| dialect | sets |", "|---|---|", *(f"| {name} | {settings} |" for name, settings in told)]
@@ -212,7 +206,16 @@ def _metric(metric: type[Metric]) -> str:
 
 
 def _settings(dialect: Dialect, metric: type[Metric]) -> str:
-    return ", ".join(f"`{name}={value_in_words(value)}`" for name, value in settings(dialect, metric).items())
+    """The parameters that a dialect sets differently from the default, or from its other metrics."""
+    defaults = {item.name: item.metadata["default"] for item in metric.parameters()}
+    everywhere = dialect.parameters.get(EVERY_METRIC, {})
+    chosen = {name: value for name, value in dialect.defaults_for(metric).items() if name in defaults}
+    # A default is also shown if the dialect sets another value for all other metrics.
+    return ", ".join(
+        f"`{name}={value!r}`"
+        for name, value in sorted(chosen.items())
+        if value != defaults[name] or value != everywhere.get(name, value)
+    )
 
 
 def _dialects(kinds: list[type[Metric]]) -> str:
@@ -247,7 +250,7 @@ def _dialects(kinds: list[type[Metric]]) -> str:
     exceptions = [*map(_exceptions, DIALECTS)]
     lines += ["", *(text for text in exceptions if text), "", "| metric | dialects that have it |", "|---|---|"]
     for metric in kinds:
-        having = [dialect.name for dialect in DIALECTS if has(dialect, metric)]
+        having = [dialect.name for dialect in DIALECTS if dialect.has(metric)]
         lines.append(f"| `{metric.name}` | {', '.join(having)} |")
     return "\n".join(lines)
 
@@ -255,7 +258,7 @@ def _dialects(kinds: list[type[Metric]]) -> str:
 def _exceptions(dialect: Dialect) -> str:
     """In sentences, what holds for all metrics of a dialect, and what single metrics do differently."""
     told = [
-        f"Every metric has `{name}={value_in_words(value)}` unless its own table sets another value"
+        f"Every metric has `{name}={value!r}` unless its own table sets another value"
         for name, value in dialect.parameters.get(EVERY_METRIC, {}).items()
     ]
     for name, ranking in dialect.rankings.items():

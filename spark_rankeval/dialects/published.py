@@ -5,14 +5,18 @@ A new dialect is an entry here and its name in `DIALECTS`.
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
-from spark_rankeval.errors import DialectError
+from spark_rankeval.errors import DialectError, did_you_mean
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.ranking.batch import POPULATIONS, Population
+from spark_rankeval.metrics.naming import expand, parse_metric
+from spark_rankeval.ranking.batch import FACT_TABLES, POPULATIONS, Population
 from spark_rankeval.ranking.user_lists import LIST_PARAMETERS, RankingPolicy
 
 EVERY_METRIC = "*"
@@ -73,19 +77,28 @@ class Dialect:
         """Which users a metric is about."""
         return _most_specific(self.populations, metric, self.population)
 
+    def has(self, metric: type[Metric]) -> bool:
+        """Whether the system has the metric."""
+        return self.metrics is None or metric.name in self.metrics
+
     def defaults_for(self, metric: type[Metric]) -> Mapping[str, Any]:
         """The parameters that this dialect sets for a metric, by name.
 
         Raises:
             DialectError: the system has no such metric.
         """
-        if self.metrics is not None and metric.name not in self.metrics:
+        if not self.has(metric):
             msg = (
-                f"dialect {self.name!r}: {self.describes} has no {metric.name!r}; it has {', '.join(sorted(self.metrics))}. "
+                f"dialect {self.name!r}: {self.describes} has no {metric.name!r}; it has {', '.join(sorted(self.metrics or ()))}. "
                 "Leave the metric out, or use dialect='default'"
             )
             raise DialectError(msg)
         return {**self.parameters.get(EVERY_METRIC, {}), **self.parameters.get(metric.name, {})}
+
+    def lists_and_users(self, metric: Metric) -> dict[str, Any]:
+        """How the lists that a metric reads are ranked, which users it is about, and what becomes of grades, nulls and means."""
+        rest = {name: getattr(self, name) for name in ("unusual_grades", "null_items", "mean")}
+        return {**asdict(self.ranking_of(metric)), **asdict(self.population_of(metric)), **rest}
 
 
 def _most_specific(choices: Mapping[str, T], metric: Metric, usual: T) -> T:
@@ -479,3 +492,156 @@ DIALECTS = (
     MLFLOW,
     RAGAS,
 )
+
+# Of the versions of a system the one that stands first is the newest.
+_BY_NAME = {name.lower(): dialect for dialect in reversed(DIALECTS) for name in (dialect.name, dialect.system)}
+
+
+def every_dialect() -> tuple[Dialect, ...]:
+    """All dialects, the default first, of each system the newest version."""
+    return tuple(dialect for dialect in DIALECTS if _BY_NAME[dialect.system.lower()] is dialect)
+
+
+def find_dialect(name: str | Dialect) -> Dialect:
+    """A dialect by its name, or by its system for the newest version; a dialect passes through.
+
+    Raises:
+        DialectError: no dialect has that name; the message lists near ones and all.
+    """
+    if isinstance(name, Dialect):
+        return name
+    if isinstance(name, str) and name.lower() in _BY_NAME:
+        return _BY_NAME[name.lower()]
+    msg = (
+        f"no dialect is called {name!r}; {did_you_mean(name, _BY_NAME)}available: "
+        f"{', '.join(dialect.name for dialect in DIALECTS)}"
+    )
+    raise DialectError(msg)
+
+
+_WIDTH = 110
+#: What a user must have for a metric to be defined.
+NEEDS = {
+    "relevant": "a relevant label",
+    "gain": "a label with a grade above 0",
+    "labels": "a label",
+    "predictions": "a prediction",
+    "no_answer": "no answer",
+}
+
+
+def description(metric: type[Metric]) -> str:
+    """A metric's formula, bounds, edge cases and source, in the words of its docstring."""
+    docstring = inspect.getdoc(metric) or ""
+    return re.sub(r"\n(Attributes|Raises|Args):.*?(?=\n\S|\Z)", "", docstring, flags=re.DOTALL).strip()
+
+
+def formula(metric: type[Metric]) -> str:
+    """The first paragraph of a metric's description, in a line."""
+    return " ".join(description(metric).split("\n\n")[0].replace("``", "").split())
+
+
+def facts(metric: type[Metric]) -> dict[str, str]:
+    """How a metric is written, for whom it is defined, and what else is unusual. Code stands in backticks."""
+    names = [f"{metric.name}@k"] * metric.takes_cutoff + [metric.name, *metric.aliases]
+    tables = _tables_of(metric)
+    found = {"written": ", ".join(f"`{name}`" for name in names), "defined for": f"users with {NEEDS[metric.needs]}"}
+    if tables:
+        found["needs"] = " or ".join(f"`facts=Facts({table}=…)`" for table in tables)
+    if metric.corpus_level:
+        found["values"] = "one for all lists together"
+    if metric.describes or not metric.larger_is_better:
+        found["better"] = "neither way" if metric.describes else "smaller"
+    return found
+
+
+def _tables_of(metric: type[Metric]) -> list[str]:
+    """What a metric asks for of `Facts`, by any choice of its parameters."""
+    reads = metric().resolve().reads
+    if not (reads.unlabelled or reads.facts):
+        return []
+    tables = {"subtopic"} if "intents" in reads.facts else set()
+    formula_parameters = [item for item in metric.parameters() if item.name not in LIST_PARAMETERS]
+    choices = [{item.name: value} for item in formula_parameters for value in item.metadata["choices"]]
+    for chosen in ({}, *choices):
+        tables |= {table for fact in metric(**chosen).resolve().reads.facts for table in FACT_TABLES[fact]}
+    return sorted(tables)
+
+
+def list_dialects() -> str:
+    """The dialects, one on each line. If a system has several versions, its name means the newest."""
+    newest = every_dialect()
+    rows = []
+    for dialect in DIALECTS:
+        count = "every metric" if dialect.metrics is None else f"{len(dialect.metrics)} metrics"
+        also = f" ({dialect.system})" if dialect.version and dialect in newest else ""
+        rows.append((dialect.name + also, count, dialect.describes))
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    return "\n".join(f"{name.ljust(widths[0])}  {count.ljust(widths[1])}  {words}" for name, count, words in rows)
+
+
+def explain(text: str, dialect: str | None = None) -> str:
+    """What a metric is, and what dialects set, as text.
+
+    Args:
+        text: the metric as `evaluate` takes it, such as ``ndcg@10``. Of several, such as ``ndcg@1..20``, the last is explained.
+        dialect: the dialect to resolve the metric in. None: the default, and what every dialect sets.
+
+    Raises:
+        MetricError: there is no such metric.
+        DialectError: there is no such dialect, or its system has no such metric.
+    """
+    several = expand(text)
+    metric = parse_metric(several[-1])
+    resolving = DEFAULT if dialect is None else find_dialect(dialect)
+    parts = [f"{text} is {len(several):,} metrics, from {several[0]} to {several[-1]}", ""] if len(several) > 1 else []
+    parts += [metric.name, "", _reflowed(description(type(metric))), ""]
+    parts += [*_columns([(name, words.replace("`", "")) for name, words in facts(type(metric)).items()]), ""]
+    parts += [
+        f"{metric} in dialect {resolving.name}: {resolving.describes}",
+        *_columns(_parameters(metric, resolving)),
+        "",
+    ]
+    sets = [
+        (each.name, _settings(each, metric) if each.has(type(metric)) else "has no such metric")
+        for each in (DIALECTS if dialect is None else [resolving])
+    ]
+    return "\n".join([*parts, *_columns([("dialect", "sets"), *sets])])
+
+
+def _parameters(metric: Metric, dialect: Dialect) -> list[tuple[str, ...]]:
+    """A row for each parameter: its value in a dialect, who sets it, and what it chooses."""
+    resolved, asked, sets = metric.resolve(dialect), metric.chosen(), dialect.defaults_for(type(metric))
+    rows: list[tuple[str, ...]] = [("parameter", "value", "set by", "meaning")]
+    for item in metric.parameters():
+        by = "the call" if item.name in asked else "the dialect" if item.name in sets else "default"
+        choices = ", ".join(map(repr, item.metadata["choices"]))
+        meaning = item.metadata["doc"] + f" ({choices})" * bool(choices)
+        rows.append((item.name, repr(getattr(resolved, item.name)), by, meaning))
+    return rows
+
+
+def _settings(dialect: Dialect, metric: Metric) -> str:
+    """What a dialect sets for a metric: its parameters, and what it does otherwise than the default to lists and users."""
+    names, usual = {item.name for item in metric.parameters()}, DEFAULT.lists_and_users(metric)
+    sets = [(name, value) for name, value in dialect.defaults_for(type(metric)).items() if name in names]
+    sets += [(name, value) for name, value in dialect.lists_and_users(metric).items() if value != usual[name]]
+    return ", ".join(f"{name}={value!r}" for name, value in sets) or "nothing"
+
+
+def _columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Rows as aligned columns. The last column is wrapped."""
+    widths = [max(map(len, column)) for column in zip(*(row[:-1] for row in rows), strict=True)]
+    for row in rows:
+        before = "".join(f"{text.ljust(width)}  " for text, width in zip(row[:-1], widths, strict=True))
+        width = max(_WIDTH, len(before) + 40)
+        yield textwrap.fill(row[-1], width, initial_indent=before, subsequent_indent=" " * len(before))
+
+
+def _reflowed(text: str) -> str:
+    """Fill the paragraphs. Indented ones stay as they are."""
+    paragraphs = text.replace("``", "").split("\n\n")
+    return "\n\n".join(
+        paragraph if re.search(r"^\s", paragraph, re.MULTILINE) else textwrap.fill(" ".join(paragraph.split()), _WIDTH)
+        for paragraph in paragraphs
+    )

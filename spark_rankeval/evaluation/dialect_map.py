@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 from spark_rankeval.dialects import DEFAULT, Dialect, every_dialect, find_dialect
-from spark_rankeval.dialects.explained import choice_in_words
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.evaluation import evaluate, result
 from spark_rankeval.metrics.base import Metric
@@ -41,7 +40,7 @@ class DialectMap(OneTable):
     Examples:
         >>> rows = dialect_map(predictions, labels, "ndcg@3", score="score", dialects="lenskit").rows
         >>> [(row.dialect, round(row.mean, 4), row.because) for row in rows]
-        [('default', 0.5327, 'the reference'), ('lenskit-2026.4', 0.6577, 'discount: none at ranks 1 and 2 (+0.1250)')]
+        [('default', 0.5327, 'the reference'), ('lenskit-2026.4', 0.6577, "discount='log2_from_two' (+0.1250)")]
 
     Attributes:
         rows: one row per metric and dialect: metric by metric, the default first.
@@ -101,7 +100,7 @@ def dialect_map(
         metric  dialect           mean  difference  users  because
         ndcg@3  default         0.5327                  8  the reference
                 trec_eval-10.0  0.5327                  8  the same on this data
-                lenskit-2026.4  0.6577     +0.1250      8  discount: none at ranks 1 and 2 (+0.1250)
+                lenskit-2026.4  0.6577     +0.1250      8  discount='log2_from_two' (+0.1250)
 
     Args:
         predictions: those of one model. All arguments are as in `evaluate`, unless they say more.
@@ -187,7 +186,7 @@ def _read(
     label: str, metric: Metric, dialect: Dialect, *, options: call.ScoringOptions, lists: Lists, are_vectors: bool
 ) -> _Reading | str:
     """What a metric means in a dialect, or why it means nothing."""
-    if dialect.metrics is not None and metric.name not in dialect.metrics:
+    if not dialect.has(type(metric)):
         return f"{dialect.system} has no {metric.name}"
     try:
         metric = resolve({label: metric}, dialect, options.parameters, lists)[label]
@@ -203,7 +202,7 @@ def _read(
 
 
 def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
-    """From one reading to another, one choice after the other; each with what it does, in words.
+    """From one reading to another, one choice after the other; each with what it sets.
 
     What counts as 0 comes last: it does not matter for users who are left out.
     """
@@ -217,7 +216,7 @@ def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
     changes |= {name: changes.pop(name) for name in ("ties",) if name in changes}
     for name, new in changes.items():
         waiting[name] = new
-        words.append(choice_in_words(name, new, getattr(start.metric, name)))
+        words.append(f"{name}={new!r}")
         try:
             now = now._replace(metric=replace(now.metric, **waiting))
         except MetricError:
@@ -230,10 +229,10 @@ def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
             old, new = getattr(getattr(start, part), item.name), getattr(getattr(end, part), item.name)
             if old != new:
                 now = now._replace(**{part: replace(getattr(now, part), **{item.name: new})})
-                yield choice_in_words(item.name, new, old), now
+                yield f"{item.name}={new!r}", now
     for name, new in last.items():
         now = now._replace(metric=replace(now.metric, **{name: new}))
-        yield choice_in_words(name, new, getattr(start.metric, name)), now
+        yield f"{name}={new!r}", now
 
 
 def _evaluate(

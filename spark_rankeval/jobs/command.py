@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn
 
 from spark_rankeval import errors, local
 from spark_rankeval.checks import EXTRAS, PANDAS_NOTICE
-from spark_rankeval.dialects import explained
+from spark_rankeval.dialects import published
 from spark_rankeval.errors import ConfigurationError, FinishedRunError, SparkRankEvalError
 from spark_rankeval.jobs.config import (
     FORMATS,
@@ -534,9 +534,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(words or ["--help"])
     try:
         if options.command == "dialects":
-            print(explained.list_dialects())
+            print(published.list_dialects())
         elif options.command == "explain":
-            print(explained.explain(options.metric, options.dialect))
+            print(published.explain(options.metric, options.dialect))
         else:
             print(__version__)
     except SparkRankEvalError as error:

@@ -10,7 +10,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
-from spark_rankeval.dialects.explained import formula_in_words
+from spark_rankeval.dialects.published import formula
 from spark_rankeval.errors import listed
 from spark_rankeval.metrics.base import UNSET, RelevanceMetric
 from spark_rankeval.metrics.gains import GainMetric
@@ -900,4 +900,4 @@ def _metrics_in_words(metrics: Sequence[str]) -> str:
 
 def _formula(definition: str) -> str:
     metric = metric_or_none(definition)
-    return "" if metric is None else formula_in_words(metric)
+    return "" if metric is None else formula(type(metric))

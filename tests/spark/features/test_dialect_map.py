@@ -62,11 +62,9 @@ def test_the_words_name_the_choice_that_makes_the_difference(spark):
     words = {(row.metric, row.dialect): row.because for row in table.rows}
     # ann has a hit at rank 2, tied with jam: jam comes before tea, and after it where ids run downwards. bob has 0.
     assert [row.mean for row in table.rows[:2]] == [0.25, 0.25]
-    assert words["ap@2", "trec_eval-10.0"] == (
-        "denominator: relevant items (-0.1250); equal scores in descending order of items (+0.1250)"
-    )
-    assert words["ap@2", "pytrec_eval-0.5.11"].startswith("users without predictions are left out (+0.2500)")
-    assert words["precision@2", "lenskit-2026.4"] == "users without predictions are left out (+0.2500)"
+    assert words["ap@2", "trec_eval-10.0"] == ("denominator='labels' (-0.1250); ties='item_desc' (+0.1250)")
+    assert words["ap@2", "pytrec_eval-0.5.11"].startswith("without_predictions='left_out' (+0.2500)")
+    assert words["precision@2", "lenskit-2026.4"] == "without_predictions='left_out' (+0.2500)"
     assert words["precision@2", "lenskit-2025.8"] == "the same on this data"
     assert words["precision@2", "default"] == "the reference"
 
