@@ -31,28 +31,6 @@ from spark_rankeval.ranking.user_lists import (
     runs_of,
 )
 
-__all__ = [
-    "AveragePopularity",
-    "CategoricalDiversity",
-    "ColdItems",
-    "ColdUser",
-    "Diversity",
-    "KendallDistance",
-    "KendallTau",
-    "LongTailItems",
-    "LongTailShare",
-    "Miscalibration",
-    "Novelty",
-    "Pearson",
-    "PopularityRatio",
-    "Repetition",
-    "Serendipity",
-    "Spearman",
-    "Surprisal",
-    "TauAP",
-    "Unexpectedness",
-]
-
 
 def _users_and_category_sizes(recommended: Recommended, which: BoolArray) -> tuple[IntArray, IntArray]:
     """One entry per user and category among the items `which`: the user, and how many of the user's items have the category."""

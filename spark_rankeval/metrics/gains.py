@@ -35,24 +35,6 @@ from spark_rankeval.metrics.expected_values import (
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved, tied_groups, tied_hits, tied_labels
 from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, IntArray, grouped, offsets_of, position_within
 
-__all__ = [
-    "CG",
-    "DCG",
-    "ERR",
-    "IDCG",
-    "NDCG",
-    "NERR",
-    "RBO",
-    "RBP",
-    "XDCG",
-    "Fidelity",
-    "GradedAveragePrecision",
-    "MaxRelevance",
-    "QMeasure",
-    "RBPResidual",
-]
-
-
 # Adding level by level takes one step per level; beyond so many levels the exact sum is quicker.
 _MOST_LEVELS = 256
 # Whole numbers below 2 to this power are exact as floats.

@@ -13,19 +13,6 @@ from spark_rankeval.metrics.gains import DISCOUNTS, Discount, geometric, geometr
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant, required_fact, retrieved
 from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, IntArray, position_within, starts_of_runs
 
-__all__ = [
-    "ERRIA",
-    "NERRIA",
-    "NNRBP",
-    "NRBP",
-    "AlphaDCG",
-    "AlphaNDCG",
-    "IntentAwareAP",
-    "IntentAwarePrecision",
-    "SubtopicRecall",
-]
-
-
 #: How intents are weighted: alike, or by how many of the user's labels are relevant for each.
 Weights = Literal["uniform", "share"]
 

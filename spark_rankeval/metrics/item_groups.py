@@ -28,20 +28,6 @@ from spark_rankeval.ranking.batch import (
 )
 from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "AWRF",
-    "AttentionShare",
-    "CatalogueCoverage",
-    "Entropy",
-    "ExposureShare",
-    "ExposureToMerit",
-    "Gini",
-    "HitShare",
-    "Personalisation",
-    "RankingEqualOpportunity",
-]
-
-
 # With fewer relevant labels of a group its ratio hangs on a few users, and intervals hold the truth too seldom.
 LEAST_LABELS = 30
 # A table of all users and groups may have so many times more cells than entries.

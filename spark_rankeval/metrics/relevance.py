@@ -34,28 +34,6 @@ from spark_rankeval.metrics.gains import DISCOUNTS, geometric, geometric_sum
 from spark_rankeval.ranking.batch import Hits, RankingBatch, TiedGroups, is_relevant, retrieved, tied_hits
 from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, Ragged, grouped, offsets_of
 
-__all__ = [
-    "AUC",
-    "AUCPR",
-    "F1",
-    "FAP",
-    "AveragePrecision",
-    "BPref",
-    "ElevenPointPrecision",
-    "FBeta",
-    "HitRate",
-    "Holes",
-    "InterpolatedPrecision",
-    "Judged",
-    "LexicographicRecall",
-    "PercentileRank",
-    "Precision",
-    "RPrecision",
-    "Recall",
-    "ReciprocalRank",
-    "TotalSearchEfficiency",
-]
-
 
 class Precision(EstimatedSum):
     """The share of the first k places that hold a relevant item: H_k / k.

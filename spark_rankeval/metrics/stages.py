@@ -24,8 +24,6 @@ from spark_rankeval.metrics.base import (
 from spark_rankeval.ranking.batch import RANK, RankingBatch, is_relevant, rank_in_model
 from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, Ragged
 
-__all__ = ["Abstention", "Added", "Confidence", "FalseAbstention", "FalseAlarm", "Lost"]
-
 
 class NoValue(Metric):
     """Stands in for a metric in the views of models that do not need it. No user has a value, and no list is read."""
