@@ -158,6 +158,8 @@ class Metric(FrozenDataclass, ABC):
         covers_no_answer: whether the formula also holds for users without an answer; other metrics are undefined for them.
         value_range: the smallest and the largest possible value; intervals of means stay within it. Default: no bounds.
         corpus_level: whether there is one value of all lists together, and none of a user.
+        sees: what matters of an item.
+        facts: what must be known of items and users beside predictions and labels.
 
     Raises:
         MetricError: a parameter has a value that is not allowed; or another class has the name of a new one.
@@ -172,6 +174,8 @@ class Metric(FrozenDataclass, ABC):
     covers_no_answer: ClassVar[bool] = False
     corpus_level: ClassVar[bool] = False
     value_range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+    sees: ClassVar[Sees] = "label"
+    facts: ClassVar[frozenset[Fact]] = frozenset()
 
     k: int | None = None
     undefined: str | Unset = parameter(
@@ -286,8 +290,8 @@ class Metric(FrozenDataclass, ABC):
 
     @property
     def reads(self) -> Reads:
-        """What the value depends on: by default the first k ranks, and all that labels say of items."""
-        return Reads(depth=self.k)
+        """What the value depends on: by default the first k ranks, and what the class says of items."""
+        return Reads(depth=self.k, items=self.sees, facts=self.facts)
 
     @property
     def reads_labels(self) -> bool:
@@ -409,6 +413,8 @@ class RelevanceMetric(Metric):
         relevance_threshold: a labelled item is relevant from this grade on. None: if its grade is above 0; ``-inf``: always.
     """
 
+    sees: ClassVar[Sees] = "relevance"
+
     relevance_threshold: float | Unset | None = parameter(
         None,
         check=number(-math.inf, what="a number, or None", optional=True),
@@ -420,11 +426,6 @@ class RelevanceMetric(Metric):
     def threshold(self) -> float | None:
         """The resolved threshold."""
         return None if self.relevance_threshold is UNSET else self.relevance_threshold
-
-    @property
-    def reads(self) -> Reads:
-        """Which items are relevant."""
-        return super().reads.but(items="relevance")
 
     @property
     def needed_grade(self) -> float | None:
@@ -451,21 +452,17 @@ def ratio(numerator: Array, denominator: Array | float) -> FloatArray:
 
 
 class ListMetric(Metric):
-    """A metric of the recommended items, whatever their labels: defined for users with a prediction.
-
-    Attributes:
-        facts: a class attribute; what must be known of the items and users.
-    """
+    """A metric of the recommended items, whatever their labels: defined for users with a prediction."""
 
     needs: ClassVar[Needs] = "predictions"
     describes = True
     value_range = (0.0, 1.0)
-    facts: ClassVar[frozenset[Fact]] = frozenset()
+    sees: ClassVar[Sees] = "item"
 
     @property
     def reads(self) -> Reads:
         """All items; the order of whole lists does not matter."""
-        return super().reads.but(items="item", unlabelled=True, tie_order=self.k is not None, facts=self.facts)
+        return super().reads.but(unlabelled=True, tie_order=self.k is not None)
 
     def _recommended(self, batch: RankingBatch) -> Recommended:
         if batch.recommended is None:

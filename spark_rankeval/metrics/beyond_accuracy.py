@@ -231,7 +231,7 @@ class Serendipity(ShareOfPlaces, RelevanceMetric):
     def reads(self) -> Reads:
         """The items with their labels, and the baseline's lists or the vectors."""
         facts: set[Fact] = {"vector", "history_vector"} if self.against == "history" else {"baseline"}
-        return super().reads.but(items="item", facts=frozenset(facts))
+        return super().reads.but(facts=frozenset(facts))
 
     @property
     def bounds(self) -> tuple[float, float]:

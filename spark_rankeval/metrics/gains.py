@@ -32,7 +32,7 @@ from spark_rankeval.metrics.expected_values import (
     draws,
     summed_over_places,
 )
-from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved, tied_groups, tied_hits, tied_labels
+from spark_rankeval.ranking.batch import RankingBatch, Sees, is_relevant, retrieved, tied_groups, tied_hits, tied_labels
 from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, IntArray, grouped, offsets_of, position_within
 
 # Adding level by level takes one step per level; beyond so many levels the exact sum is quicker.
@@ -262,6 +262,7 @@ class GainMetric(RelevanceMetric):
 
     needs: ClassVar[Needs] = "gain"
     value_range = (0.0, 1.0)
+    sees: ClassVar[Sees] = "gain"  # a negative grade as 0
 
     below_threshold: str | Unset = parameter(
         "keep", choices=("keep", "zero"), doc="a grade below the relevance threshold keeps its gain, or gains nothing"
@@ -271,11 +272,6 @@ class GainMetric(RelevanceMetric):
     def largest_grade(self) -> float:
         """Gains are added up."""
         return _LARGEST_GAIN
-
-    @property
-    def reads(self) -> Reads:
-        """The grade, a negative one as 0."""
-        return super().reads.but(items="gain")
 
     @property
     def _is_binary(self) -> bool:
@@ -725,15 +721,11 @@ class RBPResidual(GainMetric):
 
     name = "rbp_residual"
     aliases = ("rbp_resid",)
+    sees = "labelled"
     takes_cutoff = False
     larger_is_better = False
 
     p: float | Unset = parameter(0.8, check=_persistence, doc="the probability of going on to the next item")
-
-    @property
-    def reads(self) -> Reads:
-        """Which items have a label."""
-        return super().reads.but(items="labelled")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         weight = geometric(float(self.p))  # type: ignore[arg-type]  # resolved

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, cast
 import numpy as np
 
 from spark_rankeval.checks import number
-from spark_rankeval.metrics.base import Reads, RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.metrics.base import RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.metrics.gains import DISCOUNTS, Discount, geometric, geometric_share
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant, required_fact, retrieved
 from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, IntArray, position_within, starts_of_runs
@@ -210,11 +210,8 @@ class IntentMetric(RelevanceMetric):
     """A metric of the intents that items are relevant for; NaN without a label that is relevant for any."""
 
     value_range = (0.0, 1.0)
-
-    @property
-    def reads(self) -> Reads:
-        """The intents of labelled items."""
-        return super().reads.but(items="intents", facts=frozenset({"intents"}))
+    sees = "intents"
+    facts = frozenset({"intents"})
 
     def _intents(self, batch: RankingBatch) -> RelevantIntents:
         return relevant_intents(batch, self.threshold)

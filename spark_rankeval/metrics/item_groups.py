@@ -133,7 +133,7 @@ class GroupMetric(ListMetric, RelevanceMetric):
     @property
     def reads(self) -> Reads:
         """The items, their groups and their labels; the attention depends on ranks."""
-        return super().reads.but(items="item", unlabelled=True, tie_order=True, facts=self.facts)
+        return super().reads.but(tie_order=True)
 
     @property
     def is_apart(self) -> bool:

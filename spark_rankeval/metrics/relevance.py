@@ -214,13 +214,14 @@ class Judged(Metric):
     name = "judged"
     describes = True
     aliases: ClassVar[tuple[str, ...]] = ("judged_share",)
+    sees = "labelled"
     needs = "predictions"
     value_range = (0.0, 1.0)
 
     @property
     def reads(self) -> Reads:
-        """Which items have a label; of whole lists their order does not matter."""
-        return super().reads.but(items="labelled", tie_order=self.k is not None)
+        """Of whole lists the order does not matter."""
+        return super().reads.but(tie_order=self.k is not None)
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return batch.n_predictions > 0

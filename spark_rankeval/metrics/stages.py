@@ -73,6 +73,7 @@ class StageMetric(RelevanceMetric):
     """A share of the relevant items by their places in this model's list and in those of the models before it."""
 
     value_range = (0.0, 1.0)
+    facts = frozenset({"models_before"})
 
     before: int | str | Unset | None = parameter(
         None,
@@ -89,10 +90,10 @@ class StageMetric(RelevanceMetric):
 
     @property
     def reads(self) -> Reads:
-        """Which relevant items stand in the first places of this model and of those before."""
+        """The first places of this model and of those before."""
         cutoffs = _cutoffs(self.before)
         last = None if self.k is None or not cutoffs else max(self.k, *cutoffs)
-        return super().reads.but(depth=last, facts=frozenset({"models_before"}))
+        return super().reads.but(depth=last)
 
     def _here(self, batch: RankingBatch) -> BoolArray:
         """Which labelled items stand in the first k places of this model."""
