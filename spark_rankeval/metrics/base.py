@@ -178,7 +178,7 @@ class Metric(FrozenDataclass, ABC):
     facts: ClassVar[frozenset[Fact]] = frozenset()
 
     k: int | None = None
-    undefined: str | Unset = parameter(
+    undefined: str = parameter(
         "nan",
         choices=("nan", "zero"),
         doc="value of a user for whom the metric is undefined: NaN (left out of the mean) or 0",
@@ -477,7 +477,7 @@ class ListMetric(Metric):
 class ShareOfPlaces(ListMetric):
     """A sum over the first k places, divided by how many there are."""
 
-    denominator: str | Unset = parameter(
+    denominator: str = parameter(
         "predictions", choices=("predictions", "k"), doc="min(k, ρ), the places that were filled, or k"
     )
 

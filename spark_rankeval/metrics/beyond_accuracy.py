@@ -10,6 +10,7 @@ import numpy as np
 
 from spark_rankeval.checks import number
 from spark_rankeval.metrics.base import (
+    UNSET,
     ListMetric,
     Metric,
     Reads,
@@ -59,12 +60,12 @@ class Diversity(ListMetric):
     name = "diversity"
     aliases = ("intra_list_diversity", "ild")
 
-    by: str | Unset = parameter(
+    by: str = parameter(
         "category",
         choices=("category", "categories", "vector"),
         doc="what makes two items alike: one category each, sets of several, or vectors",
     )
-    unknown: str | Unset = parameter(
+    unknown: str = parameter(
         "left_out",
         choices=("left_out", "apart"),
         doc="an item without a category or vector: left out, or unlike all others",
@@ -221,7 +222,7 @@ class Serendipity(ShareOfPlaces, RelevanceMetric):
     describes = False
     needs = "relevant"
 
-    against: str | Unset = parameter(
+    against: str = parameter(
         "baseline",
         choices=("baseline", "history"),
         doc="what items are compared with: the baseline's list, or the vectors of the user's history",
@@ -287,7 +288,7 @@ class Miscalibration(ListMetric):
     larger_is_better = False
     facts = frozenset({"categories", "history_categories"})
 
-    divergence: str | Unset = parameter("kl", choices=("kl", "js"), doc="Kullback-Leibler, or Jensen-Shannon")
+    divergence: str = parameter("kl", choices=("kl", "js"), doc="Kullback-Leibler, or Jensen-Shannon")
     smoothing: float | Unset = parameter(
         0.01,
         check=number(0, 1, what="a number between 0 and 1", open_low=True, open_high=True),
@@ -301,7 +302,7 @@ class Miscalibration(ListMetric):
     def reads(self) -> Reads:
         """The items; with weights also their order."""
         reads = super().reads
-        return reads if self.rank_weight in ("none", Unset.UNSET) else reads.but(tie_order=True)
+        return reads if self.rank_weight in ("none", UNSET) else reads.but(tie_order=True)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -367,7 +368,7 @@ def _kullback_leibler_terms(p: FloatArray, q: FloatArray) -> FloatArray:
     return terms
 
 
-def popularity(recommended: Recommended, by: str | Unset) -> IntArray:
+def popularity(recommended: Recommended, by: str) -> IntArray:
     """How often each item is in the training data: how many users have it, or how many rows are of it."""
     return required_fact(recommended.training_interactions if by == "interactions" else recommended.training_users)
 
@@ -395,12 +396,12 @@ class Novelty(ListMetric):
     name = "novelty"
     aliases = ("mean_self_information", "msi", "miuf")
 
-    by: str | Unset = parameter(
+    by: str = parameter(
         "users",
         choices=("users", "interactions", "history"),
         doc="what makes an item known: users who have it, interactions with it, or that the user has it",
     )
-    unknown: str | Unset = parameter(
+    unknown: str = parameter(
         "one",
         choices=("one", "left_out", "zero"),
         doc="an item outside the training data: has u_j = 1, is left out of the mean, or adds 0",
@@ -488,10 +489,10 @@ class AveragePopularity(ListMetric):
     larger_is_better = False
     facts = frozenset({"popularity"})
 
-    by: str | Unset = parameter(
+    by: str = parameter(
         "users", choices=("users", "interactions"), doc="users who have the item, or interactions with it"
     )
-    scale: str | Unset = parameter("count", choices=("count", "share"), doc="how many, or which share of all")
+    scale: str = parameter("count", choices=("count", "share"), doc="how many, or which share of all")
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -604,12 +605,12 @@ class LongTailMetric(ListMetric):
 
     facts = frozenset({"popularity", "long_tail"})
 
-    head: float | Unset = parameter(
+    head: float = parameter(
         0.8,
         check=number(0, 1, what="a number between 0 and 1", open_low=True, open_high=True),
         doc="the share of all interactions, or of all items, that makes the short head",
     )
-    head_of: str | Unset = parameter(
+    head_of: str = parameter(
         "interactions",
         choices=("interactions", "items"),
         doc="what the head is a share of: interactions, in which a user has an item once, or items",
@@ -618,7 +619,7 @@ class LongTailMetric(ListMetric):
     def _is_tail(self, recommended: Recommended) -> BoolArray:
         """Which items are in the long tail."""
         above = required_fact(recommended.share_above if self.head_of == "interactions" else recommended.items_above)
-        tail: BoolArray = above >= float(self.head)  # type: ignore[arg-type]  # resolved
+        tail: BoolArray = above >= self.head
         return tail
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
@@ -861,7 +862,7 @@ class KendallDistance(LabelledMetric):
     larger_is_better = False
     value_range = (0.0, 1.0)
 
-    labels: str | Unset = parameter(
+    labels: str = parameter(
         "all",
         choices=("all", "best_k"),
         doc="which labels count: all, or the k best (fewer than k labels have a higher grade)",

@@ -27,7 +27,7 @@ import numpy as np
 
 from spark_rankeval.checks import is_cutoff, number
 from spark_rankeval.errors import MetricError, OptionError
-from spark_rankeval.metrics.base import REGISTRY, Metric, Reads, RelevanceMetric, Unset, parameter
+from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric, Reads, RelevanceMetric, Unset, parameter
 from spark_rankeval.ranking.batch import RankingBatch, TiedGroups, retrieved, tied_hits, tied_labels
 from spark_rankeval.ranking.user_lists import FloatArray, IntArray, grouped, offsets_of, pieces, position_within
 
@@ -106,21 +106,21 @@ class TieAwareMetric(RelevanceMetric):
 
     value_range = (0.0, 1.0)
 
-    ties: str | Unset = parameter(
+    ties: str = parameter(
         "order",
         choices=("order", "average"),
         doc="equal scores stand in the order of the evaluation, or the value is its mean over all their orders",
     )
 
     ceiling: int | Unset = parameter(
-        Unset.UNSET,
+        UNSET,
         check=lambda value: None if is_cutoff(value) else "a whole number from 1 on",
         doc="the value is the best that any order of so many first places has: they stand by grade, and the rest is cut off",
     )
 
     def _check_together(self) -> None:
         super()._check_together()
-        if self.ceiling is not Unset.UNSET and self.averages_ties:
+        if self.ceiling is not UNSET and self.averages_ties:
             msg = f"{self.name}: ceiling={self.ceiling} has an order of its own; leave out ties='average'"
             raise MetricError(msg)
 
@@ -135,13 +135,13 @@ class TieAwareMetric(RelevanceMetric):
 
         For the best order it matters which items stand in the first places.
         """
-        if self.ceiling is not Unset.UNSET:
+        if self.ceiling is not UNSET:
             return super().reads.but(depth=self.ceiling)
         return super().reads.but(scores=True, tie_order=False) if self.averages_ties else super().reads
 
     def compute(self, batch: RankingBatch) -> FloatArray:
         """The metric of every user, of the best order of the first places if it is a `ceiling`."""
-        return super().compute(batch if self.ceiling is Unset.UNSET else _best_order(batch, self.ceiling))
+        return super().compute(batch if self.ceiling is UNSET else _best_order(batch, self.ceiling))
 
     def _n_hits(self, batch: RankingBatch, k: int | None) -> FloatArray:
         """H_k of each user, or its expected value."""
@@ -254,16 +254,16 @@ _DOC = (
 class EstimatedMetric(TieAwareMetric):
     """A metric that logged feedback can estimate."""
 
-    estimator: str | Unset = parameter(Unset.UNSET, choices=("naive", "ips", "snips"), doc=_DOC)
+    estimator: str | Unset = parameter(UNSET, choices=("naive", "ips", "snips"), doc=_DOC)
     weight_limit: float | Unset | None = parameter(
-        Unset.UNSET,
+        UNSET,
         check=number(0, what="a number above 0, or None", open_low=True, open_high=True, optional=True),
         doc="the weight of a label that larger ones are clipped to; None: nothing is clipped",
     )
 
     def _check_together(self) -> None:
         super()._check_together()
-        if self.estimates and self.ceiling is not Unset.UNSET:
+        if self.estimates and self.ceiling is not UNSET:
             msg = f"{self.name}: the best order of weighted labels is not known; leave out ceiling={self.ceiling}, or weight="
             raise MetricError(msg)
         if self.estimator == "naive" and self.limit is not None:
@@ -281,7 +281,7 @@ class EstimatedMetric(TieAwareMetric):
     @property
     def limit(self) -> float | None:
         """What larger weights are clipped to."""
-        return None if self.weight_limit is Unset.UNSET else self.weight_limit
+        return None if self.weight_limit is UNSET else self.weight_limit
 
     def _clipped(self, weights: FloatArray) -> FloatArray:
         return weights if self.limit is None else np.minimum(weights, self.limit)

@@ -264,7 +264,7 @@ class GainMetric(RelevanceMetric):
     value_range = (0.0, 1.0)
     sees: ClassVar[Sees] = "gain"  # a negative grade as 0
 
-    below_threshold: str | Unset = parameter(
+    below_threshold: str = parameter(
         "keep", choices=("keep", "zero"), doc="a grade below the relevance threshold keeps its gain, or gains nothing"
     )
 
@@ -335,7 +335,7 @@ class DiscountedMetric(TieAwareMetric, GainMetric):
         choices=("exponential", "linear", "binary"),
         doc="worth of grade g: 2^g − 1, g, or 1 where the item is relevant",
     )
-    discount: str | Unset = parameter(
+    discount: str = parameter(
         "log2",
         choices=("log2", "ln", "log2_from_two"),
         doc="weight of rank j: 1/log2(j+1), 1/ln(j+1), or 1/log2(max(j, 2))",
@@ -352,7 +352,7 @@ class DiscountedMetric(TieAwareMetric, GainMetric):
 
     @property
     def _discount(self) -> Discount:
-        return DISCOUNTS[str(self.discount)]
+        return DISCOUNTS[self.discount]
 
     def _gain_key(self) -> tuple[object, ...]:
         return (self.gain, *super()._gain_key())
@@ -498,7 +498,7 @@ class QMeasure(GainMetric):
     aliases = ("q_measure", "qmeasure")
     needs = "relevant"
 
-    beta: float | Unset = parameter(
+    beta: float = parameter(
         1.0, check=number(0, 1e100, what="a number from 0 on"), doc="the weight of the gain beside the hits"
     )
 
@@ -510,7 +510,7 @@ class QMeasure(GainMetric):
 
     def _blended_precision(self, batch: RankingBatch) -> FloatArray:
         """(H_j + β·cg_j)/(j + β·cg*_j) of every hit."""
-        beta = float(self.beta)  # type: ignore[arg-type]  # resolved
+        beta = float(self.beta)
         hits, best = batch.hits(self.threshold), batch.labels_by_grade()
         gained = grouped(self._gains(batch), batch.user, batch.n_users).accumulated(np.add).values[hits.entry]
         ideal = best.like(self._gain_of(best.values)).accumulated(np.add)
@@ -538,7 +538,7 @@ class ScaledMetric(GainMetric):
 
     @property
     def _scale(self) -> float:
-        return 1.0 if self.max_grade is Unset.UNSET or self.max_grade is None else self.max_grade
+        return 1.0 if self.max_grade is UNSET or self.max_grade is None else self.max_grade
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         values, limit = self._scaled(batch), self.largest_grade
@@ -555,7 +555,7 @@ class ScaledMetric(GainMetric):
 class CascadeMetric(ScaledMetric):
     """A metric of a user who stops at an item with a probability q that its grade gives."""
 
-    q: str | Unset = parameter(
+    q: str = parameter(
         "exponential", choices=("exponential", "linear"), doc="(2^g − 1)/2^max_grade, or NTCIREVAL's g/(max_grade + 1)"
     )
 
@@ -652,8 +652,8 @@ class RBP(ScaledMetric):
     name = "rbp"
     aliases = ("rank_biased_precision",)
 
-    p: float | Unset = parameter(0.8, check=_persistence, doc="the probability of going on to the next item")
-    gain: str | Unset = parameter(
+    p: float = parameter(0.8, check=_persistence, doc="the probability of going on to the next item")
+    gain: str = parameter(
         "user_max",
         choices=("user_max", "binary", "raw", "max_grade"),
         doc="worth of grade g: g ÷ the user's largest grade, 1 where the item is relevant, g, or g ÷ max_grade",
@@ -682,7 +682,7 @@ class RBP(ScaledMetric):
         return self.gain == "binary"
 
     def _scaled(self, batch: RankingBatch) -> FloatArray:
-        p = float(self.p)  # type: ignore[arg-type]  # resolved
+        p = self.p
         worth = batch.remember(("worth", p, *self._gain_key()), lambda: self._gains(batch) * geometric(p)(batch.rank))
         gained = batch.total(batch.user, worth, batch.within(self.k))
         match self.gain:
@@ -725,10 +725,10 @@ class RBPResidual(GainMetric):
     takes_cutoff = False
     larger_is_better = False
 
-    p: float | Unset = parameter(0.8, check=_persistence, doc="the probability of going on to the next item")
+    p: float = parameter(0.8, check=_persistence, doc="the probability of going on to the next item")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        weight = geometric(float(self.p))  # type: ignore[arg-type]  # resolved
+        weight = geometric(self.p)
         lists = grouped(batch.rank, batch.user, batch.n_users)
         labelled = lists.lengths > 0
         above = np.zeros(len(batch.rank), np.int64)
@@ -756,7 +756,7 @@ class XDCG(ScaledMetric):
     name = "xdcg"
     value_range = (0.0, 100.0)
 
-    decay: float | Unset = parameter(
+    decay: float = parameter(
         0.6,
         check=number(0, 1, what="a number above 0 and up to 1", open_low=True),
         doc="the weight of each place as a share of the weight of the place before it",
@@ -768,7 +768,7 @@ class XDCG(ScaledMetric):
         return self._scale
 
     def _scaled(self, batch: RankingBatch) -> FloatArray:
-        decay = float(self.decay)  # type: ignore[arg-type]  # resolved
+        decay = self.decay
         gained = batch.total(batch.user, self._gains(batch) * geometric(decay)(batch.rank), batch.within(self.k))
         weights = geometric_sum(decay)(batch.n_predictions) if self.k is None else power_sum(self.k, decay)
         # Of full gains the quotient may round to above 1.
@@ -847,7 +847,7 @@ class IdealMetric(DiscountedMetric):
     the first k places repeat is in it as often.
     """
 
-    ideal: str | Unset = parameter(
+    ideal: str = parameter(
         "retrieved",
         choices=("retrieved", "labels", "filled_places", "k_ones", "label_order"),
         doc="the list's first k in best order, all labels best first, the same cut at min(k, ρ), k gains of 1, or MLlib's raw label order",
@@ -864,7 +864,7 @@ class IdealMetric(DiscountedMetric):
                 "repeats may tie at the cutoff. Use ideal='labels', or no cutoff"
             )
             raise MetricError(msg)
-        graded = self.gain is not Unset.UNSET and self.gain != "binary"
+        graded = self.gain is not UNSET and self.gain != "binary"
         if self.averages_ties and self.ideal == "retrieved" and self.k is not None and graded:
             msg = (
                 f"{self.name}@{self.k}: ties='average' with ideal='retrieved' and graded gain has no closed form, because tied "
@@ -1060,7 +1060,7 @@ class NDCG(IdealMetric):
     name = "ndcg"
     aliases = ("normalized_dcg", "normalised_dcg", "normalized_discounted_cumulative_gain")
 
-    undefined: str | Unset = undefined_with_rightly_empty_lists()
+    undefined: str = undefined_with_rightly_empty_lists()
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -1125,7 +1125,7 @@ class RBO(Metric):
     needs = "labels"
     value_range = (0.0, 1.0)
 
-    p: float | Unset = parameter(
+    p: float = parameter(
         0.9,
         check=number(0, 1, what="a number above 0 and below 1", open_low=True, open_high=True),
         doc="the probability of going on to the next depth",
@@ -1135,7 +1135,7 @@ class RBO(Metric):
         return batch.labels.lengths > 0
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        p = float(self.p)  # type: ignore[arg-type]  # resolved
+        p = self.p
         labels, overlap, within = batch.labels, overlaps(batch), batch.within(self.k)
         n_labels = labels.lengths if self.k is None else np.minimum(labels.lengths, self.k)
         n_predictions = retrieved(batch, self.k)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from spark_rankeval.checks import number
-from spark_rankeval.metrics.base import RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.metrics.base import RelevanceMetric, parameter, ratio
 from spark_rankeval.metrics.gains import DISCOUNTS, Discount, geometric, geometric_share
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant, required_fact, retrieved
 from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, IntArray, position_within, starts_of_runs
@@ -229,40 +229,31 @@ class IntentMetric(RelevanceMetric):
 class WeightedIntents(IntentMetric):
     """A sum over intents, each with a weight."""
 
-    intent_weights: str | Unset = parameter(
+    intent_weights: Weights = parameter(
         "uniform",
         choices=("uniform", "share"),
         doc="the weight of an intent: the same for each, or by how many of the user's labels are relevant for it",
     )
 
-    @property
-    def _weights(self) -> Weights:
-        return cast("Weights", self.intent_weights)
-
     def _total_weight(self, batch: RankingBatch) -> FloatArray:
-        return self._intents(batch).total_weight(self._weights)
+        return self._intents(batch).total_weight(self.intent_weights)
 
 
 class NovelGains(WeightedIntents):
     """A discounted sum of gains that fade with each further item for the same intent."""
 
-    alpha: float | Unset = parameter(
+    alpha: float = parameter(
         0.5,
         check=_alpha,
         doc="how much of an intent one relevant item settles: a further one gains (1 − α) times as much",
     )
-
-    @property
-    def _fading(self) -> float:
-        assert not isinstance(self.alpha, Unset), "the metric was resolved"
-        return self.alpha
 
     def _discount(self) -> Discount:
         raise NotImplementedError
 
     def _sum(self, batch: RankingBatch) -> FloatArray:
         """Σ_r G(r)·d(r), up to a factor of the user's."""
-        places = novel_gains(batch, self.threshold, self._weights, self._fading)
+        places = novel_gains(batch, self.threshold, self.intent_weights, self.alpha)
         return batch.total(places.user, places.gain * self._discount()(places.rank), self._within(places))
 
     def _share(self, batch: RankingBatch) -> FloatArray:
@@ -276,13 +267,13 @@ class NovelGains(WeightedIntents):
     def _full(self, batch: RankingBatch) -> FloatArray:
         depth = retrieved(batch, None) if self.k is None else np.full(batch.n_users, self.k)
         deepest = int(depth.max(initial=0))
-        fading, discount = geometric(1 - self._fading).up_to(deepest), self._discount().up_to(deepest)
+        fading, discount = geometric(1 - self.alpha).up_to(deepest), self._discount().up_to(deepest)
         full: FloatArray = np.cumsum(fading[: deepest + 1] * discount[: deepest + 1])[depth]
         return full
 
     def _share_of_greedy(self, batch: RankingBatch, depth: int | None) -> FloatArray:
         """The same ÷ that of the greedy list, down to some depth."""
-        greedy = greedy_list(batch, self.threshold, self._weights, self._fading)
+        greedy = greedy_list(batch, self.threshold, self.intent_weights, self.alpha)
         return ratio(self._sum(batch), greedy.worth(self._discount(), depth))
 
 
@@ -343,7 +334,7 @@ class ERRIA(NovelGains):
 
     name = "err_ia"
 
-    scale: str | Unset = parameter(
+    scale: str = parameter(
         "full", choices=("full", "probability"), doc="÷ the value of a list whose items serve every intent, or × α"
     )
 
@@ -351,7 +342,7 @@ class ERRIA(NovelGains):
         return geometric_share(1.0)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        return self._share_of_full(batch) if self.scale == "full" else self._fading * self._share(batch)
+        return self._share_of_full(batch) if self.scale == "full" else self.alpha * self._share(batch)
 
 
 class NERRIA(NovelGains):
@@ -377,15 +368,10 @@ class NERRIA(NovelGains):
 class PatientGains(NovelGains):
     """Gains that a reader sees who goes on to the next rank with probability β."""
 
-    beta: float | Unset = parameter(0.5, check=_beta, doc="the probability that the reader goes on to the next rank")
-
-    @property
-    def _patience(self) -> float:
-        assert not isinstance(self.beta, Unset), "the metric was resolved"
-        return self.beta
+    beta: float = parameter(0.5, check=_beta, doc="the probability that the reader goes on to the next rank")
 
     def _discount(self) -> Discount:
-        return geometric(self._patience)
+        return geometric(self.beta)
 
 
 class NRBP(PatientGains):
@@ -400,7 +386,7 @@ class NRBP(PatientGains):
     name = "nrbp"
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        return (1 - (1 - self._fading) * self._patience) * self._share(batch)
+        return (1 - (1 - self.alpha) * self.beta) * self._share(batch)
 
 
 class NNRBP(PatientGains):
@@ -417,9 +403,8 @@ class NNRBP(PatientGains):
     value_range = (0.0, math.inf)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        beta = self._patience
         # The greedy list's gains never grow, so what stands further down changes no bit of the sum.
-        seen = 1 if beta == 0 else 1 + math.ceil(-_HALVINGS / math.log2(beta))
+        seen = 1 if self.beta == 0 else 1 + math.ceil(-_HALVINGS / math.log2(self.beta))
         return self._share_of_greedy(batch, seen if self.k is None else min(self.k, seen))
 
 
@@ -456,7 +441,7 @@ class IntentAwarePrecision(WeightedIntents):
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         placed = self._placed(batch)
-        weights = self._intents(batch).weights(self._weights)[placed.slot]
+        weights = self._intents(batch).weights(self.intent_weights)[placed.slot]
         places = retrieved(batch, None) if self.k is None else self.k
         return ratio(batch.total(placed.user, weights, self._within(placed)), places * self._total_weight(batch))
 
@@ -475,6 +460,6 @@ class IntentAwareAP(WeightedIntents):
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         placed, intents = self._placed(batch), self._intents(batch)
-        weights = (intents.weights(self._weights) / intents.n_labels)[placed.slot]
+        weights = (intents.weights(self.intent_weights) / intents.n_labels)[placed.slot]
         precisions = (placed.nth + 1) / placed.rank
         return ratio(batch.total(placed.user, weights * precisions, self._within(placed)), self._total_weight(batch))

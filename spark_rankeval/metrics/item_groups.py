@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_rankeval.checks import number
-from spark_rankeval.metrics.base import AllListsMetric, ListMetric, Reads, RelevanceMetric, Unset, parameter
+from spark_rankeval.metrics.base import AllListsMetric, ListMetric, Reads, RelevanceMetric, parameter
 from spark_rankeval.metrics.gains import DISCOUNTS, Discount, geometric
 from spark_rankeval.ranking.batch import (
     GROUP_SET,
@@ -116,17 +116,17 @@ class GroupMetric(ListMetric, RelevanceMetric):
     describes = False
     facts = frozenset({"groups"})
 
-    discount: str | Unset = parameter(
+    discount: str = parameter(
         "log2",
         choices=("log2", "ln", "log2_from_two", "geometric"),
         doc="attention at rank j: 1/log2(j + 1), 1/ln(j + 1), 1/log2(max(j, 2)) or p^(j−1)",
     )
-    p: float | Unset = parameter(
+    p: float = parameter(
         0.8,
         check=number(0, 1, what="a number between 0 and 1", open_low=True, open_high=True),
         doc="with discount='geometric' the probability of going on to the next item",
     )
-    unknown: str | Unset = parameter(
+    unknown: str = parameter(
         "left_out", choices=("left_out", "apart"), doc="items without a group: left out, or a group of their own"
     )
 
@@ -142,7 +142,7 @@ class GroupMetric(ListMetric, RelevanceMetric):
 
     @property
     def _attention(self) -> Discount:
-        return geometric(float(self.p)) if self.discount == "geometric" else DISCOUNTS[str(self.discount)]  # type: ignore[arg-type]
+        return geometric(self.p) if self.discount == "geometric" else DISCOUNTS[self.discount]
 
     def groups_of(self, batch: RankingBatch) -> GroupSets:
         """The sets of groups of the batch's items."""
@@ -248,7 +248,7 @@ class AllListsAttentionMetric(GroupMetric, AllListsGroupMetric):
         return GroupAmounts(counted & self.has_any(batch, due), exposure, due)
 
 
-def _terms(distance: str | Unset, has: float, due: float) -> tuple[float, float]:
+def _terms(distance: str, has: float, due: float) -> tuple[float, float]:
     """The two terms that a group adds to the distance of two distributions; its shares are not both 0."""
     if distance == "tv":
         return abs(has - due), 0.0
@@ -256,7 +256,7 @@ def _terms(distance: str | Unset, has: float, due: float) -> tuple[float, float]
     return has_term, due_term
 
 
-def _similarity(distance: str | Unset, terms: Sequence[float], elsewhere: float) -> float:
+def _similarity(distance: str, terms: Sequence[float], elsewhere: float) -> float:
     """1 − the distance of two distributions, from what groups add; `elsewhere` is where the first has none."""
     if distance == "tv":
         return 1 - (math.fsum(terms) + elsewhere) / 2
@@ -281,12 +281,12 @@ class AWRF(GroupMetric):
     name = "awrf"
     aliases = ("attention_weighted_rank_fairness",)
 
-    target: str | Unset = parameter(
+    target: str = parameter(
         "items",
         choices=("items", "relevance", "equal"),
         doc="what groups are due: by their items in the table, by the relevant labels, or the same for each group",
     )
-    distance: str | Unset = parameter(
+    distance: str = parameter(
         "js",
         choices=("js", "js_nats", "tv"),
         doc="1 minus: Jensen-Shannon divergence in bits, the same in nats, or half the sum of absolute differences",
@@ -351,10 +351,10 @@ class AttentionShare(AllListsAttentionMetric):
 
     name = "attention_share"
 
-    group: str | Unset | None = parameter(
+    group: str | None = parameter(
         None, check=_name_of_group, doc="the name of a group; None: the one with the largest share"
     )
-    of: str | Unset = parameter(
+    of: str = parameter(
         "lists",
         choices=("lists", "relevance", "items"),
         doc="the share of the lists' attention, of labels, or of items",
@@ -393,7 +393,7 @@ class ExposureToMerit(AllListsAttentionMetric):
     by_labels = True
     value_range = (0.0, math.inf)
 
-    group: str | Unset | None = parameter(
+    group: str | None = parameter(
         None, check=_name_of_group, doc="the name of a group; None: the one with the smallest ratio"
     )
 
@@ -481,7 +481,7 @@ class ExposureShare(GroupShare):
     name = "exposure_share"
     shared = "exposure"
 
-    discount: str | Unset = parameter(
+    discount: str = parameter(
         "log2",
         choices=("log2", "ln", "log2_from_two"),
         doc="weight of rank j: 1/log2(j+1), 1/ln(j+1), or 1/log2(max(j, 2))",
@@ -489,7 +489,7 @@ class ExposureShare(GroupShare):
 
     def _weights(self, recommended: Recommended) -> FloatArray:
         within = recommended.within(self.k)
-        return np.where(within, DISCOUNTS[str(self.discount)](recommended.rank), 0.0)
+        return np.where(within, DISCOUNTS[self.discount](recommended.rank), 0.0)
 
 
 class RankingEqualOpportunity(AllListsGroupMetric, RelevanceMetric):
@@ -570,19 +570,19 @@ class Exposure:
         """How many places of lists are filled: Σ_u min(k, ρ_u)."""
         return int((self.count * self.n_items).sum())
 
-    def among(self, catalogue: str | Unset) -> tuple[IntArray, IntArray]:
+    def among(self, catalogue: str) -> tuple[IntArray, IntArray]:
         """The counts of a catalogue's items, ascending, and how many items have each; items in no list have 0.
 
         Args:
             catalogue: ``training``, ``items``, or ``recommended`` for the items that are in any list.
         """
         is_member = {"training": self.is_in_training, "items": self.is_in_items}.get(
-            str(catalogue), np.ones_like(self.is_in_items)
+            catalogue, np.ones_like(self.is_in_items)
         )
         counts, inverse = np.unique(self.count[is_member], return_inverse=True)
         n_items = np.zeros(len(counts), np.int64)
         np.add.at(n_items, inverse, self.n_items[is_member])
-        size = {"training": self.totals.training_items, "items": self.totals.items}.get(str(catalogue), 0)
+        size = {"training": self.totals.training_items, "items": self.totals.items}.get(catalogue, 0)
         unseen = size - int(n_items.sum())
         if unseen > 0:
             return np.concatenate([[0], counts]), np.concatenate([[unseen], n_items])
@@ -614,12 +614,12 @@ class CatalogueCoverage(CorpusMetric):
     name = "catalogue_coverage"
     aliases = ("coverage", "catalog_coverage", "item_coverage")
 
-    among: str | Unset = parameter(
+    among: str = parameter(
         "training",
         choices=("training", "items"),
         doc="the catalogue: items of the training data, or of the table of items",
     )
-    counted: str | Unset = parameter(
+    counted: str = parameter(
         "catalogue", choices=("catalogue", "any"), doc="recommended items that the catalogue has, or all of them"
     )
 
@@ -655,12 +655,12 @@ class Gini(CorpusMetric):
     aliases = ("gini_index",)
     larger_is_better = False
 
-    among: str | Unset = parameter(
+    among: str = parameter(
         "training",
         choices=("training", "items", "recommended"),
         doc="which items: those of the training data, those of the table of items, or those in any list",
     )
-    denominator: str | Unset = parameter("items", choices=("items", "items_minus_1"), doc="n·Σ c, or (n − 1)·Σ c")
+    denominator: str = parameter("items", choices=("items", "items_minus_1"), doc="n·Σ c, or (n − 1)·Σ c")
 
     def _value(self, exposure: Exposure) -> float:
         """The index, computed in whole numbers up to the last division."""
@@ -716,7 +716,7 @@ class Personalisation(CorpusMetric):
     name = "personalisation"
     aliases = ("personalization", "inter_user_diversity")
 
-    denominator: str | Unset = parameter(
+    denominator: str = parameter(
         "predictions", choices=("predictions", "k"), doc="the mean of min(k, ρ), the number of filled places, or k"
     )
 

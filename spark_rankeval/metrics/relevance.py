@@ -49,7 +49,7 @@ class Precision(EstimatedSum):
     name = "precision"
     aliases = ("p", "prec")
 
-    denominator: str | Unset = parameter(
+    denominator: str = parameter(
         "k", choices=("k", "predictions"), doc="k, or min(k, ρ): only the places that were filled"
     )
 
@@ -84,14 +84,14 @@ class Recall(EstimatedMetric):
     name = "recall"
     aliases = ("r",)
 
-    denominator: str | Unset = parameter(
+    denominator: str = parameter(
         "labels", choices=("labels", "min_k_labels"), doc="γ, or min(k, γ): the most that k places can hold"
     )
 
-    undefined: str | Unset = undefined_with_rightly_empty_lists()
+    undefined: str = undefined_with_rightly_empty_lists()
 
     estimator: str | Unset = parameter(
-        Unset.UNSET,
+        UNSET,
         choices=("naive", "snips"),
         doc="of logged feedback, whose labels have weights: `snips` adds up weights instead of items, `naive` ignores them; without "
         "weights none",
@@ -131,14 +131,14 @@ class FBeta(TieAwareMetric):
     name = "fbeta"
     aliases = ("f_beta",)
 
-    beta: float | Unset = parameter(
+    beta: float = parameter(
         1.0,
         check=number(0, 1e100, what="a number from 0 on"),
         doc="how many times as much recall weighs as precision",
     )
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        square = 1.0 if self.beta is Unset.UNSET else self.beta**2
+        square = self.beta**2
         # F is H_k·(1+β²)/(β²·γ + k), linear in the hits: its expected value is that of the expected hits.
         hits = self._n_hits(batch, self.k)
         precision = ratio(hits, batch.n_predictions if self.k is None else self.k)
@@ -249,7 +249,7 @@ class Holes(Judged):
     aliases = ("hole", "hole_rate", "unjudged")
     larger_is_better = False
 
-    denominator: str | Unset = parameter(
+    denominator: str = parameter(
         "predictions",
         choices=("predictions", "k", "one"),
         doc="min(k, ρ), k, or 1: the number of items without a label",
@@ -296,7 +296,7 @@ class BPref(RelevanceMetric):
     @property
     def reads(self) -> Reads:
         """Which items are relevant, and which are judged not to be."""
-        judged_below = 0.0 if self.judged_threshold is Unset.UNSET else self.judged_threshold
+        judged_below = 0.0 if self.judged_threshold is UNSET else self.judged_threshold
         return super().reads.but(items="judgement", judged_below=judged_below)
 
     def _not_relevant(self, grade: FloatArray) -> BoolArray:
@@ -344,7 +344,7 @@ class AveragePrecision(TieAwareMetric):
     name = "ap"
     aliases = ("map", "average_precision", "mean_average_precision", "averageprecision")
 
-    denominator: str | Unset = parameter(
+    denominator: str = parameter(
         "hits",
         choices=_DENOMINATORS,
         doc="D: H_k, γ, min(k, γ), min(k, ρ), min(γ, min(k, ρ)), or k (ρ without a cutoff)",
@@ -361,7 +361,7 @@ class AveragePrecision(TieAwareMetric):
         ),
         doc="w_j for the ranks 1, 2, …, as '1,0.5,0.25'; the last one is for all ranks beyond; None: as decay says",
     )
-    by: str | Unset = parameter("rank", choices=("rank", "threshold"), doc="one point per rank, or per distinct score")
+    by: str = parameter("rank", choices=("rank", "threshold"), doc="one point per rank, or per distinct score")
 
     @property
     def reads(self) -> Reads:
@@ -591,7 +591,7 @@ class InterpolatingMetric(RelevanceMetric):
     takes_cutoff = False
     value_range = (0.0, 1.0)
 
-    rounding: str | Unset = parameter(
+    rounding: str = parameter(
         "ceil",
         choices=tuple(ROUNDINGS),
         doc="n(r): ⌈r·γ⌉, ⌊r·γ + 0.9⌋ in doubles (trec_eval 9), or r·γ rounded half away from 0 (trec_eval 10)",
@@ -599,8 +599,7 @@ class InterpolatingMetric(RelevanceMetric):
 
     def _interpolated(self, batch: RankingBatch, recall: float) -> FloatArray:
         """The highest precision at a hit from the n(r)-th on: between hits precision only falls."""
-        rounding = "ceil" if isinstance(self.rounding, Unset) else self.rounding
-        needed = np.maximum(ROUNDINGS[rounding](recall, batch.n_relevant(self.threshold)), 1).astype(np.int64)
+        needed = np.maximum(ROUNDINGS[self.rounding](recall, batch.n_relevant(self.threshold)), 1).astype(np.int64)
         best = batch.remember(("best precision from a hit on", self.threshold), lambda: self._best_from(batch))
         reached = needed <= best.lengths
         values = np.zeros(batch.n_users)
@@ -630,12 +629,12 @@ class InterpolatedPrecision(InterpolatingMetric):
     name = "iprec"
     aliases = ("interpolated_precision", "iprec_at_recall")
 
-    recall: float | Unset = parameter(
+    recall: float = parameter(
         0.0, check=number(0, 1, what="a number from 0 to 1"), doc="r, the recall from which on precision is looked at"
     )
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        return self._interpolated(batch, 0.0 if isinstance(self.recall, Unset) else float(self.recall))
+        return self._interpolated(batch, self.recall)
 
 
 class ElevenPointPrecision(InterpolatingMetric):
@@ -670,14 +669,14 @@ class FAP(RelevanceMetric):
     aliases = ("f_measured_ap", "f_measured_average_precision")
     value_range = (0.0, 1.0)
 
-    beta: float | Unset = parameter(
+    beta: float = parameter(
         1.0,
         check=number(0, 1e100, what="a number from 0 on"),
         doc="how many times as much recall weighs as precision, and AP as F",
     )
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        square = 1.0 if isinstance(self.beta, Unset) else self.beta**2
+        square = self.beta**2
         k, threshold = self.k, self.relevance_threshold
         f = FBeta(k=k, beta=self.beta, relevance_threshold=threshold)._values(batch)
         ap = AveragePrecision(k=k, denominator="labels", relevance_threshold=threshold)._values(batch)
@@ -702,7 +701,7 @@ class PercentileRank(RelevanceMetric):
     takes_cutoff = False
     larger_is_better = False
 
-    weighting: str | Unset = parameter(
+    weighting: str = parameter(
         "users", choices=("users", "grades"), doc="a mean over users, or over their hits, weighted by grades"
     )
 
@@ -757,7 +756,7 @@ class AUC(RelevanceMetric):
         check=number(0, 1, what="a number above 0 and up to 1", open_low=True),
         doc="w_j = decay^(j−1), the weight of rank j",
     )
-    weighting: str | Unset = parameter(
+    weighting: str = parameter(
         "sample", choices=("sample", "trapezoid"), doc="what the decay weights: items, or the trapezoids between ranks"
     )
 
@@ -850,7 +849,7 @@ class AUCPR(RelevanceMetric):
     value_range = (0.0, 1.0)
     takes_cutoff = False
 
-    recall: str | Unset = parameter(
+    recall: str = parameter(
         "labels", choices=("labels", "hits"), doc="what recall divides by: γ, or the relevant items in the list"
     )
 
@@ -946,7 +945,7 @@ class TotalSearchEfficiency(RelevanceMetric):
     aliases = ("tse",)
     value_range = (0.0, 1.0)
 
-    discount: str | Unset = parameter(
+    discount: str = parameter(
         "reciprocal", choices=("reciprocal", "log2"), doc="what a rank r is worth: 1/r, or 1/log2(r + 1)"
     )
 

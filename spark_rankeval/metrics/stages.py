@@ -265,7 +265,7 @@ class Confidence(ListMetric):
     @property
     def bounds(self) -> tuple[float, float]:
         """Spreads and leads are not negative."""
-        return super().bounds if self.kind in ("max", Unset.UNSET) else (0.0, math.inf)
+        return super().bounds if self.kind in ("max", UNSET) else (0.0, math.inf)
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return super()._is_defined(batch) & np.isfinite(self._values(batch))
