@@ -11,16 +11,7 @@ import numpy as np
 
 from spark_rankeval.checks import is_cutoff, read_numbers
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import (
-    UNSET,
-    ListMetric,
-    Metric,
-    Reads,
-    RelevanceMetric,
-    Unset,
-    parameter,
-    ratio,
-)
+from spark_rankeval.metrics.base import UNSET, ListMetric, Metric, Reads, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.ranking.batch import RANK, RankingBatch, is_relevant, rank_in_model
 from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, Ragged
 
