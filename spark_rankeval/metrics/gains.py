@@ -6,8 +6,8 @@ import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import cache, partial
-from typing import Any, ClassVar
+from functools import cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -160,15 +160,6 @@ def exponential(grade: FloatArray) -> FloatArray:
     return gain
 
 
-def linear(grade: FloatArray) -> FloatArray:
-    """The grade itself."""
-    return grade
-
-
-GAINS: dict[str, Callable[[FloatArray], FloatArray]] = {"exponential": exponential, "linear": linear}
-"""Gain of a grade, for gains that look at the grade; ``binary`` looks at relevance instead."""
-
-
 class Discount:
     """d(j), the weight of rank j, as a table that grows with the longest list seen."""
 
@@ -198,29 +189,6 @@ class Discount:
         """The sum of the first weights, as many as each of some numbers says."""
         return self.summed_up_to(int(n.max(initial=0)))[n]
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Discount, (self._weight,))
-
-
-def _log2(rank: int) -> float:
-    return 1 / math.log2(rank + 1)
-
-
-def _natural(rank: int) -> float:
-    return 1 / math.log(rank + 1)
-
-
-def _log2_from_two(rank: int) -> float:
-    return 1 / math.log2(max(rank, 2))
-
-
-def _power(rank: int, decay: float) -> float:
-    return decay ** (rank - 1)
-
-
-def _power_share(rank: int, decay: float) -> float:
-    return decay ** (rank - 1) / rank
-
 
 def power_sum(n: int, decay: float) -> float:
     """1 + decay + … + decay^(n−1)."""
@@ -231,22 +199,26 @@ def power_sum(n: int, decay: float) -> float:
 @cache
 def geometric(decay: float) -> Discount:
     """decay^(j−1)."""
-    return Discount(partial(_power, decay=decay))
+    return Discount(lambda rank: decay ** (rank - 1))
 
 
 @cache
 def geometric_sum(decay: float) -> Discount:
     """The sum of the first n powers, 1 + decay + … + decay^(n−1), by n."""
-    return Discount(partial(power_sum, decay=decay))
+    return Discount(lambda n: power_sum(n, decay))
 
 
 @cache
 def geometric_share(decay: float) -> Discount:
     """decay^(j−1)/j, what one of j items has of the weight of the first j places."""
-    return Discount(partial(_power_share, decay=decay))
+    return Discount(lambda rank: decay ** (rank - 1) / rank)
 
 
-DISCOUNTS = {"log2": Discount(_log2), "ln": Discount(_natural), "log2_from_two": Discount(_log2_from_two)}
+DISCOUNTS = {
+    "log2": Discount(lambda rank: 1 / math.log2(rank + 1)),
+    "ln": Discount(lambda rank: 1 / math.log(rank + 1)),
+    "log2_from_two": Discount(lambda rank: 1 / math.log2(max(rank, 2))),
+}
 """The discounts by name; ``log2_from_two`` leaves the first two ranks undiscounted."""
 
 
@@ -359,7 +331,7 @@ class DiscountedMetric(TieAwareMetric, GainMetric):
 
     def _gain_of(self, grade: FloatArray) -> FloatArray:
         gain = super()._gain_of(grade)
-        return gain if self._is_binary else GAINS[str(self.gain)](gain)
+        return exponential(gain) if self.gain == "exponential" else gain
 
     def _dcg(self, batch: RankingBatch) -> FloatArray:
         """The sum over the first k ranks of gain times discount, or its expected value."""
@@ -412,20 +384,12 @@ class DCG(EstimatedSum, DiscountedMetric):
         return self._gains(batch)
 
     def _place_weights(self, batch: RankingBatch) -> FloatArray:
-        return (
-            self._mean_discount(batch)
-            if self.averages_ties
-            else self._chance_within(batch) * self._discount(batch.rank)
-        )
+        if self.averages_ties:
+            return self._mean_discount(batch)
+        return self._chance_within(batch) * self._discount(batch.rank)
 
     def _list_weights(self, batch: RankingBatch) -> FloatArray:
         return self._discount.summed(retrieved(batch, self.k))
-
-
-def _probabilities(value: Any) -> str | None:
-    return problem_of_numbers(
-        value, "numbers from 0 on, not all 0, for the grades 1, 2, … as in '0.5,0.3,0.2', or None"
-    )
 
 
 class GradedAveragePrecision(GainMetric):
@@ -447,7 +411,9 @@ class GradedAveragePrecision(GainMetric):
 
     probabilities: str | Unset | None = parameter(
         None,
-        check=_probabilities,
+        check=lambda value: problem_of_numbers(
+            value, "numbers from 0 on, not all 0, for the grades 1, 2, … as in '0.5,0.3,0.2', or None"
+        ),
         doc="of the grades 1, 2, … each, how likely it is the least that is enough, as '0.5,0.3,0.2'; None: uniform",
     )
 
@@ -470,12 +436,9 @@ class GradedAveragePrecision(GainMetric):
     def _values(self, batch: RankingBatch) -> FloatArray:
         best, key = batch.labels_by_grade(), ("most", *self._gain_key())
         most = batch.remember(key, lambda: batch.total(best.user, self._gain_of(best.values)))
-        return ratio(self._gained(batch), most)
-
-    def _gained(self, batch: RankingBatch) -> FloatArray:
         entry, gained = batch.remember(("gap", *self._gain_key()), lambda: self._shared_gains(batch))
         within = None if self.k is None else batch.rank[entry] <= self.k
-        return batch.total(batch.user[entry], gained, within)
+        return ratio(batch.total(batch.user[entry], gained, within), most)
 
     def _shared_gains(self, batch: RankingBatch) -> tuple[IntArray, FloatArray]:
         """Which labelled predictions have gain, and (1/n)·Σ_{m≤n} 𝒢(min(g_m, g_n)) of each."""
@@ -521,8 +484,6 @@ class QMeasure(GainMetric):
         return blended
 
 
-# 2^max_grade has to be a number.
-_max_grade = number(0, 1000, what="a number above 0 and up to 1000, or None", open_low=True, optional=True)
 _persistence = number(0, 1, what="a number above 0 and below 1", open_low=True, open_high=True)
 
 
@@ -531,7 +492,8 @@ class ScaledMetric(GainMetric):
 
     max_grade: float | Unset | None = parameter(
         None,
-        check=_max_grade,
+        # 2^max_grade has to be a number.
+        check=number(0, 1000, what="a number above 0 and up to 1000, or None", open_low=True, optional=True),
         is_grade=True,
         doc="the largest grade of the scale; None, for labels without relevance: 1",
     )
@@ -881,7 +843,7 @@ class IdealMetric(DiscountedMetric):
     def _gain_of(self, grade: FloatArray) -> FloatArray:
         if self.ideal != "label_order" or self._is_binary:
             return super()._gain_of(grade)
-        gain = GAINS[str(self.gain)](grade)
+        gain = exponential(grade) if self.gain == "exponential" else grade
         return np.where(is_relevant(grade, self.threshold), gain, 0) if self.below_threshold == "zero" else gain
 
     def _gain_key(self) -> tuple[object, ...]:

@@ -202,9 +202,6 @@ def greedy_list(batch: RankingBatch, threshold: float | None, kind: Weights, alp
 # Beyond so many halvings a term is less than half of the last bit of a sum that begins with 1.
 _HALVINGS = 80
 
-_alpha = number(0, 1, what="a number from 0 to 1")
-_beta = number(0, 1, what="a number from 0 to below 1", open_high=True)
-
 
 class IntentMetric(RelevanceMetric):
     """A metric of the intents that items are relevant for; NaN without a label that is relevant for any."""
@@ -244,12 +241,12 @@ class NovelGains(WeightedIntents):
 
     alpha: float = parameter(
         0.5,
-        check=_alpha,
+        check=number(0, 1, what="a number from 0 to 1"),
         doc="how much of an intent one relevant item settles: a further one gains (1 − α) times as much",
     )
 
     def _discount(self) -> Discount:
-        raise NotImplementedError
+        return DISCOUNTS["log2"]
 
     def _sum(self, batch: RankingBatch) -> FloatArray:
         """Σ_r G(r)·d(r), up to a factor of the user's."""
@@ -291,9 +288,6 @@ class AlphaDCG(NovelGains):
 
     name = "alpha_dcg"
 
-    def _discount(self) -> Discount:
-        return DISCOUNTS["log2"]
-
     def _values(self, batch: RankingBatch) -> FloatArray:
         return self._share_of_full(batch)
 
@@ -311,9 +305,6 @@ class AlphaNDCG(NovelGains):
 
     name = "alpha_ndcg"
     value_range = (0.0, math.inf)
-
-    def _discount(self) -> Discount:
-        return DISCOUNTS["log2"]
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         return self._share_of_greedy(batch, self.k)
@@ -368,7 +359,11 @@ class NERRIA(NovelGains):
 class PatientGains(NovelGains):
     """Gains that a reader sees who goes on to the next rank with probability β."""
 
-    beta: float = parameter(0.5, check=_beta, doc="the probability that the reader goes on to the next rank")
+    beta: float = parameter(
+        0.5,
+        check=number(0, 1, what="a number from 0 to below 1", open_high=True),
+        doc="the probability that the reader goes on to the next rank",
+    )
 
     def _discount(self) -> Discount:
         return geometric(self.beta)
