@@ -442,12 +442,12 @@ class RelevanceMetric(Metric):
         return batch.remember(("has relevant", threshold), lambda: batch.n_relevant(threshold) > 0)
 
 
-def ratio(numerator: Array, denominator: Array | float) -> FloatArray:
-    """The quotient, 0 where the denominator is 0; the numerator has one entry per user."""
+def ratio(numerator: Array, denominator: Array | float, otherwise: float = 0.0) -> FloatArray:
+    """The quotient, and 0 or another value where the denominator is 0; the numerator has one entry per user."""
     with np.errstate(divide="ignore", invalid="ignore"):
         quotient: FloatArray = numerator / np.asarray(denominator)
     if not np.all(denominator):
-        quotient[np.broadcast_to(denominator == 0, quotient.shape)] = 0.0
+        quotient[np.broadcast_to(denominator == 0, quotient.shape)] = otherwise
     return quotient
 
 

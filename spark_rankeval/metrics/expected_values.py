@@ -27,7 +27,7 @@ import numpy as np
 
 from spark_rankeval.checks import is_cutoff, number
 from spark_rankeval.errors import MetricError, OptionError
-from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric, Reads, RelevanceMetric, Unset, parameter
+from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric, Reads, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.ranking.batch import RankingBatch, TiedGroups, retrieved, tied_hits, tied_labels
 from spark_rankeval.ranking.user_lists import FloatArray, IntArray, grouped, offsets_of, pieces, position_within
 
@@ -245,16 +245,15 @@ def chance_of_one(batch: RankingBatch, groups: TiedGroups, cutoff: int | None) -
     return chance
 
 
-_DOC = (
-    "of logged feedback, whose labels have weights: `ips` adds up weighted gains, `snips` also divides by what the weights "
-    "make of a known sum, `naive` ignores weights; without weights none"
-)
-
-
 class EstimatedMetric(TieAwareMetric):
     """A metric that logged feedback can estimate."""
 
-    estimator: str | Unset = parameter(UNSET, choices=("naive", "ips", "snips"), doc=_DOC)
+    estimator: str | Unset = parameter(
+        UNSET,
+        choices=("naive", "ips", "snips"),
+        doc="of logged feedback, whose labels have weights: `ips` adds up weighted gains, `snips` also divides by what the weights "
+        "make of a known sum, `naive` ignores weights; without weights none",
+    )
     weight_limit: float | Unset | None = parameter(
         UNSET,
         check=number(0, what="a number above 0, or None", open_low=True, open_high=True, optional=True),
@@ -317,14 +316,12 @@ class EstimatedSum(EstimatedMetric):
         values = batch.total(batch.user, gain * place_weight * metric._weights(batch)) * metric._factor(batch)
         if not metric.normalises:
             return values
-        return _divided(values, metric.normaliser(batch), math.nan)
+        return ratio(values, metric.normaliser(batch), math.nan)
 
     def normaliser(self, batch: RankingBatch) -> FloatArray:
         """What the weights make of the worth of a list's places, as a share of it; 1 of an empty list."""
-        place_weight = self._place_weights(batch)
-        weighted = batch.total(batch.user, place_weight * self._weights(batch))
-        whole = self._list_weights(batch)
-        return _divided(weighted, whole, 1.0)
+        weighted = batch.total(batch.user, self._place_weights(batch) * self._weights(batch))
+        return ratio(weighted, self._list_weights(batch), 1.0)
 
     def _item_gains(self, batch: RankingBatch) -> FloatArray:
         """What every labelled prediction gains, wherever it stands."""
@@ -343,13 +340,6 @@ class EstimatedSum(EstimatedMetric):
         return 1.0
 
 
-def _divided(numerator: FloatArray, denominator: FloatArray, otherwise: float) -> FloatArray:
-    """The quotient, and another value where the denominator is 0."""
-    quotient = np.full(len(numerator), otherwise)
-    np.divide(numerator, denominator, out=quotient, where=denominator > 0)
-    return quotient
-
-
 class EstimatorOption:
     """Whether labels have weights: metrics then estimate, unless they say otherwise."""
 
@@ -360,7 +350,8 @@ class EstimatorOption:
         """The estimator that a metric takes by itself: IPS if it has that."""
         if not self._weighted or not issubclass(metric, EstimatedMetric):
             return {}
-        return {"estimator": "ips" if "ips" in _estimators(metric) else "snips", "weight_limit": None}
+        (choices,) = (item.metadata["choices"] for item in fields(metric) if item.name == "estimator")
+        return {"estimator": "ips" if "ips" in choices else "snips", "weight_limit": None}
 
     def check(self, metrics: Mapping[str, Metric]) -> None:
         """Refuse metrics without an estimate if labels have weights, and estimates if they have none.
@@ -372,9 +363,10 @@ class EstimatorOption:
         if self._weighted:
             others = [label for label in metrics if label not in estimated]
             if others:
+                known = sorted({metric.name for metric in REGISTRY.values() if issubclass(metric, EstimatedMetric)})
                 msg = (
                     f"weight= cannot estimate {', '.join(others)}, which depend on several items at once, or on items that the "
-                    f"log may lack. Evaluate these without weight=; it can estimate: {', '.join(_estimated_names())}"
+                    f"log may lack. Evaluate these without weight=; it can estimate: {', '.join(known)}"
                 )
                 raise MetricError(msg)
             return
@@ -388,12 +380,3 @@ def lowest_limit(metrics: Iterable[Metric]) -> float | None:
     """The smallest weight that any metric clips to; None if none clips."""
     limits = [metric.limit for metric in metrics if isinstance(metric, EstimatedMetric) and metric.limit is not None]
     return min(limits, default=None)
-
-
-def _estimators(metric: type[EstimatedMetric]) -> tuple[str, ...]:
-    choices: tuple[str, ...] = next(item.metadata["choices"] for item in fields(metric) if item.name == "estimator")
-    return choices
-
-
-def _estimated_names() -> list[str]:
-    return sorted({metric.name for metric in REGISTRY.values() if issubclass(metric, EstimatedMetric)})
