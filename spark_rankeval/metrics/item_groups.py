@@ -175,10 +175,6 @@ class GroupMetric(ListMetric, RelevanceMetric):
             user, group, amount = user[order], group[order], amount[order]
         return Amounts.from_entries(user, group, amount, groups.n_groups)
 
-    def has_any(self, batch: RankingBatch, amounts: Amounts) -> BoolArray:
-        """Which users have any amount; bool (n_users,)."""
-        return amounts.totals(batch.n_users) > 0
-
 
 class AllListsGroupMetric(AllListsMetric):
     """A metric of what groups get in all lists together.
@@ -193,9 +189,9 @@ class AllListsGroupMetric(AllListsMetric):
     describes = False
     by_labels = False
 
-    @abstractmethod
     def groups_of(self, batch: RankingBatch) -> GroupSets:
         """The sets of groups of the batch's items."""
+        return required_fact(self._recommended(batch).groups)
 
     @property
     def chosen_group(self) -> str | None:
@@ -241,11 +237,11 @@ class AllListsAttentionMetric(GroupMetric, AllListsGroupMetric):
     def amounts(self, batch: RankingBatch) -> GroupAmounts:
         """All attention, and what groups are due."""
         exposure = self.exposure_of(batch)
-        counted = self.has_any(batch, exposure)
+        counted = exposure.totals(batch.n_users) > 0
         if self.due_by == "items":
             return GroupAmounts(counted, exposure, None, self.groups_of(batch).population(apart=self.is_apart))
         due = self.relevance_of(batch)
-        return GroupAmounts(counted & self.has_any(batch, due), exposure, due)
+        return GroupAmounts(counted & (due.totals(batch.n_users) > 0), exposure, due)
 
 
 def _terms(distance: str, has: float, due: float) -> tuple[float, float]:
@@ -293,9 +289,9 @@ class AWRF(GroupMetric):
     )
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        exposed = self.has_any(batch, self.exposure_of(batch))
+        exposed = self.exposure_of(batch).totals(batch.n_users) > 0
         if self.target == "relevance":
-            return exposed & self.has_any(batch, self.relevance_of(batch))
+            return exposed & (self.relevance_of(batch).totals(batch.n_users) > 0)
         return exposed & bool(self.groups_of(batch).equal(apart=self.is_apart).any())
 
     def _values(self, batch: RankingBatch) -> FloatArray:
@@ -363,19 +359,19 @@ class AttentionShare(AllListsAttentionMetric):
     @property
     def chosen_group(self) -> str | None:
         """The name of the group; None: the one with the largest share."""
-        return None if self.group is None else str(self.group)
+        return self.group
 
     @property
     def due_by(self) -> str:
         """What the share is of, if not of the lists."""
-        return "items" if self.of == "lists" else str(self.of)
+        return "items" if self.of == "lists" else self.of
 
     def _value(self, groups: GroupExposure) -> float:
         """The share of the group."""
         shares = {name: pair[0 if self.of == "lists" else 1] for name, pair in groups.shares().items()}
         if not shares or any(map(math.isnan, shares.values())):
             return math.nan
-        return max(shares.values()) if self.chosen_group is None else shares.get(self.chosen_group, 0.0)
+        return max(shares.values()) if self.group is None else shares.get(self.group, 0.0)
 
 
 class ExposureToMerit(AllListsAttentionMetric):
@@ -400,16 +396,12 @@ class ExposureToMerit(AllListsAttentionMetric):
     @property
     def chosen_group(self) -> str | None:
         """The name of the group; None: the one with the smallest ratio."""
-        return None if self.group is None else str(self.group)
+        return self.group
 
     def _value(self, groups: GroupExposure) -> float:
         """The ratio of the group."""
         ratios = groups.ratios()
-        return (
-            min(ratios.values(), default=math.nan)
-            if self.chosen_group is None
-            else ratios.get(self.chosen_group, math.nan)
-        )
+        return min(ratios.values(), default=math.nan) if self.group is None else ratios.get(self.group, math.nan)
 
 
 class GroupShare(ListMetric):
@@ -512,10 +504,6 @@ class RankingEqualOpportunity(AllListsGroupMetric, RelevanceMetric):
     # Counts have no fractions.
     unit = 1.0
     by_labels = True
-
-    def groups_of(self, batch: RankingBatch) -> GroupSets:
-        """The sets of groups of the batch's items."""
-        return required_fact(self._recommended(batch).groups)
 
     def amounts(self, batch: RankingBatch) -> GroupAmounts:
         """The hits and the relevant labels of each group, of users with a list and such a label."""

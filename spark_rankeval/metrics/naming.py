@@ -29,19 +29,13 @@ NAMES: Mapping[str, str] = {
     "rocaucscore": "auc",
     "f2": "fbeta(beta=2)",
     # Ragas: verdicts in the order of the list, and sets of ids.
-    **dict.fromkeys(
-        (
-            *(
-                "contextprecision",
-                "contextprecisionwithreference",
-                "contextprecisionwithoutreference",
-                "contextutilization",
-            ),
-            *("llmcontextprecisionwithreference", "llmcontextprecisionwithoutreference"),
-            "nonllmcontextprecisionwithreference",
-        ),
-        "ap(denominator='hits')",
-    ),
+    "contextprecision": "ap(denominator='hits')",
+    "contextprecisionwithreference": "ap(denominator='hits')",
+    "contextprecisionwithoutreference": "ap(denominator='hits')",
+    "contextutilization": "ap(denominator='hits')",
+    "llmcontextprecisionwithreference": "ap(denominator='hits')",
+    "llmcontextprecisionwithoutreference": "ap(denominator='hits')",
+    "nonllmcontextprecisionwithreference": "ap(denominator='hits')",
     "idbasedcontextprecision": "precision(denominator='predictions')",
     "idbasedcontextrecall": "recall",
     # BEIR and MTEB.
