@@ -660,7 +660,7 @@ class LongTailItems(LongTailMetric):
 
     name = "long_tail_items"
     aliases = ("aclt", "long_tail_count")
-    value_range = (0.0, np.inf)
+    value_range = (0.0, math.inf)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
@@ -702,12 +702,6 @@ def _n_pairs(n: IntArray) -> FloatArray:
     return n * (n - 1) / 2
 
 
-class LabelledMetric(Metric):
-    """A metric of the labelled items of a list, relevant or not. It is undefined if they do not differ."""
-
-    needs = "labels"
-
-
 class Spread(NamedTuple):
     """The parts of a correlation, together ÷ √(scores · grades); float64 (n_users,) each."""
 
@@ -716,9 +710,10 @@ class Spread(NamedTuple):
     grades: FloatArray
 
 
-class Correlation(LabelledMetric):
+class Correlation(Metric):
     """A correlation coefficient of score and grade, over the items in both tables."""
 
+    needs = "labels"
     takes_cutoff = False
     value_range = (-1.0, 1.0)
 
@@ -843,7 +838,7 @@ def _lower_before(user: IntArray, grade: FloatArray, n_users: int) -> FloatArray
     return (position_within(user, n_users) - n_as_large_before(user, grade, n_users)).astype(np.float64)
 
 
-class KendallDistance(LabelledMetric):
+class KendallDistance(Metric):
     """The share of pairs in the wrong order: discordant pairs ÷ pairs of different grades.
 
     All labelled items in the first k places are paired. A pair is discordant if the item with the lower grade stands
@@ -859,6 +854,7 @@ class KendallDistance(LabelledMetric):
 
     name = "kendall_distance"
     aliases = ("kendall_tau_distance", "normalized_kendall_distance")
+    needs = "labels"
     larger_is_better = False
     value_range = (0.0, 1.0)
 
@@ -894,7 +890,7 @@ class KendallDistance(LabelledMetric):
         return ratio(batch.total(user, _lower_before(user, grade, batch.n_users)), self._unequal(batch))
 
 
-class TauAP(LabelledMetric):
+class TauAP(Metric):
     """The AP correlation coefficient, a τ in which mistakes at the top count more.
 
     2/(N−1)·Σ_{i=2..N} C_i/(i−1) − 1 over the N labelled items in the order of the list. C_i counts the items above
@@ -906,6 +902,7 @@ class TauAP(LabelledMetric):
 
     name = "tau_ap"
     aliases = ("tauap", "ap_correlation")
+    needs = "labels"
     takes_cutoff = False
     value_range = (-1.0, 1.0)
 

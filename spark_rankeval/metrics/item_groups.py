@@ -578,14 +578,19 @@ class Exposure:
 
 
 class CorpusMetric(AllListsMetric):
-    """A metric of how many users have each item."""
+    """A metric of how many users have each item.
+
+    Attributes:
+        among: which items; a class attribute, or a parameter.
+    """
+
+    among = "recommended"
 
     @property
     def reads(self) -> Reads:
         """The items, and the table of the catalogue."""
-        needed: dict[str, Fact] = {"training": "popularity", "items": "catalogue"}
-        catalogue = getattr(self, "among", "recommended")
-        return super().reads.but(facts=frozenset({needed[catalogue]} if catalogue in needed else ()))
+        needed: dict[str, set[Fact]] = {"training": {"popularity"}, "items": {"catalogue"}}
+        return super().reads.but(facts=frozenset(needed.get(self.among, ())))
 
 
 class CatalogueCoverage(CorpusMetric):
@@ -682,7 +687,7 @@ class Entropy(CorpusMetric):
 
     def _value(self, exposure: Exposure) -> float:
         """The entropy."""
-        counts, sizes = exposure.among("recommended")
+        counts, sizes = exposure.among(self.among)
         places = exposure.n_places
         if not places:
             return math.nan
@@ -710,7 +715,7 @@ class Personalisation(CorpusMetric):
 
     def _value(self, exposure: Exposure) -> float:
         """The complement of the overlap, computed in whole numbers up to the last division."""
-        counts, sizes = (part.tolist() for part in exposure.among("recommended"))
+        counts, sizes = (part.tolist() for part in exposure.among(self.among))
         n, places = exposure.n_users, exposure.n_places
         if n < 2:
             return math.nan
