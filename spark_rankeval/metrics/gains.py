@@ -68,7 +68,7 @@ def sums_of_minima(user: IntArray, gain: FloatArray, n_users: int) -> FloatArray
 
 
 def exact_sums_of_minima(gain: FloatArray) -> FloatArray:
-    """The same of one user, rounded once."""
+    """Σ_{m≤n} min(a_m, a_n) of each entry n of one user, rounded once."""
     # So narrow that a float holds the sum of all parts.
     parts, exponents = _whole_parts(gain, _FLOAT_BITS - len(gain).bit_length())
     sums = list(map(np.ldexp, _whole_sums_of_minima(gain, parts), exponents))

@@ -192,13 +192,6 @@ class GreedyList:
         self._user, self._is_taken = self._user[is_left], self._is_taken[is_left]
 
 
-def greedy_list(batch: RankingBatch, threshold: float | None, kind: Weights, alpha: float) -> GreedyList:
-    """The greedy lists of a batch of users, which all cutoffs share."""
-    return batch.remember(
-        ("greedy list", threshold, kind, alpha), lambda: GreedyList(relevant_intents(batch, threshold), kind, alpha)
-    )
-
-
 # Beyond so many halvings a term is less than half of the last bit of a sum that begins with 1.
 _HALVINGS = 80
 
@@ -258,19 +251,18 @@ class NovelGains(WeightedIntents):
         return ratio(self._sum(batch), self._total_weight(batch))
 
     def _share_of_full(self, batch: RankingBatch) -> FloatArray:
-        """The same ÷ that of a list whose items are all relevant for every intent."""
-        return ratio(self._share(batch), self._full(batch))
-
-    def _full(self, batch: RankingBatch) -> FloatArray:
+        """Σ_r G(r)·d(r) ÷ that of a list whose items are all relevant for every intent."""
         depth = retrieved(batch, None) if self.k is None else np.full(batch.n_users, self.k)
         deepest = int(depth.max(initial=0))
         fading, discount = geometric(1 - self.alpha).up_to(deepest), self._discount().up_to(deepest)
-        full: FloatArray = np.cumsum(fading[: deepest + 1] * discount[: deepest + 1])[depth]
-        return full
+        full = np.cumsum(fading[: deepest + 1] * discount[: deepest + 1])[depth]
+        return ratio(self._share(batch), full)
 
     def _share_of_greedy(self, batch: RankingBatch, depth: int | None) -> FloatArray:
-        """The same ÷ that of the greedy list, down to some depth."""
-        greedy = greedy_list(batch, self.threshold, self.intent_weights, self.alpha)
+        """Σ_r G(r)·d(r) ÷ that of the greedy list, down to some depth."""
+        # All cutoffs share the greedy lists.
+        key = ("greedy list", self.threshold, self.intent_weights, self.alpha)
+        greedy = batch.remember(key, lambda: GreedyList(self._intents(batch), self.intent_weights, self.alpha))
         return ratio(self._sum(batch), greedy.worth(self._discount(), depth))
 
 
