@@ -226,9 +226,11 @@ def _dialects(kinds: list[type[Metric]]) -> str:
         'The name of a system alone means its newest version: `dialect="lenskit"`. Options that you pass override the dialect.',
         "[deviations.md](deviations.md) lists where a system does not do what it documents. `position` leaves equal scores in the",
         "order given. This needs arrays with scores: rows of a table have no order, so they are ordered by item, ascending.",
+        "In brackets stands the setting, as `spark-rankeval explain` and `dialect_map` name it.",
         "",
-        "| dialect | system | equal scores | scores | an item twice in a list | labelled, not predicted "
-        "| users without labels | users without predictions | unusual grades |",
+        "| dialect | system | equal scores (`ties`) | scores (`score_precision`) | an item twice in a list (`duplicates`) "
+        "| labelled, not predicted (`unpredicted_labels`) | users without labels (`absent_from_labels`) "
+        "| users without predictions (`without_predictions`) | unusual grades (`unusual_grades`) |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     grades = {"error": "error", "negative": "negative ones gain nothing", "keep": "as they are"}

@@ -1,5 +1,6 @@
-"""What a dialect is, and the conventions of published systems; each was compared with the system itself (`make parity`).
+"""What a dialect is, the conventions of published systems, and what they set, in tables.
 
+Each dialect was compared with the system itself (`make parity`).
 A new dialect is an entry here and its name in `DIALECTS`.
 """
 

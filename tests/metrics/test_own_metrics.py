@@ -1,6 +1,7 @@
 """Metrics of users: what a class outside the package has to say, which names it may have, and what is refused."""
 
 import math
+from dataclasses import dataclass
 from unittest.mock import patch
 
 import numpy as np
@@ -64,6 +65,11 @@ def test_parameters_must_be_declared():
             base_of_others: float = 0.5
 
     assert "undeclared" not in REGISTRY
+
+
+def test_a_class_is_a_dataclass_already():
+    with pytest.raises(TypeError, match="Cannot overwrite attribute __setattr__ in class"):
+        dataclass(frozen=True, kw_only=True)(halving())
 
 
 def test_a_class_directly_below_metric_says_itself_who_has_a_value():
