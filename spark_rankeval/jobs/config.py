@@ -421,104 +421,38 @@ def _words_of(hint: object) -> str:
     return {str: "a string", bool: "true or false", int: "a whole number"}.get(hint, "a number")  # type: ignore[call-overload, no-any-return] # a type
 
 
-def overridden(settings: Mapping[str, Any], overrides: Sequence[str], section: type) -> dict[str, Any]:
+def overridden(settings: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """Settings of a file with those of the command line in them: full keys and values, such as ``evaluation.metrics=ndcg@10``.
 
-    The value is TOML if the key takes it so, else a string.
+    The value is TOML, else a string. A date is a string, too, because no key takes one.
     """
     changed = deepcopy(dict(settings))
     for number, override in enumerate(overrides, start=1):
-        name, equals, text = override.partition("=")
-        if not equals or not name.strip():
+        name, _, text = override.partition("=")
+        try:
+            inside: Any = tomllib.loads(f"{name} = 0") if name != override else {}
+        except tomllib.TOMLDecodeError:
+            inside = {}
+        path = []
+        while isinstance(inside, dict) and len(inside) == 1:
+            ((key, inside),) = inside.items()
+            path.append(key)
+        if inside != 0:
             # What stands there may be a secret.
-            lacking = "key" if equals else "'='"
-            msg = f"--set needs key=value, such as evaluation.metrics=ndcg@10; number {number} has no {lacking}"
+            msg = f"--set needs key=value with a key of TOML, such as evaluation.metrics=ndcg@10; number {number} has none"
             raise ConfigurationError(msg)
-        path, hint = _resolved(name.strip(), section)
+        try:
+            read = tomllib.loads(f"value = {text}")
+        except tomllib.TOMLDecodeError:
+            read = {}
+        value = read["value"] if len(read) == 1 else text
         table = changed
         for part in path[:-1]:
             if not isinstance(table.get(part), dict):
                 table[part] = {}
             table = table[part]
-        value = _value(text, hint)
-        if isinstance(hint, type) and is_dataclass(hint) and not isinstance(value, dict):
-            keys = ", ".join(get_type_hints(hint))
-            msg = f"--set {name.strip()}: [{'.'.join(path)}] is a section, not a key; its keys are: {keys}"
-            raise ConfigurationError(msg)
-        table[path[-1]] = value
+        table[path[-1]] = text if isinstance(value, date | time) else value
     return changed
-
-
-def _resolved(name: str, section: type) -> tuple[tuple[str, ...], object]:
-    """The path of a full key and the type of its value; the type of a section is its dataclass."""
-    path: tuple[str, ...] = ()
-    rest, kind = _parts(name), section
-    while True:
-        hints = get_type_hints(kind)
-        if rest[0] not in hints:
-            raise ConfigurationError(_no_key(name, path, rest[0], hints))
-        path, rest, hint = (*path, rest[0]), rest[1:], hints[rest[0]]
-        nested, many = section_of(hint)
-        if nested is not None:
-            if many and rest:
-                # The name of one section of several is the author's.
-                path, rest = (*path, rest[0]), rest[1:]
-            if not rest:
-                return path, nested
-            kind = nested
-            continue
-        if not rest:
-            return path, hint
-        inside = [get_args(each)[1] for each in alternatives(hint) if get_origin(each) is Mapping]
-        if not inside:
-            raise ConfigurationError(_no_key(name, path, rest[0], {}))
-        # Names such as fs.s3a.secret.key hold dots of their own.
-        return (*path, ".".join(rest)), inside[0]
-
-
-def _no_key(name: str, path: Sequence[str], key: str, hints: Mapping[str, object]) -> str:
-    if not path:
-        kinds = {place: section_of(hint) for place, hint in hints.items()}
-        holders = [
-            f"{place}.{key}"
-            for place, (nested, many) in kinds.items()
-            if nested and not many and key in get_type_hints(nested)
-        ]
-        near = f"did you mean {' or '.join(holders)}? " if holders else did_you_mean(key, hints)
-        return f"--set {name}: there is no such key; {near}keys are whole, such as output.path; sections are: {', '.join(hints)}"
-    allowed = (
-        f"{did_you_mean(key, hints)}[{'.'.join(path)}] has: {', '.join(hints)}"
-        if hints
-        else f"{'.'.join(path)} has none"
-    )
-    return f"--set {name}: there is no such key; {allowed}"
-
-
-def _parts(name: str) -> tuple[str, ...]:
-    """The parts of a dotted key, quoted as in TOML or not."""
-    try:
-        inside: Any = tomllib.loads(f"{name} = 0") if "\n" not in name else None
-    except tomllib.TOMLDecodeError:
-        inside = None
-    if not isinstance(inside, dict):
-        return tuple(name.split("."))
-    parts = []
-    while isinstance(inside, dict):
-        ((part, inside),) = inside.items()
-        parts.append(part)
-    return tuple(parts)
-
-
-def _value(text: str, hint: object) -> Any:
-    try:
-        read = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
-        return text
-    value = read["value"]
-    if len(read) > 1:
-        return text
-    # A date or a number may be meant as the text that it is; a list or a table is none.
-    return value if fits(hint, value) or isinstance(value, list | dict) or not fits(hint, text) else text
 
 
 _SCHEMA_NAME = re.compile(r"(`[^`]+`|[^`.\s/:]+)(\.(`[^`]+`|[^`.\s/:]+))*")
@@ -805,13 +739,14 @@ Config = TypeVar("Config", bound=JobConfig)
 def load_config(path: str, kind: type[Config], overrides: Sequence[str] = ()) -> Config:
     """Read and check a configuration file, TOML or YAML by its ending; overrides are strings as ``--set`` takes them."""
     written = _read_file(path)
-    settings = overridden(written, overrides, kind)
+    settings = overridden(written, overrides)
+    keys = [override.partition("=")[0].strip() for override in overrides]
     try:
         config = parse_config(settings, kind)
     except ConfigurationError as error:
-        msg = f"{_place_of(error, path, written, kind, overrides)}: {error}"
+        msg = f"{path}{' and --set' if overrides else ''}: {error}"
         raise ConfigurationError(msg) from error
-    _check_names_of_models(written, settings, [override.partition("=")[0].strip() for override in overrides])
+    _check_names_of_models(written, settings, keys)
     return config
 
 
@@ -830,38 +765,6 @@ def _value_at(settings: Any, key: str) -> Any:
     for part in key.split("."):
         settings = settings.get(part) if isinstance(settings, Mapping) else None
     return settings
-
-
-def _place_of(
-    error: ConfigurationError, path: str, written: Mapping[str, Any], kind: type[JobConfig], overrides: Sequence[str]
-) -> str:
-    """Where to fix what is wrong: in the file, or on the command line if the file alone is right."""
-    if not overrides:
-        return path
-    wrong = _wrong_overrides(error, written, kind, overrides) or overrides
-    keys = [override.partition("=")[0].strip() for override in wrong]
-    place = f"--set {', '.join(dict.fromkeys(keys))}"
-    try:
-        parse_config(written, kind)
-    except SparkRankEvalError as in_file:
-        return path if str(in_file) == str(error) else f"{path} with {place}"
-    return place
-
-
-def _wrong_overrides(
-    error: ConfigurationError, written: Mapping[str, Any], kind: type[JobConfig], overrides: Sequence[str]
-) -> list[str]:
-    """The overrides without which some problems of an error are gone and no others come."""
-    problems, wrong = set(str(error).split("; ")), []
-    for place, override in enumerate(overrides):
-        others: set[str] = set()
-        try:
-            parse_config(overridden(written, [*overrides[:place], *overrides[place + 1 :]], kind), kind)
-        except SparkRankEvalError as other:
-            others = set(str(other).split("; "))
-        if others < problems:
-            wrong.append(override)
-    return wrong
 
 
 def parse_config(settings: Mapping[str, Any], kind: type[Config]) -> Config:
