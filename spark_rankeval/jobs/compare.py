@@ -5,22 +5,15 @@ Both read per-user tables, and write differences and verdicts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # of fields, whose types are looked at
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping  # of fields, whose types are looked at
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.command import Command, run_as_task
-from spark_rankeval.jobs.config import (
-    JobConfig,
-    Output,
-    Source,
-    empty_names,
-    keys_of,
-    names_in,
-    wrong_catalog,
-    wrong_run_id,
-)
+from spark_rankeval.jobs.config import INSTEAD, JobConfig, Output, Source, keys_of, names_in
+from spark_rankeval.records.columns import check_run
 from spark_rankeval.request.call import parts_of
 from spark_rankeval.statistics.groups import TIGHTEST_AT
 from spark_rankeval.statistics.intervals import checked_level
@@ -58,21 +51,18 @@ class PerUserTable(Source):
             return super().place
         return self.redacted(f"run {self.run_id} of {self.catalog or self.output}")
 
-    def problems(self, section: str) -> list[str]:
-        """The problems of this section of the file, by its name there."""
+    def __post_init__(self) -> None:
         if self.runs is None and self.run_id is None:
-            return super().problems(section)
+            super().__post_init__()
+            return
         if self.runs is None or self.run_id is None:
-            return [f"[{section}] needs output (a folder) or catalog (a schema), and run_id (a run in it), together"]
-        is_empty = self.output is not None and not self.output.strip()
-        problems = [f"{section}.output must name a folder; it is empty"] if is_empty else []
-        problems += wrong_catalog(f"{section}.catalog", self.catalog)
-        problems += wrong_run_id(f"{section}.run_id", self.run_id)
-        defaults = vars(Source())
-        others = [name for name, default in defaults.items() if getattr(self, name) != default]
+            raise ConfigurationError(
+                "needs output (a folder) or catalog (a schema), and run_id (a run in it), together"
+            )
+        check_run(self.run_id)
+        others = [each.name for each in fields(Source) if getattr(self, each.name) not in (None, {}, each.default)]
         if others:
-            problems.append(f"[{section}] names a run by output and run_id; it takes no {', '.join(others)}")
-        return problems
+            raise ConfigurationError(f"names a run by output and run_id; it takes no {', '.join(others)}")
 
 
 @dataclass(frozen=True)
@@ -113,6 +103,11 @@ class Comparison:
     cluster: str | tuple[str, ...] | None = None
     same_labels: bool = False
 
+    def __post_init__(self) -> None:
+        checked_level(self.level)
+        checked_replicates(self.replicates)
+        parts_of(self.by, totals=self.totals)
+
     def arguments(self) -> dict[str, Any]:
         """The options as `compare` takes them."""
         options = dict(vars(self))
@@ -151,6 +146,9 @@ class Experiment:
     margin: float | Mapping[str, float] = 0.0
     correction: Literal["holm", "benjamini_hochberg", "none"] = "holm"
 
+    def __post_init__(self) -> None:
+        checked_level(self.level)
+
     def arguments(self) -> dict[str, Any]:
         """The options as `compare_groups` takes them."""
         return dict(vars(self))
@@ -158,11 +156,16 @@ class Experiment:
 
 @dataclass(frozen=True)
 class ComparisonConfig(JobConfig):
-    """What the configurations of both jobs share: per-user tables by name, or one table of all of them, and a section of options."""
+    """What the configurations of both jobs share: per-user tables by name, or one table of all of them, and a section of options.
 
-    # Of each job: the section of options, the sections of tables, the key for the column of names, and all keys for columns.
-    section, sides, name_key = "", "", ""
-    column_keys = tuple[str, ...]()
+    Attributes:
+        results: one table of all models or groups, in the place of a table for each.
+    """
+
+    # Of each job: the section of options, and the sections of tables.
+    section, sides = "", ""
+
+    results: PerUserTable | None = field(default=None, kw_only=True)
 
     @property
     def options(self) -> Comparison | Experiment:
@@ -176,49 +179,32 @@ class ComparisonConfig(JobConfig):
         tables: Mapping[str, PerUserTable] = getattr(self, self.sides)
         return tables
 
-    @property
-    def one_table(self) -> PerUserTable | None:
-        """The table of all models or groups, if there is one."""
-        table: PerUserTable | None = vars(self)["results"]
-        return table
-
     def sources(self) -> dict[str, Source]:
         """The tables to read, by the names of their sections."""
-        sources: dict[str, Source] = {f"{self.sides}.{name}": table for name, table in self.tables.items()}
-        return sources if self.one_table is None else sources | {"results": self.one_table}
+        if self.results is not None:
+            return {"results": self.results}
+        return {f"{self.sides}.{name}": table for name, table in self.tables.items()}
 
     def compared(self, tables: Mapping[str, DataFrame]) -> Mapping[str, DataFrame] | DataFrame:
         """The tables that were read, as `compare` and `compare_groups` take them."""
-        return {name: tables[f"{self.sides}.{name}"] for name in self.tables} or tables["results"]
+        return tables["results"] if self.results else {name: tables[f"{self.sides}.{name}"] for name in self.tables}
 
     def names_of_ids(self) -> frozenset[str]:
         """The columns that identify users, models, groups, slices and clusters."""
-        keys = (key for key in self.column_keys if key not in ("user_weight", "covariate"))
-        return names_in(*(getattr(self.options, key) for key in keys))
+        options = self.options
+        names = (options.model, options.by) if isinstance(options, Comparison) else (options.group,)
+        return names_in(options.user, options.cluster, *names)
 
     def keys(self) -> dict[str, str]:
         """The keys of the options in the file; `on_invalid` belongs to the job that evaluates."""
         return {**keys_of(self.section, type(self.options)), "on_invalid": "evaluation.on_invalid"}
 
-    def problems(self) -> list[str]:
-        """What is not valid in its sections, alone or together."""
-        options, key = self.options, f"{self.section}.{self.name_key}"
-        problems = super().problems()
-        problems += empty_names(self.section, {name: getattr(options, name) for name in self.column_keys})
-        if bool(self.tables) == (self.one_table is not None):
-            got = "both" if self.tables else "neither"
-            problems.append(
-                f"name the tables as [{self.sides}.…], one per {self.name_key}, or as [results], one table of several "
-                f"{self.sides}; found {got}"
-            )
-        if self.tables and getattr(options, self.name_key) is not None:
-            problems.append(f"{key} is for [results]; in [{self.sides}] the sections name the {self.sides}")
-        if self.tables and options.baseline not in self.tables:
-            names = ", ".join(map(repr, self.tables))
-            problems.append(f"{self.section}.baseline {options.baseline!r} is not among the {self.sides}: {names}")
-        if len(self.tables) == 1:
-            problems.append(f"[{self.sides}] has only one {self.name_key}; give it another one to compare with")
-        return problems + self.refused(self.section, lambda: checked_level(options.level))
+    def conflicts(self) -> Iterator[str]:
+        """What its sections say against each other, and the calls do not refuse themselves before they compute."""
+        yield from super().conflicts()
+        baseline, names = self.options.baseline, ", ".join(map(repr, self.tables))
+        if self.tables and not {baseline} < self.tables.keys():
+            yield f"{self.section}.baseline {baseline!r} must be one of two or more {self.sides}; there are: {names}"
 
 
 @dataclass(frozen=True)
@@ -231,23 +217,16 @@ class CompareConfig(ComparisonConfig):
         results: one table of several models, instead of models.
     """
 
-    section, sides, name_key = "comparison", "models", "model"
-    column_keys = ("user", "model", "by", "cluster")
+    section, sides = "comparison", "models"
 
     comparison: Comparison
-    models: Mapping[str, PerUserTable] = field(default_factory=dict)
-    results: PerUserTable | None = None
+    models: Mapping[str, PerUserTable] = field(default_factory=dict, metadata={INSTEAD: ("results",)})
 
-    def problems(self) -> list[str]:
-        """What is not valid in its sections, alone or together."""
-        problems, options = super().problems(), self.comparison
+    def conflicts(self) -> Iterator[str]:
+        """What its sections say against each other."""
+        yield from super().conflicts()
         if self.report.dialects:
-            problems.append("report.dialects needs predictions and labels; use it with jobs/evaluate.py")
-        return problems + self.refused(
-            "comparison",
-            lambda: checked_replicates(options.replicates),
-            lambda: parts_of(options.by, totals=options.totals),
-        )
+            yield "report.dialects needs predictions and labels; use it with jobs/evaluate.py"
 
 
 @dataclass(frozen=True)
@@ -260,23 +239,16 @@ class CompareGroupsConfig(ComparisonConfig):
         results: one table of all groups, instead of groups; experiment.group names its column of groups.
     """
 
-    section, sides, name_key = "experiment", "groups", "group"
-    column_keys = ("group", "user", "user_weight", "cluster", "covariate")
+    section, sides = "experiment", "groups"
 
     experiment: Experiment
-    groups: Mapping[str, PerUserTable] = field(default_factory=dict)
-    results: PerUserTable | None = None
+    groups: Mapping[str, PerUserTable] = field(default_factory=dict, metadata={INSTEAD: ("results",)})
 
-    def problems(self) -> list[str]:
-        """What is not valid in its sections, alone or together."""
-        problems, options = super().problems(), self.experiment
-        if self.results is not None and options.group is None:
-            problems.append("experiment.group must name the column of [results] with the users' groups")
-        if options.tightest_at < 1:
-            problems.append(f"experiment.tightest_at must be a number of users from 1 on; found {options.tightest_at}")
+    def conflicts(self) -> Iterator[str]:
+        """What its sections say against each other."""
+        yield from super().conflicts()
         if self.output.report:
-            problems.append("output.report is for jobs/evaluate.py and jobs/compare.py; this job writes no report")
-        return problems
+            yield "output.report is for jobs/evaluate.py and jobs/compare.py; this job writes no report"
 
 
 COMMAND = Command(

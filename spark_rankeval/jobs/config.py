@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from urllib.parse import quote, unquote
 
 from spark_rankeval.checks import check_extra, check_place, needs_extra
+from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import ConfigurationError, SparkRankEvalError, SparkRankEvalWarning, did_you_mean
 from spark_rankeval.local import settings_of
 from spark_rankeval.records.columns import check_run
@@ -274,59 +275,74 @@ def errors_with_keys(keys: Mapping[str, str]) -> Iterator[None]:
 Section = TypeVar("Section")
 #: The key of a field's metadata that names the sections that can stand in its place. Exactly one of all must be given.
 INSTEAD = "instead"
+#: The key of a field's metadata that has the function to read its sections with.
+READ = "read"
 # What hints call a list of a file.
 LISTS = (tuple, Sequence)
 # Which of the two a hint is depends on what stands in it, and on the version of Python.
 _UNIONS = (UnionType, Union)
 
 
-def read_settings(section: type[Section], settings: object, problems: list[str], path: str = "") -> Section | None:
-    """An object of a dataclass from a table of settings; None if something is wrong, which is added to the problems.
+def parse_config(settings: object, section: type[Section], path: str = "") -> Section:
+    """A configuration, or a section of it, from a table of settings; the error names what is wrong with each key.
 
     Fields that are dataclasses, and mappings of such, are sections. The path is the section's dotted name in the file.
     """
     if not isinstance(settings, Mapping):
-        problems.append(f"{path} must be a section, [{path}]; found {shown(settings)}")
-        return None
-    hints = get_type_hints(section)
-    prefix = f"{path}." if path else ""
-    already = len(problems)
-    for key in settings:
-        if key not in hints:
-            advice = f"{did_you_mean(key, hints)}allowed: {', '.join(hints)}"
-            problems.append(f"unknown key {f'{prefix}{key}'!r}; {advice}")
+        raise ConfigurationError(f"{path} must be a section, [{path}]; found {shown(settings)}")
+    hints, prefix = get_type_hints(section), f"{path}." if path else ""
+    advice = f"allowed: {', '.join(hints)}"
+    problems = [
+        f"unknown key {f'{prefix}{key}'!r}; {did_you_mean(key, hints)}{advice}" for key in settings if key not in hints
+    ]
     values: dict[str, object] = {}
     for item in fields(section):  # type: ignore[arg-type] # of a dataclass
-        key, hint = item.name, hints[item.name]
-        nested, many = section_of(hint)
-        if key not in settings:
-            if is_required(item):
-                words = f"section [{prefix}{key}]" if nested else f"key {prefix}{key} ({_words_of(hint)})"
-                problems.append(f"the {words} is missing")
-        elif nested and many:
-            values[key] = _sections(nested, settings[key], problems, prefix + key)
-        elif nested:
-            values[key] = read_settings(nested, settings[key], problems, prefix + key)
-        elif fits(hint, settings[key]):
-            value = settings[key]
-            values[key] = tuple(value) if isinstance(value, list) else value
-        else:
-            problems += _misfits(hint, settings[key], prefix + key)
+        key, hint = f"{prefix}{item.name}", hints[item.name]
+        if item.name in settings:
+            try:
+                values[item.name] = _read_value(item, hint, settings[item.name], key)
+            except ConfigurationError as error:
+                problems.append(str(error))
+        elif is_required(item):
+            words = f"section [{key}]" if section_of(hint)[0] else f"key {key} ({_words_of(hint)})"
+            problems.append(f"the {words} is missing")
     problems += _wrong_alternatives(section, settings, prefix)
-    return section(**values) if len(problems) == already else None
+    if problems:
+        raise ConfigurationError("; ".join(problems))
+    try:
+        return section(**values)
+    except SparkRankEvalError as error:
+        raise ConfigurationError(redacted(f"[{path}] {error}" if path else str(error))) from error
 
 
-def _wrong_alternatives(section: type, settings: Mapping[str, Any], prefix: str) -> list[str]:
-    problems = []
+def _read_value(item: Field[Any], hint: object, value: Any, path: str) -> object:
+    """The value of a key as its section takes it."""
+    nested, many = section_of(hint)
+    if nested and not many:
+        return parse_config(value, nested, path)
+    if nested and not (isinstance(value, Mapping) and value and all(isinstance(name, str) for name in value)):
+        raise ConfigurationError(f"{path} must be sections by their names, [{path}.…]; found {shown(value)}")
+    if READ in item.metadata:
+        return item.metadata[READ](value)
+    if nested:
+        return {name: parse_config(inside, nested, f"{path}.{name}") for name, inside in value.items()}
+    if isinstance(value, date | time):
+        value = value.isoformat()
+    if not fits(hint, value):
+        raise ConfigurationError(_misfit(hint, value, path))
+    if any(isinstance(text, str) and not text.strip() for text in (value if isinstance(value, list) else [value])):
+        raise ConfigurationError(f"{path} is empty; {'it needs a value' if is_required(item) else 'leave the key out'}")
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _wrong_alternatives(section: type, settings: Mapping[str, Any], prefix: str) -> Iterator[str]:
     for keys in alternative_keys(section):
         one, *others = (f"[{prefix}{key}]" for key in keys)
-        sections = [f"[{prefix}{key}]" for key in keys if key in settings]
-        if not sections:
-            problems.append(f"the section {one}, or {' or '.join(others)} in its place, is missing")
-        problems += [
-            f"{other} stands in the place of {sections[0]}; found both, so leave one out" for other in sections[1:]
-        ]
-    return problems
+        found, *more = [f"[{prefix}{key}]" for key in keys if key in settings] or [""]
+        if not found:
+            yield f"the section {one}, or {' or '.join(others)} in its place, is missing"
+        for other in more:
+            yield f"{other} stands in the place of {found}; found both, so leave one out"
 
 
 def alternative_keys(section: type) -> list[tuple[str, ...]]:
@@ -335,26 +351,15 @@ def alternative_keys(section: type) -> list[tuple[str, ...]]:
     return [(key.name, *key.metadata[INSTEAD]) for key in keys if INSTEAD in key.metadata]
 
 
-def _misfits(hint: object, value: object, path: str) -> list[str]:
+def _misfit(hint: object, value: object, path: str) -> str:
     if get_origin(hint) is Mapping and isinstance(value, Mapping):
         inside = get_args(hint)[1]
-        return [
-            f"{path}.{name} must be {_words_of(inside)}; found a {type(entry).__name__}"
-            for name, entry in value.items()
-            if not isinstance(name, str) or not fits(inside, entry)
-        ]
-    if isinstance(value, date | time) and fits(hint, str(value)):
-        return [f"{path} must be {_words_of(hint)}; found the date {value}, which needs quotes: '{value}'"]
+        wrong = {name: entry for name, entry in value.items() if not isinstance(name, str) or not fits(inside, entry)}
+        found = [f"{path}.{name} must be {_words_of(inside)}; found a {type(wrong[name]).__name__}" for name in wrong]
+        return "; ".join(found)
     # What names nothing as secret may be secret all the same.
     seen = f"a {type(value).__name__}" if path.endswith(f".{OPTIONS}") else shown(value)
-    return [f"{path} must be {_words_of(hint)}; found {seen}"]
-
-
-def _sections(section: type, settings: object, problems: list[str], path: str) -> dict[str, object]:
-    if not isinstance(settings, Mapping) or not settings or not all(isinstance(name, str) for name in settings):
-        problems.append(f"{path} must be sections by their names, [{path}.…]; found {shown(settings)}")
-        return {}
-    return {name: read_settings(section, inside, problems, f"{path}.{name}") for name, inside in settings.items()}
+    return f"{path} must be {_words_of(hint)}; found {seen}"
 
 
 def is_required(item: Field[Any]) -> bool:
@@ -424,7 +429,7 @@ def _words_of(hint: object) -> str:
 def overridden(settings: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """Settings of a file with those of the command line in them: full keys and values, such as ``evaluation.metrics=ndcg@10``.
 
-    The value is TOML, else a string. A date is a string, too, because no key takes one.
+    The value is TOML, else a string.
     """
     changed = deepcopy(dict(settings))
     for number, override in enumerate(overrides, start=1):
@@ -445,13 +450,12 @@ def overridden(settings: Mapping[str, Any], overrides: Sequence[str]) -> dict[st
             read = tomllib.loads(f"value = {text}")
         except tomllib.TOMLDecodeError:
             read = {}
-        value = read["value"] if len(read) == 1 else text
         table = changed
         for part in path[:-1]:
             if not isinstance(table.get(part), dict):
                 table[part] = {}
             table = table[part]
-        table[path[-1]] = text if isinstance(value, date | time) else value
+        table[path[-1]] = read["value"] if len(read) == 1 else text
     return changed
 
 
@@ -501,36 +505,29 @@ class Source:
         """A string without the secrets of this source."""
         return redacted(text, secrets_of(asdict(self)))
 
-    def problems(self, section: str) -> list[str]:
-        """The problems of this section of the file, by its name there."""
+    def __post_init__(self) -> None:
+        of_format = f"of format {self.format!r}"
         if self.table is None and self.format == "jdbc":
-            return self._problems_of_databases(section)
-        if self.table is None and (problems := self._problems_of_trec(section)):
-            return problems
+            lacking = [] if self.options.get("url") else ["url"]
+            lacking += [] if self.options.get("dbtable") or self.options.get("query") else ["dbtable or query"]
+            if lacking:
+                raise ConfigurationError(f"{of_format} needs options with {' and '.join(lacking)}")
+            unused = [name for name in ("path", "schema") if getattr(self, name) is not None]
+            if unused:
+                raise ConfigurationError(
+                    f"{of_format} takes no {' and no '.join(unused)}; name the table in its options"
+                )
+            return
         if (self.path is None) == (self.table is None):
             got = "neither" if self.path is None else "both"
-            return [f"[{section}] needs either path (files) or table (of the catalogue); found {got}"]
-        if self.schema is not None and (self.table is not None or self.format in ("delta", "iceberg")):
-            return [f"[{section}] takes no schema, because a table of the catalogue has one"]
-        return []
-
-    def _problems_of_databases(self, section: str) -> list[str]:
-        lacking = [] if self.options.get("url") else ["url"]
-        lacking += [] if self.options.get("dbtable") or self.options.get("query") else ["dbtable or query"]
-        problems = [f"[{section}] of format 'jdbc' needs options with {' and '.join(lacking)}"] if lacking else []
-        unused = [name for name in ("path", "schema") if getattr(self, name) is not None]
-        return problems + [
-            f"[{section}] of format 'jdbc' takes no {name}; name the table in its options" for name in unused
-        ]
-
-    def _problems_of_trec(self, section: str) -> list[str]:
-        if self.format not in _TREC_OPTIONS:
-            return []
-        option_names = _TREC_OPTIONS[self.format]
-        prefix = f"[{section}] of format {self.format!r}"
-        problems = [] if self.schema is None else [f"{prefix} takes no schema, because the format has one"]
-        unknown = [name for name in self.options if name not in option_names]
-        return problems + [f"{prefix} has no option {name!r}; it has: {', '.join(option_names)}" for name in unknown]
+            raise ConfigurationError(f"needs either path (files) or table (of the catalogue); found {got}")
+        if self.schema is not None and (self.table is not None or self.format in ("delta", "iceberg", *_TREC_OPTIONS)):
+            holder = "a table of the catalogue" if self.table is not None else f"the format {self.format!r}"
+            raise ConfigurationError(f"takes no schema, because {holder} has one")
+        known = _TREC_OPTIONS.get(self.format, self.options)
+        unknown = [name for name in self.options if name not in known]
+        if unknown:
+            raise ConfigurationError(f"{of_format} has no option {unknown[0]!r}; it has: {', '.join(known)}")
 
 
 @dataclass(frozen=True)
@@ -552,51 +549,34 @@ class Output:
     run_id: str | None = None
     report: bool | str | None = None
 
-    def problems(self) -> list[str]:
-        """The problems that show before Spark starts."""
-        problems = wrong_catalog("output.catalog", self.catalog)
+    def __post_init__(self) -> None:
+        check_catalog(self.catalog)
         if self.catalog is None and self.table_format is not None:
-            problems.append("output.table_format needs output.catalog; a folder has Parquet")
-        problems += [] if self.path.strip() else ["output.path must name a folder; it is empty"]
-        problems += map(redacted, refusal(lambda: check_place("output.path", self.path)))
-        problems += wrong_run_id("output.run_id", self.run_id)
+            raise ConfigurationError("table_format needs catalog; a folder has Parquet")
+        check_place("the path", self.path)
+        if self.run_id is not None:
+            check_run(self.run_id, "run_id")
         if isinstance(self.report, str):
-            file = Path(self.report)
-            if "://" in self.report or not self.report.strip() or file.is_dir() or not file.parent.is_dir():
-                problems.append(
-                    "output.report must be true (a report beside the manifest) or a file in a folder of this machine; found "
-                    f"{self.report!r}"
-                )
-                return problems
-            try:
-                # Permissions are not enough to know: a disk may be read-only, and root passes every check.
-                with tempfile.TemporaryFile(dir=file.parent):
-                    pass
-            except OSError as error:
-                reason = error.strerror or error
-                problems.append(f"output.report: cannot write to the folder {str(file.parent)!r}: {reason}")
-        return problems
+            self._check_report(Path(self.report))
+
+    def _check_report(self, file: Path) -> None:
+        if "://" in str(self.report) or file.is_dir() or not file.parent.is_dir():
+            msg = f"report must be true (a report beside the manifest) or a file in a folder of this machine; found {self.report!r}"
+            raise ConfigurationError(msg)
+        try:
+            # Permissions are not enough to know: a disk may be read-only, and root passes every check.
+            with tempfile.TemporaryFile(dir=file.parent):
+                pass
+        except OSError as error:
+            msg = f"report: cannot write to the folder {str(file.parent)!r}: {error.strerror or error}"
+            raise ConfigurationError(msg) from error
 
 
-def refusal(check: Callable[[], object], prefix: str = "") -> list[str]:
-    """What a check of the library refuses, as a list of one problem or of none."""
-    try:
-        check()
-    except SparkRankEvalError as error:
-        return [f"{prefix}{error}"]
-    return []
-
-
-def wrong_catalog(key: str, name: str | None) -> list[str]:
-    """The problems of the name of a schema of a catalogue under a key; None is allowed."""
-    if name is None or _SCHEMA_NAME.fullmatch(name):
-        return []
-    return [f"{key} must name a schema of the catalogue, such as 'main.evaluation'; found {name!r}"]
-
-
-def wrong_run_id(key: str, run_id: str | None) -> list[str]:
-    """The problems of a run's name under a key; None is allowed."""
-    return [] if run_id is None else refusal(lambda: check_run(run_id, key))
+def check_catalog(name: str | None) -> None:
+    """Refuse what is not the name of a schema of a catalogue; None is allowed."""
+    if name is not None and not _SCHEMA_NAME.fullmatch(name):
+        msg = f"catalog must name a schema of the catalogue, such as 'main.evaluation'; found {name!r}"
+        raise ConfigurationError(msg)
 
 
 @dataclass(frozen=True)
@@ -612,6 +592,10 @@ class Report:
     title: str | None = None
     distributions: tuple[str, ...] = ()
     dialects: Literal["all"] | tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in () if self.dialects == "all" else self.dialects:
+            find_dialect(name)
 
 
 @dataclass(frozen=True)
@@ -629,14 +613,11 @@ class Session:
     cores: int | None = None
     memory: str | None = None
 
-    def problems(self) -> list[str]:
-        """The problems that show before the engine starts."""
-        problems = refusal(lambda: settings_of(self.cores, self.memory), "session.")
+    def __post_init__(self) -> None:
+        settings_of(self.cores, self.memory)
         if self.sizes and self.engine != "sail":
-            problems.append(
-                f"{self.sizes} need session.engine = 'sail'; Spark has settings of its own, spark.master and spark.driver.memory"
-            )
-        return problems
+            msg = "cores and memory need engine = 'sail'; Spark has settings of its own, spark.master and spark.driver.memory"
+            raise ConfigurationError(msg)
 
     @property
     def sizes(self) -> str:
@@ -684,26 +665,17 @@ class JobConfig:
         place = self.output.path if self.output.catalog is None else f"{self.output.catalog} and {self.output.path}"
         return self.redacted(f"run {run_id} written to {place}: {', '.join(tables)}")
 
-    def problems(self) -> list[str]:
-        """What is not valid in its sections, alone or together."""
-        problems = self.output.problems() + self.session.problems()
-        for section, source in self.sources().items():
-            problems += source.problems(section)
+    def __post_init__(self) -> None:
         if self.output.report:
             check_extra("report", "reports")
-        elif self.output.report is None and self.report != Report():
-            problems.append("[report] has settings, but no report is written; set output.report = true")
-        return problems
+        problems = [*self.conflicts()]
+        if problems:
+            raise ConfigurationError("; ".join(problems))
 
-    def refused(self, section: str, *checks: Callable[[], object]) -> list[str]:
-        """The problems that the library's checks of options find, with the file's keys in place of the options."""
-        problems = [problem for check in checks for problem in refusal(check)]
-        return list(dict.fromkeys(f"{section}: {with_keys(problem, self.keys())}" for problem in problems))
-
-    @classmethod
-    def wrong_names(cls, settings: Mapping[str, Any]) -> list[str]:
-        """Problems of settings that are found even if the settings do not read as a configuration."""
-        return []
+    def conflicts(self) -> Iterator[str]:
+        """What its sections say against each other and `evaluate` does not refuse itself, or only after it has computed everything."""
+        if self.output.report is None and self.report != Report():
+            yield "[report] has settings, but no report is written; set output.report = true"
 
 
 def keys_of(section: str, kind: type) -> dict[str, str]:
@@ -715,22 +687,6 @@ def names_in(*columns: str | Sequence[str] | None) -> frozenset[str]:
     """The column names in several keys; a key holds a name, several, or none."""
     keys = [(names,) if isinstance(names, str) else names or () for names in columns]
     return frozenset(name for names in keys for name in names)
-
-
-# What to write for no column, if a key that is left out means another one.
-_FOR_NONE = {"item": "if rows name no item, write item = false"}
-
-
-def empty_names(section: str, names: Mapping[str, object]) -> list[str]:
-    """The problems of keys that hold an empty column name."""
-    problems = []
-    for key, value in names.items():
-        texts = value if isinstance(value, tuple) else (value,)
-        if any(isinstance(text, str) and not text.strip() for text in texts):
-            problems.append(
-                f"{section}.{key} has an empty column name; found {shown(value)}; {_FOR_NONE.get(key, 'leave the key out for none')}"
-            )
-    return problems
 
 
 Config = TypeVar("Config", bound=JobConfig)
@@ -765,19 +721,6 @@ def _value_at(settings: Any, key: str) -> Any:
     for part in key.split("."):
         settings = settings.get(part) if isinstance(settings, Mapping) else None
     return settings
-
-
-def parse_config(settings: Mapping[str, Any], kind: type[Config]) -> Config:
-    """Make a configuration from settings; an error names all problems at once."""
-    problems: list[str] = []
-    config = read_settings(kind, settings, problems)
-    # Wrong metrics are reported together with wrong keys, so they are checked even if the rest does not read.
-    problems += kind.wrong_names(settings)
-    if config is not None:
-        problems += config.problems()
-    if problems or config is None:
-        raise ConfigurationError("; ".join(problems))
-    return config
 
 
 def _read_file(path: str) -> dict[str, Any]:

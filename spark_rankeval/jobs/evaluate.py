@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from functools import partial, reduce
-from operator import or_
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from spark_rankeval.checks import check_extra
 from spark_rankeval.dialects import find_dialect
-from spark_rankeval.errors import ConfigurationError, DialectError, InputError, MetricError, OptionError
+from spark_rankeval.errors import ConfigurationError, InputError, OptionError
 from spark_rankeval.jobs.command import Command, run_as_task
-from spark_rankeval.jobs.config import INSTEAD, JobConfig, Output, Source, empty_names, keys_of, names_in, refusal
+from spark_rankeval.jobs.config import INSTEAD, READ, JobConfig, Output, Source, errors_with_keys, keys_of, names_in
 from spark_rankeval.metrics.base import REGISTRY
 from spark_rankeval.metrics.expected_values import EstimatorOption
 from spark_rankeval.metrics.item_groups import GroupShare
-from spark_rankeval.metrics.naming import NamedMetrics, parse_metric, parse_metrics, reads_as
+from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics, reads_as
 from spark_rankeval.ranking.batch import NUMBERS
 from spark_rankeval.records.quality import check_limits
 from spark_rankeval.request.call import (
@@ -45,8 +43,6 @@ if TYPE_CHECKING:
 #: The longest name of a run that every store of MLflow takes.
 LONGEST_RUN_NAME = 250
 _LONGEST_EXPERIMENT = 500
-# The keys of each split beside those of all splits; the first one asks for it.
-_KEYS = {"by_time": ("cut", "time", "horizon"), "last_n": ("last_n", "time")}
 
 
 @dataclass(frozen=True)
@@ -73,50 +69,27 @@ class LogSplit:
     leave_out: str | tuple[str, ...] = ()
     exclude_training: bool = True
 
+    def __post_init__(self) -> None:
+        given = [name for name in ("cut", "last_n") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ConfigurationError(f"needs one of cut, last_n; found {' and '.join(given) or 'none of them'}")
+        if self.last_n is not None and self.horizon is not None:
+            raise ConfigurationError("horizon does nothing with last_n; leave it out")
+
     @property
     def rule(self) -> str:
-        """The function of `spark_rankeval.splits` that parts the log; empty if no key asks for one."""
-        return next((name for name, keys in _KEYS.items() if getattr(self, keys[0]) is not None), "")
-
-    def problems(self, columns: ColumnOptions) -> list[str]:
-        """What is not valid here, alone or together with the names of the columns."""
-        problems = empty_names("split", {"time": self.time})
-        rules = [keys[0] for keys in _KEYS.values() if getattr(self, keys[0]) is not None]
-        if len(rules) != 1:
-            got = " and ".join(rules) or "none of them"
-            problems.append(f"[split] needs one of {', '.join(keys[0] for keys in _KEYS.values())}; found {got}")
-        else:
-            rule_keys = {key for keys in _KEYS.values() for key in keys}
-            settings = [
-                key.name for key in fields(self) if getattr(self, key.name) != key.default and key.name in rule_keys
-            ]
-            unused = [name for name in settings if name not in _KEYS[self.rule]]
-            problems += [f"split.{name} does nothing with split.{rules[0]}; leave it out" for name in unused]
-        if self.grades is not None and columns.relevance is None:
-            problems.append("split.grades needs the log's column of events; name it in columns.relevance")
-        if isinstance(columns.relevance, tuple):
-            problems.append("[split] makes one column of grades; name only one in columns.relevance")
-        problems += [
-            f"columns.{name} is for [labels], and [split] makes no such column; leave it out"
-            for name in ("weight", "subtopic")
-            if getattr(columns, name, None) is not None
-        ]
-        return problems
-
-    def problems_of_times(self, time: str) -> list[str]:
-        """The problem of an audit whose times are in another column than those of the log."""
-        if "time" not in _KEYS.get(self.rule, ()) or time == self.time:
-            return []
-        return [
-            f"audit.time is {time!r}, and the labels of [split] have the times in split.time, {self.time!r}; set both alike"
-        ]
+        """The function of `spark_rankeval.splits` that parts the log."""
+        return "last_n" if self.cut is None else "by_time"
 
     def split(self, tables: Mapping[str, DataFrame], columns: ColumnOptions) -> Split:
         """The split of the log among tables that were read; lazy, but for a `ConfigurationError` about the columns."""
         from spark_rankeval import splits  # noqa: PLC0415 # it imports pyspark, for which a wrong file does not wait
 
         log = tables["split.log"]
-        assert columns.item, "a split makes labels, which rows without ids of items do not go with"
+        if not columns.item:
+            raise ConfigurationError(
+                "[split] makes labels of items; leave columns.item = false out, or name the column of items"
+            )
         shared: dict[str, Any] = {
             "user": columns.user,
             # The second of two names is that of labels.
@@ -155,68 +128,71 @@ class LogSplit:
         return {int(event) if event.lstrip("-").isdecimal() else event: grade for event, grade in self.grades.items()}
 
 
-#: The keys that are tables.
-TABLES_OF_VECTORS = ("users", "items", "candidates")
+@dataclass(frozen=True, kw_only=True)
+class VectorOptions:
+    """How vectors of users and items make scores; the keys are arguments of `Vectors`.
+
+    Attributes:
+        vector: the column of both tables that holds the vectors: arrays of numbers, all of the same length.
+        user_bias: the column of users with a number to add to all scores of the user.
+        item_bias: the column of items with a number to add to all scores of the item.
+        similarity: dot, the sum of products; or cosine, the same of vectors that are scaled to length 1 first.
+    """
+
+    vector: str = Vectors.vector
+    user_bias: str | None = Vectors.user_bias
+    item_bias: str | None = Vectors.item_bias
+    similarity: Similarity = Vectors.similarity
 
 
-@dataclass(frozen=True)
-class VectorTables:
+@dataclass(frozen=True, kw_only=True)
+class VectorTables(VectorOptions):
     """Vectors of users and items, from which the whole catalogue is ranked; the keys are the arguments of `Vectors`.
 
     Attributes:
         users: a row for each user, with the user's columns and the vector.
         items: the catalogue: a row for each item, with the column of items and the vector.
         candidates: the items that can be recommended, or those of each user; left out, the whole catalogue.
-        vector: the column of both tables that holds the vectors: arrays of numbers, all of the same length.
-        user_bias: the column of users with a number to add to all scores of the user.
-        item_bias: the column of items with a number to add to all scores of the item.
-        similarity: dot, the sum of products; or cosine, the same of vectors that are scaled to length 1 first.
     """
 
     users: Source
     items: Source
     candidates: Source | None = None
-    vector: str = Vectors.vector
-    user_bias: str | None = Vectors.user_bias
-    item_bias: str | None = Vectors.item_bias
-    similarity: Similarity = Vectors.similarity
-
-    def options(self) -> dict[str, Any]:
-        """The arguments of `Vectors`, except tables."""
-        return {name: value for name, value in vars(self).items() if name not in TABLES_OF_VECTORS}
 
     def sources(self, section: str) -> dict[str, Source]:
         """The tables to read, by the names of their sections in this one."""
-        tables = {name: getattr(self, name) for name in TABLES_OF_VECTORS}
-        return {f"{section}.{name}": source for name, source in tables.items() if source is not None}
+        return {f"{section}.{name}": table for name, table in vars(self).items() if isinstance(table, Source)}
 
     def read(self, tables: Mapping[str, Any], section: str) -> Vectors:
         """The vectors in tables that were read, by the names of their sections in this one."""
-        arguments = self.options() | {name: tables.get(f"{section}.{name}") for name in TABLES_OF_VECTORS}
-        return Vectors(**arguments)
+        return Vectors(**{name: tables.get(f"{section}.{name}", value) for name, value in vars(self).items()})
 
 
-@dataclass(frozen=True)
-class ModelTables(Source):
+@dataclass(frozen=True, kw_only=True)
+class ModelTables(VectorOptions, Source):
     """One of several models: the keys of [predictions] name its table of rows or arrays, those of [vectors] its vectors.
 
     Attributes:
         users: vectors in the place of predictions: a row for each user, with the user's columns and the vector.
         items: the catalogue of vectors: a row for each item, with the column of items and the vector.
         candidates: the items that can be recommended, or those of each user; left out, the whole catalogue.
-        vector: the column of both tables that holds the vectors: arrays of numbers, all of the same length.
-        user_bias: the column of users with a number to add to all scores of the user.
-        item_bias: the column of items with a number to add to all scores of the item.
-        similarity: dot, the sum of products; or cosine, the same of vectors that are scaled to length 1 first.
     """
 
     users: Source | None = None
     items: Source | None = None
     candidates: Source | None = None
-    vector: str = Vectors.vector
-    user_bias: str | None = Vectors.user_bias
-    item_bias: str | None = Vectors.item_bias
-    similarity: Similarity = Vectors.similarity
+
+    def __post_init__(self) -> None:
+        keys = {each.name for each in fields(self) if getattr(self, each.name) not in (None, {}, each.default)}
+        vector_keys = [each.name for each in fields(VectorTables) if each.name in keys]
+        prediction_keys = [each.name for each in fields(Source) if each.name in keys]
+        if vector_keys and prediction_keys:
+            msg = f"has {prediction_keys[0]} of predictions and {vector_keys[0]} of vectors; leave one out"
+            raise ConfigurationError(msg)
+        if vector_keys and (self.users is None or self.items is None):
+            raise ConfigurationError("of vectors needs two tables, users and items")
+        if not vector_keys:
+            super().__post_init__()
 
     @property
     def vectors(self) -> VectorTables | None:
@@ -228,24 +204,6 @@ class ModelTables(Source):
     def sources_of_model(self, section: str) -> dict[str, Source]:
         """The tables to read, by the names of their sections."""
         return {section: self} if self.vectors is None else self.vectors.sources(section)
-
-    def problems(self, section: str) -> list[str]:
-        """The problems of this section; it has keys of predictions or of vectors, and not of both."""
-        settings = {each.name for each in fields(self) if getattr(self, each.name) not in (None, {}, each.default)}
-        vector_keys = [each.name for each in fields(VectorTables) if each.name in settings]
-        prediction_keys = [each.name for each in fields(Source) if each.name in settings]
-        if vector_keys and prediction_keys:
-            return [
-                f"[{section}] has {prediction_keys[0]} of predictions and {vector_keys[0]} of vectors; leave one out"
-            ]
-        if vector_keys:
-            lacking = [f"[{section}.{name}]" for name in ("users", "items") if getattr(self, name) is None]
-            return [f"[{section}] of vectors needs {' and '.join(lacking)}"] if lacking else []
-        if not prediction_keys:
-            return [
-                f"[{section}] needs path or table of predictions, or [{section}.users] and [{section}.items] of vectors"
-            ]
-        return super().problems(section)
 
 
 @dataclass(frozen=True)
@@ -260,9 +218,8 @@ class AuditSettings:
     time: str = "timestamp"
     limits: Mapping[str, float] = field(default_factory=dict)
 
-    def problems(self) -> list[str]:
-        """The limits that cannot be met or belong to no check."""
-        return empty_names("audit", {"time": self.time}) + refusal(lambda: check_limits(self.limits), "audit.")
+    def __post_init__(self) -> None:
+        check_limits(self.limits)
 
 
 @dataclass(frozen=True)
@@ -288,8 +245,7 @@ class Tracking:
         """Where MLflow keeps runs, as far as that is known without it."""
         return self.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or "its own place"
 
-    def problems(self) -> list[str]:
-        """The names that MLflow does not take."""
+    def __post_init__(self) -> None:
         # A database needs packages that a client of a server does not.
         is_database = self.place.startswith(("sqlite", "postgresql", "mysql", "mssql"))
         check_extra(
@@ -297,12 +253,12 @@ class Tracking:
             "databases of MLflow" if is_database else "runs in MLflow",
             only=None if is_database else ("mlflow",),
         )
-        problems = []
         for name, longest in (("experiment", _LONGEST_EXPERIMENT), ("run_name", LONGEST_RUN_NAME)):
             text = getattr(self, name)
-            if text is not None and not 0 < len(text.strip()) <= len(text) <= longest:
-                problems.append(f"mlflow.{name} must have 1 to {longest} characters; found {len(text)}, {text[:20]!r}")
-        return problems
+            if text is not None and len(text) > longest:
+                raise ConfigurationError(
+                    f"{name} must have at most {longest} characters; found {len(text)}, {text[:20]!r}"
+                )
 
 
 #: The sections that name tables, but for those of vectors and of a split.
@@ -334,14 +290,6 @@ class Columns(FactColumns, ColumnOptions):
 
 
 @dataclass(frozen=True)
-class TwoJudges(Judged):
-    """The columns of grades of two judges: people, who graded some users, and a model, which graded all; see `Judged`."""
-
-    def __post_init__(self) -> None:
-        """Check nothing: `EvaluateConfig.problems` checks the columns with the rest of the file."""
-
-
-@dataclass(frozen=True)
 class Evaluation(SummaryOptions, RankingOptions):
     """The metrics, and the options of `evaluate`.
 
@@ -364,7 +312,7 @@ class Evaluation(SummaryOptions, RankingOptions):
     cluster: str | tuple[str, ...] | None = None
     k_counts: Literal["documents", "chunks"] = "documents"
     model: str | None = None
-    judged: TwoJudges | None = None
+    judged: Judged | None = None
     item_by: str | tuple[str, ...] = ()
     popularity_groups: int | None = None
     totals: bool = False
@@ -375,7 +323,22 @@ class Evaluation(SummaryOptions, RankingOptions):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check nothing: `EvaluateConfig.problems` checks values with the rest of the file, to report all problems at once."""
+        RankingOptions.__post_init__(self)
+        self.summary()
+        if self.judged is not None and self.ci != "t":
+            raise ConfigurationError(f"ci = {self.ci!r} does not go with judged, which has t intervals")
+        if self.metrics_from is not None:
+            _import_metrics(self.metrics_from)
+        if self.dialect is not None:
+            find_dialect(self.dialect)
+        user_metrics, _ = parted(self.metrics)
+        if not user_metrics:
+            # A run writes a table of users, for which such metrics have no values.
+            msg = (
+                "metrics: no user has a value of any of them: they are of all lists together or shares of groups of items; add a metric "
+                "of users, such as 'novelty@10'"
+            )
+            raise ConfigurationError(msg)
 
     def summary(self) -> SummaryOptions:
         """The options of the summary."""
@@ -400,6 +363,11 @@ class EvaluationOutput(Output):
     """
 
     printed: Literal["table", "trec", "trec_queries"] = "table"
+
+
+def gates_by_name(settings: Mapping[str, Any]) -> dict[str, GateRule]:
+    """The gates of a file by the names that they have there."""
+    return dict(zip(settings, read_gates(settings), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -440,38 +408,9 @@ class EvaluateConfig(JobConfig):
     items: Source | None = None
     baseline: Source | None = None
     columns: Columns = field(default_factory=Columns)
-    gates: Mapping[str, GateRule] = field(default_factory=dict)
+    gates: Mapping[str, GateRule] = field(default_factory=dict, metadata={READ: gates_by_name})
     audit: AuditSettings | None = None
     mlflow: Tracking | None = None
-
-    def gate_rules(self) -> tuple[GateRule, ...]:
-        """The gates; an error if one cannot be met, or names an unknown metric, slice or model."""
-        rules = read_gates(
-            {
-                name: {key: value for key, value in vars(rule).items() if value not in (None, "")}
-                for name, rule in self.gates.items()
-            }
-        )
-        labels, relevance = parse_metrics(self.evaluation.metrics), self.columns.relevance
-        judged = self.evaluation.judged
-        several = relevance if isinstance(relevance, tuple) and len(relevance) > 1 else ()
-        metric_names = {label: labels.spelled.get(label, label) for label in labels}
-        keys = {
-            f"{label} [{each}]": f"{name} [{each}]"
-            for label, name in metric_names.items()
-            for each in (several if judged is None else judged.columns)
-        }
-        # Two judges estimate the metric itself, too.
-        keys |= {} if judged is None else metric_names
-        check_figures(
-            rules,
-            keys or metric_names,
-            intervals=self.evaluation.ci != "none",
-            slices=bool(self.evaluation.by or self.evaluation.item_by or self.evaluation.popularity_groups),
-            # The names in a column of models are known only when it is read.
-            models=None if self.columns.model is not None else [*self.models] or [self.evaluation.model or ""],
-        )
-        return rules
 
     def all_vectors(self) -> dict[str, VectorTables]:
         """The vectors of each model, by the names of their sections."""
@@ -483,19 +422,16 @@ class EvaluateConfig(JobConfig):
     def scoring(self) -> dict[str, Any]:
         """The options of `score_users`, except tables."""
         options = {**vars(self.evaluation), **self.columns.options()}
-        if self.evaluation.judged is not None:
-            options["relevance"] = Judged(**vars(self.evaluation.judged))
+        options["relevance"] = self.evaluation.judged or self.columns.relevance
         return {option.name: options[option.name] for option in fields(ScoringOptions) if option.name in options}
 
     def sources(self) -> dict[str, Source]:
         """The tables to read, by their names in `evaluate`."""
-        sources = {name: source for name in _TABLES if (source := getattr(self, name)) is not None}
-        if self.split is not None:
-            sources["split.log"] = self.split.log
-        model_sources = [model.sources_of_model(f"models.{name}") for name, model in self.models.items()]
-        if self.vectors is not None:
-            model_sources.append(self.vectors.sources("vectors"))
-        return reduce(or_, [*model_sources, sources])
+        sources = {} if self.vectors is None else self.vectors.sources("vectors")
+        for name, model in self.models.items():
+            sources |= model.sources_of_model(f"models.{name}")
+        sources |= {name: source for name in _TABLES if (source := getattr(self, name)) is not None}
+        return sources if self.split is None else {**sources, "split.log": self.split.log}
 
     def arguments(self, tables: Mapping[str, Any]) -> dict[str, Any]:
         """The tables that were read, and those of a split, by the arguments of `evaluate` that take them."""
@@ -549,163 +485,85 @@ class EvaluateConfig(JobConfig):
         if self.audit is not None:
             keys["time"] = "audit.time"
         if self.all_vectors():
-            vector_keys = keys_of("models.…" if self.models else "vectors", VectorTables)
-            for name in vector_keys.keys() - TABLES_OF_VECTORS:
-                # Both Vectors and Facts have a column of vectors.
-                keys[name] = " or ".join([vector_keys[name], *filter(None, [keys.get(name)])])
+            section = "models.…" if self.models else "vectors"
+            # Both Vectors and Facts have a column of vectors.
+            keys |= {**keys_of(section, VectorOptions), "vector": f"{section}.vector or columns.vector"}
         return keys
 
-    def problems(self) -> list[str]:
-        """What is not valid in its sections, alone or together."""
-        problems = super().problems()
-        problems += empty_names("columns", vars(self.columns))
-        if self.columns.item is False:
-            problems += self._problems_without_items()
-        if self.vectors is not None or self.models:
-            problems += self._problems_of_models()
-        problems += empty_names(
-            "evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight", "cluster")}
-        )
-        if self.evaluation.judged is not None:
-            problems += self._problems_of_judges(self.evaluation.judged)
-        problems += self.refused("evaluation", self.evaluation.summary, lambda: ScoringOptions(**self.scoring()))
-        metrics = NamedMetrics({}, {})
-        # `wrong_names` reports wrong metrics.
-        with suppress(MetricError):
-            metrics = parse_metrics(self.evaluation.metrics)
-        if metrics:
-            problems += self._problems_of_metrics(metrics)
-        if self.split is not None:
-            problems += self.split.problems(self.columns)
-            if self.labels is not None:
-                problems.append("[split] makes the labels; found [labels] too, so leave one out")
-        if self.audit is not None:
-            problems += self.audit.problems()
-            lacking = [f"[{name}]" for name in ("training", "labels") if getattr(self, name) is None]
-            if self.split is not None:
-                problems += self.split.problems_of_times(self.audit.time)
-            elif lacking:
-                problems.append(f"[audit] needs the section {' and '.join(lacking)}")
-        if self.mlflow is not None:
-            problems += self.mlflow.problems()
-            if isinstance(self.mlflow.model_id, str) and (self.columns.model is not None or len(self.models) > 1):
-                problems.append(
-                    "mlflow.model_id names one logged model; of several models give each its own, as in { als = 'm-1f8e' }"
-                )
-        if self.report.dialects:
-            problems += self._problems_of_maps(metrics)
-        return problems
-
-    def _problems_without_items(self) -> list[str]:
-        """What rows without ids of items do not go with."""
-        sections = [name for name in ("labels", "split", "exclude", "vectors", "models") if getattr(self, name)]
-        if not sections:
-            return []
-        words = ", ".join(f"[{name}]" for name in sections)
-        return [
-            f"columns.item = false is for one table of users, scores and labels in [predictions]; found {words} too. Leave it out, or name "
-            "the column of items"
-        ]
-
-    def _problems_of_judges(self, judged: TwoJudges) -> list[str]:
-        problems = empty_names("evaluation.judged", vars(judged))
-        if self.columns.relevance is not None:
-            problems.append(
-                "evaluation.judged names the columns of grades; found columns.relevance too, so leave one out"
+    def conflicts(self) -> Iterator[str]:
+        """What its sections say against each other and `evaluate` does not refuse itself, or only after it has computed everything."""
+        yield from super().conflicts()
+        with errors_with_keys(self.keys()):
+            ScoringOptions(**self.scoring())
+            metrics, estimates = (
+                parse_metrics(self.evaluation.metrics),
+                EstimatorOption(self.columns.weight is not None),
             )
-        if self.split is not None:
-            problems.append(
-                "[split] makes one column of grades, and evaluation.judged needs those of two judges; leave one out"
-            )
-        if self.evaluation.ci != "t":
-            problems.append(
-                f"evaluation.ci = {self.evaluation.ci!r} does not go with evaluation.judged, which has t intervals"
-            )
-        return problems
-
-    def _problems_of_models(self) -> list[str]:
-        problems = []
-        for section, vectors in self.all_vectors().items():
-            problems += empty_names(section, vectors.options())
-        for name, model in self.models.items():
-            # `sources` names other models themselves.
-            problems += model.problems(f"models.{name}") if model.vectors is not None else []
-        whole = "[models]" if self.models else "[vectors]"
-        if self.labels is None and self.split is None:
-            problems.append(f"{whole} needs the section [labels]")
-        if self.models and self.evaluation.model is not None:
-            problems.append("evaluation.model is for one model, and [models] has names; leave it out")
-        # The rows of a baseline have the columns of predictions, and so have those of models without vectors.
-        have_rows = self.baseline is not None or len(self.all_vectors()) < len(self.models)
-        for name in ("model",) if have_rows else ("score", "rank", "model"):
-            if getattr(self.columns, name) is not None:
-                problems.append(f"columns.{name} is for [predictions], and {whole} has no such column; leave it out")
-        return problems
-
-    def _problems_of_metrics(self, metrics: NamedMetrics) -> list[str]:
-        problems, call = [], EstimatorOption(self.columns.weight is not None)
-        # `wrong_names` reports a wrong dialect.
-        with suppress(DialectError):
             dialect = find_dialect(self.evaluation.dialect or "default")
-            problems += self.refused(
-                "evaluation", lambda: call.check({label: one.resolve(call, dialect) for label, one in metrics.items()})
-            )
-        problems += refusal(self.gate_rules)
-        if all(metric.corpus_level or isinstance(metric, GroupShare) for metric in metrics.values()):
-            # A run writes a table of users, for which such metrics have no values.
-            problems.append(
-                "evaluation.metrics: no user has a value of any of them: they are of all lists together or shares of groups of items; "
-                "add a metric of users, such as 'novelty@10'"
-            )
+            estimates.check({label: metric.resolve(estimates, dialect) for label, metric in metrics.items()})
+        self._check_gates(metrics)
+        if self.evaluation.judged is not None and self.columns.relevance is not None:
+            yield "evaluation.judged names the columns of grades; found columns.relevance too, so leave one out"
+        if self.models and self.evaluation.model is not None:
+            yield "evaluation.model is for one model, and [models] has names; leave it out"
+        if self.split is not None and self.labels is not None:
+            yield "[split] makes the labels; found [labels] too, so leave one out"
+        if self.audit is not None:
+            lacking = [f"[{name}]" for name in ("training", "labels") if getattr(self, name) is None]
+            if self.split is None and lacking:
+                yield f"[audit] needs the section {' and '.join(lacking)}"
+            if self.split is not None and self.audit.time != self.split.time:
+                yield f"audit.time is {self.audit.time!r}, and split.time of the labels is {self.split.time!r}; set both alike"
+        has_models = self.columns.model is not None or len(self.models) > 1
+        if has_models and self.mlflow is not None and isinstance(self.mlflow.model_id, str):
+            yield "mlflow.model_id names one logged model; of several models give each its own, as in { als = 'm-1f8e' }"
         for name in self.report.distributions:
             # With several relevances, the report calls a metric "ndcg@10 [click]".
             label = name.partition(" [")[0]
             if label not in metrics and not any(reads_as(label, metric) for metric in metrics.values()):
                 available = ", ".join(metrics.spelled.get(each, each) for each in metrics)
-                problems.append(f"report.distributions: {name!r} is not evaluated; available: {available}")
-        return problems
-
-    def _problems_of_maps(self, metrics: NamedMetrics) -> list[str]:
-        problems = []
-        outside = [
-            metrics.spelled.get(label, label)
-            for label, metric in metrics.items()
-            if metric.reads.facts or metric.corpus_level
-        ]
-        if outside:
-            problems.append(
-                f"report.dialects compares only metrics of labels; leave it out, or leave out {', '.join(outside)}"
-            )
-        several = isinstance(self.columns.relevance, tuple) or self.evaluation.judged is not None
-        if several or self.columns.model is not None or self.models:
-            problems.append(
-                "report.dialects needs one model and one relevance; leave it out, or leave out columns.model, [models] and further "
-                "grades"
-            )
-        if self.columns.weight is not None:
-            problems.append(
-                "report.dialects cannot compare definitions that weighted labels only estimate; leave it out, or leave out "
-                "columns.weight"
-            )
-        unknown = [f"columns.{name}" for name in ("cost", "no_answer") if getattr(self.columns, name) is not None]
-        unknown += ["evaluation.min_score"] if self.evaluation.min_score is not None else []
+                yield f"report.distributions: {name!r} is not evaluated; available: {available}"
+        unknown = self._unknown_to_dialects(metrics) if self.report.dialects else []
         if unknown:
-            problems.append(
-                f"report.dialects does not know {', '.join(unknown)}; leave it out, or leave out report.dialects"
+            yield (
+                "report.dialects compares metrics of labels, of one model and one relevance; leave it out, or leave out "
+                f"{', '.join(unknown)}"
             )
-        return problems
 
-    @classmethod
-    def wrong_names(cls, settings: Mapping[str, Any]) -> list[str]:
-        """Wrong metrics and dialects, which are reported together with wrong keys."""
-        problems = []
-        evaluation, report = settings.get("evaluation"), settings.get("report")
-        if isinstance(evaluation, Mapping):
-            problems += _problems_of_import(evaluation.get("metrics_from"))
-            problems += _wrong_metrics(evaluation.get("metrics"))
-            problems += _wrong_texts("evaluation.dialect", find_dialect, [evaluation.get("dialect", "default")])
-        dialects = report.get("dialects") if isinstance(report, Mapping) else None
-        return problems + _wrong_texts("report.dialects", find_dialect, dialects if isinstance(dialects, list) else [])
+    def _check_gates(self, metrics: NamedMetrics) -> None:
+        """Refuse gates on a metric, slice, interval or model that the evaluation will not have."""
+        relevance, judged = self.columns.relevance, self.evaluation.judged
+        several = relevance if isinstance(relevance, tuple) and len(relevance) > 1 else ()
+        metric_names = {label: metrics.spelled.get(label, label) for label in metrics}
+        keys = {
+            f"{label} [{each}]": f"{name} [{each}]"
+            for label, name in metric_names.items()
+            for each in (several if judged is None else judged.columns)
+        }
+        # Two judges estimate the metric itself, too.
+        keys |= {} if judged is None else metric_names
+        check_figures(
+            self.gates.values(),
+            keys or metric_names,
+            intervals=self.evaluation.ci != "none",
+            slices=bool(self.evaluation.by or self.evaluation.item_by or self.evaluation.popularity_groups),
+            # The names in a column of models are known only when it is read.
+            models=None if self.columns.model is not None else [*self.models] or [self.evaluation.model or ""],
+        )
+
+    def _unknown_to_dialects(self, metrics: NamedMetrics) -> list[str]:
+        """What a table of dialects cannot have."""
+        columns, evaluation = self.columns, self.evaluation
+        settings = {
+            "[models]": self.models or None,
+            "evaluation.judged": evaluation.judged,
+            "further grades": columns.relevance if isinstance(columns.relevance, tuple) else None,
+            "evaluation.min_score": evaluation.min_score,
+            **{f"columns.{name}": getattr(columns, name) for name in ("model", "weight", "cost", "no_answer")},
+        }
+        others = [label for label, metric in metrics.items() if metric.reads.facts or metric.corpus_level]
+        names = [metrics.spelled.get(label, label) for label in others]
+        return [*names, *(name for name, value in settings.items() if value is not None)]
 
 
 def parted(metrics: str | tuple[str, ...] | Mapping[str, str]) -> tuple[NamedMetrics, NamedMetrics]:
@@ -718,41 +576,21 @@ def parted(metrics: str | tuple[str, ...] | Mapping[str, str]) -> tuple[NamedMet
     return NamedMetrics(user_metrics, all_metrics.spelled), NamedMetrics(other_metrics, all_metrics.spelled)
 
 
-def _problems_of_import(module: object) -> list[str]:
+def _import_metrics(module: str) -> None:
     """Import the module of the caller's own metrics, which makes their names known."""
-    if not isinstance(module, str):
-        return []
     try:
         names = vars(importlib.import_module(module)).values()
     # A module of the caller's may raise anything.
     except Exception as error:
-        return [
-            f"evaluation.metrics_from: {module!r} cannot be imported ({type(error).__name__}: {error}); install it, put its folder on "
-            "PYTHONPATH, or send it with --py-files"
-        ]
+        msg = (
+            f"metrics_from: {module!r} cannot be imported ({type(error).__name__}: {error}); install it, put its folder on PYTHONPATH, or "
+            "send it with --py-files"
+        )
+        raise ConfigurationError(msg) from error
     own_metrics = {metric for metric in REGISTRY.values() if not metric.__module__.startswith("spark_rankeval.")}
-    if any(isinstance(each, type) and each in own_metrics for each in names):
-        return []
-    return [
-        f"evaluation.metrics_from: {module!r} has no metric of its own, a class that derives from Metric and has a name"
-    ]
-
-
-def _wrong_metrics(metrics: object) -> list[str]:
-    if metrics in ([], {}):
-        return refusal(lambda: parse_metrics([]), "evaluation.metrics: ")
-    if isinstance(metrics, Mapping):
-        return _wrong_texts("evaluation.metrics", parse_metric, metrics.values())
-    # A single string may name many cutoffs.
-    return _wrong_texts(
-        "evaluation.metrics", lambda text: parse_metrics([text]), metrics if isinstance(metrics, list) else [metrics]
-    )
-
-
-def _wrong_texts(key: str, check: Callable[[str], object], values: Iterable[object]) -> list[str]:
-    # Values that are not strings are reported already.
-    texts = [value for value in values if isinstance(value, str)]
-    return [problem for text in texts for problem in refusal(partial(check, text), f"{key}: ")]
+    if not any(isinstance(each, type) and each in own_metrics for each in names):
+        msg = f"metrics_from: {module!r} has no metric of its own, a class that derives from Metric and has a name"
+        raise ConfigurationError(msg)
 
 
 COMMAND = Command(

@@ -267,7 +267,7 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
                 run.write(table, outputs.QUARANTINE, is_empty=table.isEmpty())
         run.write(outputs.metrics_table(spark, result, run.started).coalesce(1), outputs.METRICS)
         audited = audit_tables(config, tables)
-        outcomes = [*outcomes_of_audit(config, audited), *outcomes_of(run, config.gate_rules(), result)]
+        outcomes = [*outcomes_of_audit(config, audited), *outcomes_of(run, [*config.gates.values()], result)]
         write_gates(run, outcomes)
         if audited is not None:
             run.log.tell("audit", leaked=audited.leaked, verdict=audited.verdict)

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output, session = Output(options.output or "", options.catalog), Session(options.engine)
         if options.config is not None:
             config = load_config(options.config, EvaluateConfig, overrides_of(options))
-            rules, session = config.gate_rules(), config.session
+            rules, session = tuple(config.gates.values()), config.session
             output = config.output if options.output is None and options.catalog is None else output
         if options.html:
             check_extra("report", "reports")

@@ -156,7 +156,7 @@ def test_a_dry_run_says_what_would_be_compared(start, jobs_of, tmp_path, golden)
     [
         ("comparison.metrics=recall@3", "comparison.metrics: not every table has a metric 'recall@3'"),
         ("comparison.headline=recall@3", "comparison.headline: not every table has a metric 'recall@3'"),
-        ("comparison.margin.recall@3=0.1", "comparison.margin: not every table has a metric 'recall@3'"),
+        ('comparison.margin."recall@3"=0.1', "comparison.margin: not every table has a metric 'recall@3'"),
         ("comparison.by=device", "has no column 'device'"),
         ("comparison.user=person", "has no column 'person'"),
         ("models.new.path=nowhere", "PATH_NOT_FOUND"),

@@ -18,7 +18,7 @@ from spark_rankeval.errors import ConfigurationError, OptionError
 from spark_rankeval.experiments import compare_groups
 from spark_rankeval.jobs import compare, evaluate, trend
 from spark_rankeval.jobs.compare import Comparison, Experiment
-from spark_rankeval.jobs.config import Output, Report, Session, Source, load_config, parse_config, read_settings
+from spark_rankeval.jobs.config import Output, Report, Session, Source, load_config, parse_config
 from spark_rankeval.jobs.evaluate import (
     Columns,
     EvaluateConfig,
@@ -111,7 +111,7 @@ def test_an_option_that_is_added_is_a_key():
     class Section(Evaluation, More):
         """A section."""
 
-    assert read_settings(Section, {"metrics": "rr", "foo": True}, []).foo is True
+    assert parse_config({"metrics": "rr", "foo": True}, Section).foo is True
     assert json_schema(Section, "a job")["properties"]["foo"] == {"type": "boolean", "default": False}
 
 
