@@ -273,6 +273,46 @@ def test_a_configuration_that_cannot_be_is_said():
     assert [block.split()[1] for block in said] == [*BASES]
 
 
+# What stands in a file beside these sections.
+RIGHT = "predictions.path = 'p'\nlabels.path = 'l'\noutput.path = 'o'\n"
+WRONG_FILES = [
+    # keys
+    "evaluation.metrisc = 'rr'", "evaluation.metrics = 'rr'\npredictoins.path = 'p'", "",
+    "evaluation = {metrics = 'rr'}\nvectors.users.path = 'u'\nvectors.items.path = 'i'",
+    # types
+    "evaluation.metrics = 3", "evaluation = 'rr'", "evaluation.metrics = 'rr'\nevaluation.level = true",
+    "evaluation.metrics = 'rr'\nevaluation.on_invalid = {negative_grades = 1}", "evaluation.metrics = 'rr'\ncolumns.user = ''",
+    # values
+    "evaluation.metrics = ['rr', 'ngcd@10']", "evaluation.metrics = 'rr'\nevaluation.level = 95",
+    "evaluation.metrics = 'rr'\nevaluation.dialect = 'mlib'", "evaluation.metrics = 'rr'\nevaluation.totals = true",
+    "evaluation.metrics = 'rr'\nevaluation.ci = 'normal'", "evaluation.metrics = 'gini@10'",
+    # paths
+    "evaluation.metrics = 'rr'\noutput.report = 'nowhere/page.html'", "evaluation.metrics = 'rr'\noutput.run_id = 'a/b'",
+    "evaluation.metrics = 'rr'\noutput.catalog = 'a/b'", "evaluation.metrics = 'rr'\nlabels.table = 't'",
+    # gates
+    "evaluation.metrics = 'rr'\ngates.rr.minn = 0.3", "evaluation.metrics = 'rr'\ngates.rr.min = 'x'",
+    "evaluation.metrics = 'rr'\ngates.'ndcg@10'.min = 0.3", "evaluation.metrics = 'rr'\ngates.rr = {min = 2, max = 1}",
+    # secrets
+    "evaluation.metrics = 'rr'\npredictions.options.password = ['hunter2']",
+    "evaluation.metrics = 'rr'\npredictions.options = 'password=hunter2'",
+    "evaluation.metrics = 'rr'\ntraining = 'jdbc:mysql://shop:hunter2@db/t'",
+    "evaluation.metrics = 'rr'\nmlflow.tracking_uri = ['http://shop:hunter2@mlflow']",
+    # no TOML
+    "evaluation.metrics = 'rr", "password = hunter2",
+]  # fmt: skip
+
+
+def test_the_command_says_in_one_line_what_is_wrong_with_a_file(tmp_path, capsys, golden):
+    told = []
+    for text in WRONG_FILES:
+        assert evaluate.main(["--config", written(tmp_path, RIGHT + text)]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "hunter2" not in line
+        line = re.sub(r"((?:available|allowed|has): (?:[^,;]+, ){2})[^;]*", r"\1…", line)
+        told.append(f"{text}\n  {line.replace(f'{tmp_path}/', '')}")
+    golden("\n".join(told))
+
+
 def test_a_run_is_named_by_one_rule_wherever_it_is_named():
     """As what is written, as one of the models, and as the table of all of them."""
     said = r"run_id must be up to 100 letters, digits, '\.', '_' and '-', and begin with a letter or a digit"
