@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from spark_rankeval.checks import as_names
-from spark_rankeval.comparison import compared_models as comparison_inputs
+from spark_rankeval.comparison import compared_models
 from spark_rankeval.comparison.compare_models import ModelComparison, compare, comparison_records, size_of_state
 from spark_rankeval.comparison.compared_models import compared_metrics
 from spark_rankeval.errors import ConfigurationError, MetricError, OptionError
-from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.summarise import summarise
 from spark_rankeval.experiments.compare_groups import GroupComparison, compare_groups, group_records, read_groups
 from spark_rankeval.jobs import outputs
@@ -69,12 +68,15 @@ def execute(spark: SparkSession, config: ComparisonConfig, log: EventLog) -> str
 
 
 def _report(config: CompareConfig, results: Results, comparison: ModelComparison, run: Run, path: Path) -> None:
-    _summarised(config, results).report(
+    options = config.comparison
+    table, model = (_one_table(results), _MODEL) if isinstance(results, Mapping) else (results, options.model)
+    by = parts_of(options.by, totals=options.totals)
+    summarise(table, user=options.user, model=model, by=by, cluster=options.cluster, ci=Student(options.level)).report(
         path,
         comparison=comparison,
         title=config.report.title,
         distributions=config.report.distributions,
-        manifest=about_the_run(run.manifest(comparison.to_dict(), config.comparison.seed)),
+        manifest=about_the_run(run.manifest(comparison.to_dict(), options.seed)),
     )
 
 
@@ -99,8 +101,7 @@ def _users_of_run(spark: SparkSession, source: PerUserTable, runs: Output, secti
             raise ConfigurationError(source.redacted(msg))
         if runs.catalog is not None:
             return outputs.rows_of_users(spark, runs, run_id)
-        place = outputs.place_of(runs, outputs.PER_USER, run_id)
-        return read_table(spark, Source(path=place), section)
+        return read_table(spark, Source(path=outputs.place_of(runs, outputs.PER_USER, run_id)), section)
 
 
 def _check(config: ComparisonConfig, results: Results) -> dict[str, str]:
@@ -109,19 +110,19 @@ def _check(config: ComparisonConfig, results: Results) -> dict[str, str]:
         return _check_groups(config, results)
     assert isinstance(config, CompareConfig), "there are two jobs"
     options = config.comparison
-    tables = comparison_inputs.read_results(results, options.user, options.model, options.cluster)
-    comparison_inputs.check_baseline(options.baseline, comparison_inputs.names_of(results, tables))
+    tables = compared_models.read_results(results, options.user, options.model, options.cluster)
+    compared_models.check_baseline(options.baseline, compared_models.names_of(results, tables))
     with _about_key("comparison.metrics"):
-        labels = comparison_inputs.labels_of(tables, options.metrics)
+        labels = compared_models.labels_of(tables, options.metrics)
     with _about_key("comparison.margin"):
-        comparison_inputs.margins_of(options.margin, tables, labels)
+        compared_models.margins_of(options.margin, tables, labels)
     with _about_key("comparison.headline"):
-        comparison_inputs.headline_of(options.headline, tables, labels, options.correction)
+        compared_models.headline_of(options.headline, tables, labels, options.correction)
     with _about_key("report.distributions"):
         if config.report.distributions:
-            comparison_inputs.labels_of(tables, config.report.distributions)
+            compared_models.labels_of(tables, config.report.distributions)
     tables.check_attributes(as_names("by", options.by))
-    n_models = len(comparison_inputs.names_of(results, tables))
+    n_models = len(compared_models.names_of(results, tables))
     size_of_state(len(labels), max(n_models - 1, 1), options.replicates)
     return _definitions(tables, labels)
 
@@ -149,19 +150,6 @@ def _check_groups(config: CompareGroupsConfig, results: Results) -> dict[str, st
     tables = read_groups(results, options.group, options.user, options.user_weight, options.covariate, options.cluster)
     labels = [metric.label for metric in compared_metrics(tables, options.metrics, options.margin)]
     return _definitions(tables, labels)
-
-
-def _summarised(config: CompareConfig, results: Results) -> Result:
-    options = config.comparison
-    table, model = (_one_table(results), _MODEL) if isinstance(results, Mapping) else (results, options.model)
-    return summarise(
-        table,
-        user=options.user,
-        model=model,
-        by=parts_of(options.by, totals=options.totals),
-        cluster=options.cluster,
-        ci=Student(options.level),
-    )
 
 
 def _one_table(tables: Mapping[str, DataFrame]) -> DataFrame:

@@ -304,7 +304,7 @@ def parse_config(settings: object, section: type[Section], path: str = "") -> Se
             except ConfigurationError as error:
                 problems.append(str(error))
         elif is_required(item):
-            words = f"section [{key}]" if section_of(hint)[0] else f"key {key} ({_words_of(hint)})"
+            words = f"section [{key}]" if section_of(hint)[0] else f"key {key} ({kind_of(hint)[0]})"
             problems.append(f"the {words} is missing")
     problems += _wrong_alternatives(section, settings, prefix)
     if problems:
@@ -328,8 +328,8 @@ def _read_value(item: Field[Any], hint: object, value: Any, path: str) -> object
         return {name: parse_config(inside, nested, f"{path}.{name}") for name, inside in value.items()}
     if isinstance(value, date | time):
         value = value.isoformat()
-    if not fits(hint, value):
-        raise ConfigurationError(_misfit(hint, value, path))
+    if problems := [*_misfits(hint, value, path)]:
+        raise ConfigurationError("; ".join(problems))
     if any(isinstance(text, str) and not text.strip() for text in (value if isinstance(value, list) else [value])):
         raise ConfigurationError(f"{path} is empty; {'it needs a value' if is_required(item) else 'leave the key out'}")
     return tuple(value) if isinstance(value, list) else value
@@ -351,15 +351,15 @@ def alternative_keys(section: type) -> list[tuple[str, ...]]:
     return [(key.name, *key.metadata[INSTEAD]) for key in keys if INSTEAD in key.metadata]
 
 
-def _misfit(hint: object, value: object, path: str) -> str:
-    if get_origin(hint) is Mapping and isinstance(value, Mapping):
-        inside = get_args(hint)[1]
-        wrong = {name: entry for name, entry in value.items() if not isinstance(name, str) or not fits(inside, entry)}
-        found = [f"{path}.{name} must be {_words_of(inside)}; found a {type(wrong[name]).__name__}" for name in wrong]
-        return "; ".join(found)
-    # What names nothing as secret may be secret all the same.
-    seen = f"a {type(value).__name__}" if path.endswith(f".{OPTIONS}") else shown(value)
-    return f"{path} must be {_words_of(hint)}; found {seen}"
+def _misfits(hint: object, value: object, path: str) -> Iterator[str]:
+    words, fits = kind_of(hint)
+    if get_origin(hint) is Mapping and isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
+        for name, entry in value.items():
+            yield from _misfits(get_args(hint)[1], entry, f"{path}.{name}")
+    elif not fits(value):
+        # What names nothing as secret may be secret all the same.
+        seen = f"a {type(value).__name__}" if f".{OPTIONS}" in path else shown(value)
+        yield f"{path} must be {words}; found {seen}"
 
 
 def is_required(item: Field[Any]) -> bool:
@@ -381,49 +381,47 @@ def section_of(hint: object) -> tuple[type | None, bool]:
     return (inside, many) if is_dataclass(inside) and not others else (None, False)  # type: ignore[return-value] # a class
 
 
-def fits(hint: object, value: object) -> bool:
-    """Whether a value of a file is what a hint asks for.
+# What a plain hint is called, and the types of its values in a file.
+_PLAIN: Mapping[object, tuple[str, type | tuple[type, ...]]] = {
+    str: ("a string", str),
+    bool: ("true or false", bool),
+    int: ("a whole number", int),
+    float: ("a number", (int, float)),
+}
 
-    >>> fits(str | tuple[str, ...], ["a", "b"]), fits(int, True), fits(float, 3)
-    (True, False, True)
+
+def kind_of(hint: object) -> tuple[str, Callable[[object], bool]]:
+    """What a hint asks for, in words, and whether a value of a file is that.
+
+    >>> words, fits = kind_of(float | tuple[str, ...])
+    >>> words, fits(3), fits(["a", "b"]), fits(True)
+    ('a number or a list of strings', True, True, False)
     """
     parts = alternatives(hint)
     if parts != [hint]:
-        return any(fits(part, value) for part in parts)
+        kinds = [kind_of(part) for part in parts]
+        words = " or ".join(dict.fromkeys(words for words, _ in kinds))
+        return words, lambda value: any(fits(value) for _, fits in kinds)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
-        return isinstance(value, str | bool) and any(value is word or value == word for word in arguments)
+        words = "false" if arguments == (False,) else f"one of {', '.join(map(repr, filter(None, arguments)))}"
+        return words, lambda value: isinstance(value, str | bool) and value in arguments
     if origin in LISTS:
-        return isinstance(value, list) and all(fits(arguments[0], entry) for entry in value)
+        _, fits = kind_of(arguments[0])
+        words = "a list of numbers" if arguments[0] is float else "a list of strings"
+        return words, lambda value: isinstance(value, list) and all(map(fits, value))
     if origin is Mapping:
-        return isinstance(value, Mapping) and all(
-            isinstance(name, str) and fits(arguments[1], entry) for name, entry in value.items()
+        _, fits = kind_of(arguments[1])
+        return (
+            "a table of key = value",
+            lambda value: (
+                isinstance(value, Mapping)
+                and all(isinstance(name, str) and fits(entry) for name, entry in value.items())
+            ),
         )
-    if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+    words, types = _PLAIN[hint]
     # To Python true is an int, to the author of a file it is not.
-    return isinstance(hint, type) and isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
-
-
-def _words_of(hint: object) -> str:
-    """What a hint asks for, in words.
-
-    >>> _words_of(float | Mapping[str, float])
-    'a number or a table of key = value'
-    """
-    parts = alternatives(hint)
-    if parts != [hint]:
-        return " or ".join(dict.fromkeys(map(_words_of, parts)))
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is Literal and arguments == (False,):
-        return "false"
-    if origin is Literal:
-        return "one of " + ", ".join(repr(word) for word in arguments if word is not None)
-    if origin in LISTS:
-        return "a list of numbers" if arguments[0] is float else "a list of strings"
-    if origin is Mapping:
-        return "a table of key = value"
-    return {str: "a string", bool: "true or false", int: "a whole number"}.get(hint, "a number")  # type: ignore[call-overload, no-any-return] # a type
+    return words, lambda value: isinstance(value, types) and (hint is bool or not isinstance(value, bool))
 
 
 def overridden(settings: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

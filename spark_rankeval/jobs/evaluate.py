@@ -85,26 +85,24 @@ class LogSplit:
         """The split of the log among tables that were read; lazy, but for a `ConfigurationError` about the columns."""
         from spark_rankeval import splits  # noqa: PLC0415 # it imports pyspark, for which a wrong file does not wait
 
-        log = tables["split.log"]
         if not columns.item:
-            raise ConfigurationError(
-                "[split] makes labels of items; leave columns.item = false out, or name the column of items"
-            )
-        shared: dict[str, Any] = {
+            msg = "[split] makes labels of items; leave columns.item = false out, or name the column of items"
+            raise ConfigurationError(msg)
+        log = tables["split.log"]
+        options: dict[str, Any] = {
             "user": columns.user,
             # The second of two names is that of labels.
             "item": columns.item if isinstance(columns.item, str) else columns.item[-1],
             "relevance": columns.relevance,
             "grades": self._grades(log, columns),
             "leave_out": self.leave_out,
+            "time": self.time,
+            **({"n": self.last_n} if self.cut is None else {"cut": self.cut, "horizon": self.horizon}),
         }
         try:
-            if self.cut is not None:
-                return splits.by_time(log, self.cut, horizon=self.horizon, time=self.time, **shared)
-            assert self.last_n is not None, "one of the two was given"
-            return splits.last_n(log, self.last_n, time=self.time, **shared)
+            return splits.last_n(log, **options) if self.cut is None else splits.by_time(log, **options)
         except (OptionError, InputError) as error:
-            msg = f"[split]: {error}"
+            msg = f"[split] {error}"
             raise ConfigurationError(msg) from error
 
     def tables(self, tables: Mapping[str, DataFrame], columns: ColumnOptions) -> dict[str, DataFrame]:
