@@ -637,6 +637,18 @@ class JobConfig:
     session: Session = field(default_factory=Session, kw_only=True)
     report: Report = field(default_factory=Report, kw_only=True)
 
+    def __post_init__(self) -> None:
+        if self.output.report:
+            check_extra("report", "reports")
+        problems = [*self.conflicts()]
+        if problems:
+            raise ConfigurationError("; ".join(problems))
+
+    def conflicts(self) -> Iterator[str]:
+        """What its sections say against each other and `evaluate` does not refuse itself, or only after it has computed everything."""
+        if self.output.report is None and self.report != Report():
+            yield "[report] has settings, but no report is written; set output.report = true"
+
     def sources(self) -> dict[str, Source]:
         """The tables to read, by the names of their sections."""
         raise NotImplementedError
@@ -662,18 +674,6 @@ class JobConfig:
         """A sentence on what a run has written, without secrets."""
         place = self.output.path if self.output.catalog is None else f"{self.output.catalog} and {self.output.path}"
         return self.redacted(f"run {run_id} written to {place}: {', '.join(tables)}")
-
-    def __post_init__(self) -> None:
-        if self.output.report:
-            check_extra("report", "reports")
-        problems = [*self.conflicts()]
-        if problems:
-            raise ConfigurationError("; ".join(problems))
-
-    def conflicts(self) -> Iterator[str]:
-        """What its sections say against each other and `evaluate` does not refuse itself, or only after it has computed everything."""
-        if self.output.report is None and self.report != Report():
-            yield "[report] has settings, but no report is written; set output.report = true"
 
 
 def keys_of(section: str, kind: type) -> dict[str, str]:

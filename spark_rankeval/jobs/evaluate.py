@@ -410,6 +410,15 @@ class EvaluateConfig(JobConfig):
     audit: AuditSettings | None = None
     mlflow: Tracking | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        metrics, estimates = parse_metrics(self.evaluation.metrics), EstimatorOption(self.columns.weight is not None)
+        dialect = find_dialect(self.evaluation.dialect or "default")
+        with errors_with_keys(self.keys()):
+            ScoringOptions(**self.scoring())
+            estimates.check({label: metric.resolve(estimates, dialect) for label, metric in metrics.items()})
+        self._check_gates(metrics)
+
     def all_vectors(self) -> dict[str, VectorTables]:
         """The vectors of each model, by the names of their sections."""
         if self.vectors is not None:
@@ -491,15 +500,6 @@ class EvaluateConfig(JobConfig):
     def conflicts(self) -> Iterator[str]:
         """What its sections say against each other and `evaluate` does not refuse itself, or only after it has computed everything."""
         yield from super().conflicts()
-        with errors_with_keys(self.keys()):
-            ScoringOptions(**self.scoring())
-            metrics, estimates = (
-                parse_metrics(self.evaluation.metrics),
-                EstimatorOption(self.columns.weight is not None),
-            )
-            dialect = find_dialect(self.evaluation.dialect or "default")
-            estimates.check({label: metric.resolve(estimates, dialect) for label, metric in metrics.items()})
-        self._check_gates(metrics)
         if self.evaluation.judged is not None and self.columns.relevance is not None:
             yield "evaluation.judged names the columns of grades; found columns.relevance too, so leave one out"
         if self.models and self.evaluation.model is not None:
@@ -515,6 +515,7 @@ class EvaluateConfig(JobConfig):
         has_models = self.columns.model is not None or len(self.models) > 1
         if has_models and self.mlflow is not None and isinstance(self.mlflow.model_id, str):
             yield "mlflow.model_id names one logged model; of several models give each its own, as in { als = 'm-1f8e' }"
+        metrics = parse_metrics(self.evaluation.metrics)
         for name in self.report.distributions:
             # With several relevances, the report calls a metric "ndcg@10 [click]".
             label = name.partition(" [")[0]
