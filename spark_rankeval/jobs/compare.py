@@ -149,10 +149,6 @@ class Experiment:
     def __post_init__(self) -> None:
         checked_level(self.level)
 
-    def arguments(self) -> dict[str, Any]:
-        """The options as `compare_groups` takes them."""
-        return dict(vars(self))
-
 
 @dataclass(frozen=True)
 class ComparisonConfig(JobConfig):

@@ -59,7 +59,7 @@ def execute(spark: SparkSession, config: ComparisonConfig, log: EventLog) -> str
             run.write(table_of(records, COMPARISONS, spark).coalesce(1), outputs.COMPARISONS)
             write_report(run, partial(_report, config, results, comparison, run))
         else:
-            comparison, seed = compare_groups(results, **config.options.arguments()), None
+            comparison, seed = compare_groups(results, **vars(config.options)), None
             records = ({**record, TIME: run.started} for record in group_records(comparison))
             run.write(table_of(records, GROUP_COMPARISONS, spark).coalesce(1), outputs.GROUP_COMPARISONS)
         run.publish(run.manifest(comparison.to_dict(), seed))

@@ -412,13 +412,11 @@ def kind_of(hint: object) -> tuple[str, Callable[[object], bool]]:
         return words, lambda value: isinstance(value, list) and all(map(fits, value))
     if origin is Mapping:
         _, fits = kind_of(arguments[1])
-        return (
-            "a table of key = value",
-            lambda value: (
-                isinstance(value, Mapping)
-                and all(isinstance(name, str) and fits(entry) for name, entry in value.items())
-            ),
-        )
+
+        def is_table(value: object) -> bool:
+            return isinstance(value, Mapping) and all(isinstance(key, str) and fits(value[key]) for key in value)
+
+        return "a table of key = value", is_table
     words, types = _PLAIN[hint]
     # To Python true is an int, to the author of a file it is not.
     return words, lambda value: isinstance(value, types) and (hint is bool or not isinstance(value, bool))
@@ -548,7 +546,9 @@ class Output:
     report: bool | str | None = None
 
     def __post_init__(self) -> None:
-        check_catalog(self.catalog)
+        if self.catalog is not None and not _SCHEMA_NAME.fullmatch(self.catalog):
+            msg = f"catalog must name a schema of the catalogue, such as 'main.evaluation'; found {self.catalog!r}"
+            raise ConfigurationError(msg)
         if self.catalog is None and self.table_format is not None:
             raise ConfigurationError("table_format needs catalog; a folder has Parquet")
         check_place("the path", self.path)
@@ -568,13 +568,6 @@ class Output:
         except OSError as error:
             msg = f"report: cannot write to the folder {str(file.parent)!r}: {error.strerror or error}"
             raise ConfigurationError(msg) from error
-
-
-def check_catalog(name: str | None) -> None:
-    """Refuse what is not the name of a schema of a catalogue; None is allowed."""
-    if name is not None and not _SCHEMA_NAME.fullmatch(name):
-        msg = f"catalog must name a schema of the catalogue, such as 'main.evaluation'; found {name!r}"
-        raise ConfigurationError(msg)
 
 
 @dataclass(frozen=True)

@@ -142,6 +142,7 @@ def test_notes_are_in_the_log_and_the_manifest_and_figures_in_their_table_alone(
         (["evaluation.metrics=f1@5", "evaluation.dialect=mllib"], "has no 'f1'"),
         (["columns.rank=a`b; DROP TABLE x"], "has no column 'a`b; DROP TABLE x'"),
         ([*WEIGHTS], "cannot estimate rr, which depend"),
+        (["columns.item=false"], "item=None is for one table of users, scores and labels"),
     ],
 )  # fmt: skip
 def test_a_config_that_does_not_fit_the_tables_is_one_line(files, settings, said):

@@ -113,3 +113,8 @@ def test_a_dry_run_names_the_tables_and_what_does_not_fit_them(stored):
         wrong = plan(f"vectors.{changed}", "evaluation.model=mf")
         assert wrong.code == 2
         assert [word for word in words if word not in wrong.err] == [], wrong.err
+    refused = plan("columns.score=s").err
+    assert (
+        "score='s' is for tables of lists, and Vectors have none; leave it out. In the configuration: columns.score"
+        in refused
+    )
