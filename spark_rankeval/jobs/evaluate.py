@@ -203,6 +203,10 @@ class ModelTables(VectorOptions, Source):
         """The tables to read, by the names of their sections."""
         return {section: self} if self.vectors is None else self.vectors.sources(section)
 
+    def read(self, tables: Mapping[str, Any], section: str) -> Any:
+        """The predictions or the vectors among tables that were read, by the names of their sections."""
+        return tables[section] if self.vectors is None else self.vectors.read(tables, section)
+
 
 @dataclass(frozen=True)
 class AuditSettings:
@@ -419,13 +423,6 @@ class EvaluateConfig(JobConfig):
             estimates.check({label: metric.resolve(estimates, dialect) for label, metric in metrics.items()})
         self._check_gates(metrics)
 
-    def all_vectors(self) -> dict[str, VectorTables]:
-        """The vectors of each model, by the names of their sections."""
-        if self.vectors is not None:
-            return {"vectors": self.vectors}
-        vectors = {f"models.{name}": model.vectors for name, model in self.models.items()}
-        return {section: tables for section, tables in vectors.items() if tables is not None}
-
     def scoring(self) -> dict[str, Any]:
         """The options of `score_users`, except tables."""
         options = {**vars(self.evaluation), **self.columns.options()}
@@ -450,12 +447,13 @@ class EvaluateConfig(JobConfig):
             }
             if self.split.exclude_training:
                 arguments.setdefault("exclude", arguments["training"])
-        vectors = {section: each.read(tables, section) for section, each in self.all_vectors().items()}
+        if self.vectors is not None:
+            arguments["predictions"] = self.vectors.read(tables, "vectors")
         if self.models:
-            sections = {name: f"models.{name}" for name in self.models}
-            models = {name: vectors.get(section) or tables[section] for name, section in sections.items()}
-            return {"predictions": models, **arguments}
-        return {"predictions": vectors["vectors"], **arguments} if vectors else arguments
+            arguments["predictions"] = {
+                name: model.read(tables, f"models.{name}") for name, model in self.models.items()
+            }
+        return arguments
 
     def names_of_ids(self) -> frozenset[str]:
         """The columns that identify users, items, models, slices and groups of items."""
@@ -491,7 +489,7 @@ class EvaluateConfig(JobConfig):
                 keys["exclude"] = "split.exclude_training"
         if self.audit is not None:
             keys["time"] = "audit.time"
-        if self.all_vectors():
+        if self.vectors is not None or any(model.vectors for model in self.models.values()):
             section = "models.…" if self.models else "vectors"
             # Both Vectors and Facts have a column of vectors.
             keys |= {**keys_of(section, VectorOptions), "vector": f"{section}.vector or columns.vector"}
