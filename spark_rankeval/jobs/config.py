@@ -718,18 +718,16 @@ def _read_file(path: str) -> dict[str, Any]:
     """The settings in a file: ``.yaml`` and ``.yml`` are YAML, all others TOML."""
     try:
         text = Path(path).read_text(encoding="utf-8")
-        if Path(path).suffix.lower() in (".yaml", ".yml"):
-            return _read_yaml(path, text)
-        return tomllib.loads(text)
+        if Path(path).suffix.lower() not in (".yaml", ".yml"):
+            return tomllib.loads(text)
     except OSError as error:
         msg = f"{path}: {error.strerror or error}"
         raise ConfigurationError(msg) from error
-    except ConfigurationError:
-        raise
     # Bytes that are not UTF-8 raise a ValueError, too.
     except ValueError as error:
         msg = f"{path} is not TOML: {error}"
         raise ConfigurationError(msg) from error
+    return _read_yaml(path, text)
 
 
 def _read_yaml(path: str, text: str) -> dict[str, Any]:
