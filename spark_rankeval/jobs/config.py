@@ -440,7 +440,10 @@ def overridden(settings: Mapping[str, Any], overrides: Sequence[str]) -> dict[st
             path.append(key)
         if inside != 0:
             # What stands there may be a secret.
-            msg = f"--set needs key=value with a key of TOML, such as evaluation.metrics=ndcg@10; number {number} has none"
+            msg = (
+                f"--set needs key=value with a key of TOML, such as evaluation.metrics=ndcg@10 or gates.'ndcg@10'.min=0.3; number {number} "
+                "has none"
+            )
             raise ConfigurationError(msg)
         try:
             read = tomllib.loads(f"value = {text}")

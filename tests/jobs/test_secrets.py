@@ -210,7 +210,7 @@ def test_a_command_line_does_not_repeat_what_may_be_a_secret(capsys):
     assert "unrecognized arguments: *** --dryrun\n" in capsys.readouterr().err
     with pytest.raises(ConfigurationError) as caught:
         overridden({}, ["evaluation.dialect=mllib", "predictions.options.cred:hunter2"])
-    said = "--set needs key=value with a key of TOML, such as evaluation.metrics=ndcg@10; number 2 has none"
+    said = "--set needs key=value with a key of TOML, such as evaluation.metrics=ndcg@10 or gates.'ndcg@10'.min=0.3; number 2 has none"
     assert str(caught.value) == said
 
 
