@@ -328,6 +328,8 @@ def _read_value(item: Field[Any], hint: object, value: Any, path: str) -> object
         return {name: parse_config(inside, nested, f"{path}.{name}") for name, inside in value.items()}
     if isinstance(value, date | time):
         value = value.isoformat()
+    elif type(value) is int and alternatives(hint) == [str]:
+        value = str(value)  # as in --set output.run_id=7
     if problems := [*_misfits(hint, value, path)]:
         raise ConfigurationError("; ".join(problems))
     if any(isinstance(text, str) and not text.strip() for text in (value if isinstance(value, list) else [value])):

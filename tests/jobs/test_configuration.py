@@ -196,10 +196,15 @@ def test_a_list_is_no_text(small_file):
         assert config.predictions.options == {"x": value, "y": "[a"}
 
 
+def test_a_whole_number_is_a_name(small_file):
+    """As a run that a scheduler counts has one."""
+    assert load_config(small_file, EvaluateConfig, ["output.run_id=20261129"]).output.run_id == "20261129"
+
+
 def test_what_is_wrong_is_told_of_the_file_and_the_command_line(small_file):
     for override, said in (
         ("evaluation.level=abc", "evaluation.level must be a number; found 'abc'"),
-        ("output.run_id=7", "output.run_id must be a string; found 7"),
+        ("output.run_id=7.5", "output.run_id must be a string; found 7.5"),
         ("metrics=rr", "unknown key 'metrics'; "),
         ("evaluation.metrics=ngcd@3", "[evaluation] no metric is called 'ngcd'"),
         ("models.a=x", "models.a must be a section, [models.a]; found 'x'"),
