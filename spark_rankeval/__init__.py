@@ -11,20 +11,22 @@ from typing import TYPE_CHECKING, Any
 from spark_rankeval.package import __version__ as __version__
 
 if TYPE_CHECKING:
-    from spark_rankeval.auditing.audit import Audit as Audit
-    from spark_rankeval.auditing.audit import audit as audit
     from spark_rankeval.comparison.compare_models import ModelComparison as ModelComparison
     from spark_rankeval.comparison.compare_models import PairwiseComparison as PairwiseComparison
     from spark_rankeval.comparison.compare_models import all_pairs as all_pairs
     from spark_rankeval.comparison.compare_models import compare as compare
     from spark_rankeval.comparison.compare_models import detectable_difference as detectable_difference
     from spark_rankeval.comparison.compare_models import differences as differences
+    from spark_rankeval.evaluation.audit import Audit as Audit
+    from spark_rankeval.evaluation.audit import audit as audit
     from spark_rankeval.evaluation.dialect_map import DialectMap as DialectMap
     from spark_rankeval.evaluation.dialect_map import dialect_map as dialect_map
     from spark_rankeval.evaluation.evaluate import evaluate as evaluate
     from spark_rankeval.evaluation.evaluate import quarantine as quarantine
     from spark_rankeval.evaluation.evaluate import score_users as score_users
     from spark_rankeval.evaluation.evaluate import top_items as top_items
+    from spark_rankeval.evaluation.funnel import Funnel as Funnel
+    from spark_rankeval.evaluation.funnel import funnel as funnel
     from spark_rankeval.evaluation.input_tables import agreement as agreement
     from spark_rankeval.evaluation.input_tables import labels_of_spans as labels_of_spans
     from spark_rankeval.evaluation.input_tables import popularity as popularity
@@ -62,8 +64,6 @@ if TYPE_CHECKING:
     from spark_rankeval.request.call import Judged as Judged
     from spark_rankeval.request.call import OnInvalid as OnInvalid
     from spark_rankeval.request.call import Vectors as Vectors
-    from spark_rankeval.retrieval.funnel import Funnel as Funnel
-    from spark_rankeval.retrieval.funnel import funnel as funnel
     from spark_rankeval.run_history.gates import check_gates as check_gates
     from spark_rankeval.run_history.gates import read_gates as read_gates
     from spark_rankeval.run_history.history import History as History
@@ -77,7 +77,6 @@ if TYPE_CHECKING:
 
 # The public names of each module.
 _NAMES = {
-    "auditing.audit": ("Audit", "audit"),
     "comparison.compare_models": (
         "ModelComparison",
         "PairwiseComparison",
@@ -86,8 +85,10 @@ _NAMES = {
         "detectable_difference",
         "differences",
     ),
+    "evaluation.audit": ("Audit", "audit"),
     "evaluation.dialect_map": ("DialectMap", "dialect_map"),
     "evaluation.evaluate": ("evaluate", "quarantine", "score_users", "top_items"),
+    "evaluation.funnel": ("Funnel", "funnel"),
     "evaluation.input_tables": ("agreement", "labels_of_spans", "popularity", "roll_up"),
     "evaluation.merge": ("merge",),
     "evaluation.result": ("Gaps", "Result"),
@@ -107,7 +108,6 @@ _NAMES = {
     "records.tables_of_means": ("ModelsTable",),
     "report.charts": ("ComparisonPlots", "ResultPlots"),
     "request.call": ("Cube", "Facts", "Judged", "OnInvalid", "Vectors"),
-    "retrieval.funnel": ("Funnel", "funnel"),
     "run_history.gates": ("check_gates", "read_gates"),
     "run_history.history": ("History", "history"),
     "spark.local_tables": ("write_table",),

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.auditing.audit import Audit, audit, read_audited
 from spark_rankeval.errors import ConfigurationError, DataError, GateError, TrackingError
+from spark_rankeval.evaluation.audit import Audit, audit, read_audited
 from spark_rankeval.evaluation.dialect_map import dialect_map
 from spark_rankeval.evaluation.evaluate import evaluate, quarantine, result_of, scoring_to_describe
 from spark_rankeval.evaluation.input_tables import roll_up

@@ -13,9 +13,9 @@ from pyspark.sql import types as T
 from worlds.model_frames import groups_of_frames
 from worlds.summary_rows import comparison_of, difference, pair, pairs_of, result_of, row
 
-from spark_rankeval.auditing.audit import Audit
 from spark_rankeval.comparison.compare_models import ModelComparison, ModelRanks
 from spark_rankeval.errors import InputError
+from spark_rankeval.evaluation.audit import Audit
 from spark_rankeval.evaluation.dialect_map import DialectMap
 from spark_rankeval.evaluation.result import Gaps, Result
 from spark_rankeval.experiments.compare_groups import GroupComparison

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from spark_rankeval.auditing.audit import Audit
 from spark_rankeval.errors import OptionError
+from spark_rankeval.evaluation.audit import Audit
 from spark_rankeval.records.quality import CHECKS, AuditRow, InvalidRows
 
 UNTIMED = "labels has no column 'timestamp' (time=)"

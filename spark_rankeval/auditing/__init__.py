@@ -1,1 +1,0 @@
-"""Audits: what training, labels and predictions have in common that they should not."""
