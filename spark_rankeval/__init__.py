@@ -8,9 +8,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.package import __version__ as __version__
+from spark_rankeval.checks import __version__ as __version__
 
 if TYPE_CHECKING:
+    from spark_rankeval.checks import package_zip as package_zip
     from spark_rankeval.comparison.compare_models import ModelComparison as ModelComparison
     from spark_rankeval.comparison.compare_models import PairwiseComparison as PairwiseComparison
     from spark_rankeval.comparison.compare_models import all_pairs as all_pairs
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from spark_rankeval.judging.to_label import labels_needed as labels_needed
     from spark_rankeval.judging.to_label import to_label as to_label
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
-    from spark_rankeval.package import package_zip as package_zip
     from spark_rankeval.records.comparisons import ComparisonRow as ComparisonRow
     from spark_rankeval.records.cross_table import CrossTable as CrossTable
     from spark_rankeval.records.cross_table import StageRow as StageRow
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
 
 # The public names of each module.
 _NAMES = {
+    "checks": ("package_zip",),
     "comparison.compare_models": (
         "ModelComparison",
         "PairwiseComparison",
@@ -98,7 +99,6 @@ _NAMES = {
     "judging.judge_agreement": ("JudgeAgreement", "judge_agreement"),
     "judging.to_label": ("labels_needed", "to_label"),
     "metrics.naming": ("parse_metric",),
-    "package": ("package_zip",),
     "records.comparisons": ("ComparisonRow",),
     "records.cross_table": ("CrossTable", "StageRow"),
     "records.gaps": ("GapRow",),

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn
 
 from spark_rankeval import errors, local
-from spark_rankeval.checks import EXTRAS, PANDAS_NOTICE
+from spark_rankeval.checks import EXTRAS, PANDAS_NOTICE, __version__, package_zip
 from spark_rankeval.dialects import published
 from spark_rankeval.errors import ConfigurationError, FinishedRunError, SparkRankEvalError
 from spark_rankeval.jobs.config import (
@@ -35,7 +35,6 @@ from spark_rankeval.jobs.config import (
     load_config,
     redacted,
 )
-from spark_rankeval.package import __version__, package_zip
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -28,12 +28,11 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.checks import SPARK
+from spark_rankeval.checks import SPARK, __version__
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError, SupersededError, UnavailableError, listed
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs.command import OK, outcome_of
 from spark_rankeval.jobs.config import EventLog, JobConfig, Output, Source, errors_with_keys, redacted_settings
-from spark_rankeval.package import __version__
 from spark_rankeval.records.columns import METRICS as METRIC_COLUMNS
 from spark_rankeval.records.columns import RUN_ID
 from spark_rankeval.spark.catalog import (

@@ -17,8 +17,8 @@ import vl_convert
 from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
+from spark_rankeval.checks import __version__
 from spark_rankeval.errors import UnknownMetricError
-from spark_rankeval.package import __version__
 from spark_rankeval.printed_tables import Table
 from spark_rankeval.records.comparisons import (
     definitions_table,
