@@ -323,7 +323,7 @@ def read_audited(
     frames = {role: frame for role, frame in given.items() if role not in lacking}
     for role, frame in frames.items():
         check_table(role, frame)
-    names = ColumnNames.read(ScoringOptions(user=user, item=item, model=model), one_table=False)
+    names = ColumnNames.read(ScoringOptions(user=user, item=item, model=model))
     problems: list[str] = []
     sources = {
         role: source_tables.read_source(role, frame, names, problems, are_ranked=False)

@@ -696,7 +696,7 @@ def top_items(
         raise OptionError(msg)
     if exclude is not None:
         check_table("exclude", exclude)
-    names = call.ColumnNames.read(call.ScoringOptions(user=user, item=item), one_table=False)
+    names = call.ColumnNames.read(call.ScoringOptions(user=user, item=item))
     sources = read_catalogue(vectors, exclude, names)
     columns = sources.predictions.vectors
     assert columns is not None, "they were given"

@@ -312,7 +312,7 @@ def popularity(
             check_table(role, table)
     check_name("item", item)
     check_name("segment", segment)
-    user_names = call.ColumnNames.read(call.ScoringOptions(user=user, item=item), one_table=False).user
+    user_names = call.ColumnNames.read(call.ScoringOptions(user=user, item=item)).user
     _check_result([*user_names, item])
     problems: list[str] = []
     source_tables.require_columns("training", training, {"user": user_names, "item": (item,)}, problems)
@@ -430,7 +430,7 @@ def agreement(
     check_table("predictions_a", predictions_a)
     check_table("predictions_b", predictions_b)
     options = call.ScoringOptions(user=user, item=item, score=score, rank=rank, on_invalid=on_invalid)
-    names = call.ColumnNames.read(options, one_table=False)
+    names = call.ColumnNames.read(options)
     left = _read(predictions_a, "predictions_a", names)
     other = _read(predictions_b, "predictions_b", names)
     problems: list[str] = []

@@ -443,7 +443,7 @@ def read_labels(
         msg = f"item must be the column of items; got {item!r}"
         raise InputError(msg)
     attributes = attributes_in(by)
-    names = ColumnNames.read(ScoringOptions(user=user, item=item), one_table=False)
+    names = ColumnNames.read(ScoringOptions(user=user, item=item))
     problems: list[str] = []
     source = read_source("labels", labels, names, problems)
     if source.arrays:

@@ -766,7 +766,7 @@ class ColumnNames:
         return (*self.item, *(name.rpartition(".")[2] for name in self.item))
 
     @classmethod
-    def read(cls, options: ScoringOptions, *, one_table: bool) -> ColumnNames:
+    def read(cls, options: ScoringOptions, *, one_table: bool = False) -> ColumnNames:
         """Names as a caller gives them: one item column for both tables, or one for each; one table has two arrays."""
         item = _ONE_TABLE_ITEMS if one_table and options.item == DEFAULT_ITEM else options.item
         users = () if options.user is None else as_names("user", options.user)

@@ -213,7 +213,7 @@ def read_log(
     check_table("log", frame)
     for option, name in {"item": item, "time": time, "relevance": relevance}.items():
         check_name(option, name)
-    names = ColumnNames.read(ScoringOptions(user=user, item=item), one_table=False)
+    names = ColumnNames.read(ScoringOptions(user=user, item=item))
     problems: list[str] = []
     source = source_tables.read_source("log", frame, names, problems)
     time_name = source_tables.require_column("log", frame, time, "time", problems)

@@ -180,7 +180,7 @@ BOTH = Judged(human="human", judge="llm", graded="by_people", probability="share
 
 def test_the_grades_of_the_model_come_first_and_may_be_missing_of_two_judges_alone():
     assert BOTH.columns == grade_columns(BOTH) == ("llm", "human")
-    assert ColumnNames.read(ScoringOptions(relevance=BOTH), one_table=False).relevance == ("llm", "human")
+    assert ColumnNames.read(ScoringOptions(relevance=BOTH)).relevance == ("llm", "human")
     assert (grade_columns("llm"), grade_columns(None)) == ("llm", None)
     assert ScoringOptions(relevance=BOTH, on_invalid="quarantine").grades_may_be_missing
     assert not ScoringOptions(relevance=["llm", "human"], on_invalid="drop").grades_may_be_missing
