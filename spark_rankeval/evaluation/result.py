@@ -837,7 +837,7 @@ class Result(Shown):
         Raises:
             InputError: it is neither.
         """
-        return cls(**stored.read_stored(told)._asdict())
+        return cls(**stored.read_stored(told))
 
     @classmethod
     def from_json(cls, text: str) -> Result:

@@ -110,17 +110,6 @@ def row_of(record: Mapping[str, Any]) -> SummaryRow:
 _NO_RESULT = "this is not a result, nor what Result.to_dict or to_json returned"
 
 
-class Stored(NamedTuple):
-    """The fields of a result that are not tables, in its order."""
-
-    summary: tuple[SummaryRow, ...]
-    qualities: dict[str, DataQuality]
-    columns: dict[str, str]
-    plan: tuple[str, ...]
-    notes: tuple[str, ...]
-    item_groups: tuple[ItemGroup, ...] = ()
-
-
 def stored_values(
     summary: Sequence[SummaryRow],
     columns: Mapping[str, str],
@@ -143,14 +132,19 @@ def stored_values(
     return stored
 
 
-def read_stored(stored: Mapping[str, Any]) -> Stored:
-    """Read the output of `Result.to_dict`, or a job's manifest; anything else is an `InputError`."""
+def read_stored(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a `Result` in the output of its `to_dict`, or in a job's manifest; anything else is an `InputError`."""
     try:
         rows, fingerprints = map(SummaryRow.from_stored, stored["summary"]), dict(stored.get("fingerprints", {}))
         summary = tuple(replace(row, fingerprints=model_fingerprints(fingerprints, row.model)) for row in rows)
-        plan, notes = tuple(stored.get("plan", ())), tuple(stored.get("notes", ()))
-        columns = dict(stored.get("columns", {}))
-        result = Stored(summary, qualities_in(stored, summary), columns, plan, notes, item_groups_of(stored))
+        result = {
+            "summary": summary,
+            "qualities": qualities_in(stored, summary),
+            "columns": dict(stored.get("columns", {})),
+            "plan": tuple(stored.get("plan", ())),
+            "notes": tuple(stored.get("notes", ())),
+            "item_groups": item_groups_of(stored),
+        }
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise InputError(f"{_NO_RESULT} ({type(error).__name__}: {error})") from error
     if not summary:
