@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import math
 import re
 import shutil
@@ -11,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 #: What stands in a cell that has no figure.
 DASH = "–"
@@ -457,6 +458,14 @@ def _comment(text: str) -> str:
     return f"% {on_one_line(text)}"
 
 
+class _Sentence(Protocol):
+    @property
+    def sentence(self) -> str: ...
+
+
+Verdict = TypeVar("Verdict", bound=_Sentence)
+
+
 class Shown(ABC):
     """Tables that print as text. Notebooks show them as HTML, and `to_markdown` writes them for pages."""
 
@@ -476,11 +485,48 @@ class Shown(ABC):
         """The tables as text for logs and messages: what `print` shows, without the Python calls that show more."""
         return as_text(self._on_screen())
 
+    def to_latex(self) -> str:
+        """The tables in LaTeX: a ``tabular`` each, for the package ``booktabs``. Captions and notes become comments."""
+        return as_latex(self._on_paper())
+
     def __repr__(self) -> str:
         return as_text(self._on_screen().with_calls())
 
     def _repr_html_(self) -> str:
         return as_html(self._on_screen().with_calls())
+
+
+class Verdicts(Shown, Generic[Verdict]):
+    """Rows that each say in a sentence what they found.
+
+    Attributes:
+        rows: the rows, in the order to show them.
+    """
+
+    rows: tuple[Verdict, ...]
+
+    @property
+    def sentences(self) -> list[str]:
+        """What every row found, in a sentence."""
+        return [row.sentence for row in self.rows]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return iter(self.rows)
+
+
+class Plain(ABC):
+    """What can be written as plain values, and so as JSON."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; NaN becomes None."""
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """The values of `to_dict` as JSON; NaN becomes null."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 class OneTable(Shown):

@@ -36,9 +36,9 @@ from spark_rankeval.comparison.compared_models import (
     warn_of_different_tables,
 )
 from spark_rankeval.errors import DataError, InputError, OptionError, UnknownMetricError, did_you_mean, warn
-from spark_rankeval.evaluation.result import Result
+from spark_rankeval.evaluation.result import Result, RowsInTable
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.printed_tables import Document, Note, OneTable, remarks
+from spark_rankeval.printed_tables import Document, Note, OneTable, Verdicts, remarks
 from spark_rankeval.records.columns import MODEL_COMPARISON, PAIRS, RANKS, frame_of
 from spark_rankeval.records.comparisons import (
     ComparisonRow,
@@ -61,7 +61,6 @@ from spark_rankeval.records.summary import as_json_record, record_of
 from spark_rankeval.records.tables_of_means import WIDTH, Metrics, VerdictTables, by_slice, rows_of_metric
 from spark_rankeval.report.charts import ComparisonPlots, pairs_chart
 from spark_rankeval.request.call import ByOption, Cube, attributes_in
-from spark_rankeval.spark.catalog import table_of
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.models import Judges, ModelTables
 from spark_rankeval.spark.per_user import users_by_difference
@@ -90,7 +89,7 @@ from spark_rankeval.worker.features import JudgedPair, TwoJudges
 from spark_rankeval.worker.states import ClusterLayout, ClusterMerger
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from spark_rankeval.report.drawing import Drawing
 
@@ -103,7 +102,7 @@ _ALL_SLICES = "comparison.slices has them all"
 
 
 @dataclass(frozen=True, repr=False)
-class _ComparisonTables(VerdictTables[Compared]):
+class _ComparisonTables(VerdictTables[Compared], RowsInTable):
     """Rows of a comparison.
 
     Attributes:
@@ -142,6 +141,7 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         headline: the label of the metric that was tested first; empty if all were tested together.
     """
 
+    _columns = MODEL_COMPARISON
     baseline: str
     correction: str
     sliced: tuple[ComparisonRow, ...] = ()
@@ -178,12 +178,14 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         return self.rows, self.sliced
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row for each metric and model, with the columns of `ComparisonRow`, and level, correction and headline."""
+        """A row for each metric and model, with the columns of `ComparisonRow`, and level, correction and headline.
+
+        `to_spark` also has the rows of slices.
+        """
         return frame_of(comparison_records(self, self.rows), MODEL_COMPARISON)
 
-    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
-        """The rows of all users and of slices as a Spark DataFrame, with the columns of `to_pandas`; see `Result.to_spark`."""
-        return table_of(comparison_records(self), MODEL_COMPARISON, spark)
+    def _records(self) -> Iterator[dict[str, Any]]:
+        return comparison_records(self)
 
     @property
     def slices(self) -> pd.DataFrame:
@@ -269,7 +271,7 @@ def comparison_records(
 
 
 @dataclass(frozen=True, repr=False)
-class ModelRanks(OneTable):
+class ModelRanks(Verdicts[RankRow], OneTable, RowsInTable):
     """The ranks that each of several models may have, on each metric. It prints as a table, the best model of a metric first.
 
     Attributes:
@@ -277,21 +279,9 @@ class ModelRanks(OneTable):
         level: the probability with which the sets of all models of a metric hold their true ranks.
     """
 
+    _columns = RANKS
     rows: tuple[RankRow, ...]
     level: float
-
-    @property
-    def sentences(self) -> list[str]:
-        """A sentence for each row, such as "als is between 1st and 3rd of 12 on ndcg@10"."""
-        return [row.sentence for row in self.rows]
-
-    def to_pandas(self) -> pd.DataFrame:
-        """A row for each metric and model, with the columns of `RankRow`, and the level of the sets."""
-        return frame_of(self._records(), RANKS)
-
-    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
-        """The rows of `to_pandas` as a Spark DataFrame; see `Result.to_spark`."""
-        return table_of(self._records(), RANKS, spark)
 
     def _records(self) -> Iterator[dict[str, Any]]:
         return ({**record_of(row), "level": self.level} for row in self.rows)
@@ -318,6 +308,7 @@ class PairwiseComparison(_ComparisonTables[PairRow]):
         ['personal is 1st of 2 on rr.', 'popular is 2nd of 2 on rr.']
     """
 
+    _columns = PAIRS
     notes: tuple[str, ...] = ()
     ranked: tuple[RankRow, ...] = ()
 
@@ -333,14 +324,6 @@ class PairwiseComparison(_ComparisonTables[PairRow]):
     def to_dict(self) -> dict[str, Any]:
         """The rows, the ranks and the options as plain values; NaN and infinities become None."""
         return super().to_dict() | {"ranked": [as_json_record(row) for row in self.ranked]}
-
-    def to_pandas(self) -> pd.DataFrame:
-        """A row for each metric and pair of models, with the columns of `PairRow`, and the level of the intervals."""
-        return frame_of(self._records(), PAIRS)
-
-    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
-        """The rows of `to_pandas` as a Spark DataFrame; see `Result.to_spark`."""
-        return table_of(self._records(), PAIRS, spark)
 
     def _records(self) -> Iterator[dict[str, Any]]:
         return ({**record_of(row), "level": self.level} for row in self.rows)

@@ -9,23 +9,23 @@ from fractions import Fraction
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal
 
-import pandas as pd
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_name, check_table, one_of
 from spark_rankeval.errors import DataError, InputError, listed
-from spark_rankeval.printed_tables import Document, OneTable
+from spark_rankeval.evaluation.result import RowsInTable
+from spark_rankeval.printed_tables import Document, OneTable, Plain
 from spark_rankeval.records import quality
 from spark_rankeval.records.columns import AUDIT
 from spark_rankeval.report.contents import Gate
 from spark_rankeval.request.call import ColumnNames, OnInvalid, ScoringOptions, Table, Vectors
-from spark_rankeval.spark import catalog, source_tables, sql, tasks
+from spark_rankeval.spark import source_tables, sql, tasks
 from spark_rankeval.spark import tables as spark_tables
 from spark_rankeval.spark.local_tables import takes_local_tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, Row
 
 
 _ITEM, _TIME, _MODEL, _IS_VALID = "item", "time", "model", "is_valid"
@@ -187,7 +187,7 @@ def _shown(example: str, kinds: Mapping[str, T.DataType]) -> sql.Sql:
 
 
 @dataclass(frozen=True, repr=False)
-class Audit(OneTable):
+class Audit(OneTable, RowsInTable, Plain):
     """The result of `audit`. It prints as a table with a verdict below.
 
     Examples:
@@ -202,6 +202,7 @@ class Audit(OneTable):
         invalid: the rows that were left out, by table, if ``on_invalid="drop"`` left out any.
     """
 
+    _columns = AUDIT
     rows: tuple[quality.AuditRow, ...]
     invalid: tuple[quality.InvalidRows, ...] = ()
 
@@ -243,14 +244,6 @@ class Audit(OneTable):
         quality.check_limits(limits)
         return [_gate(self[name], limit) for name, limit in limits.items()]
 
-    def to_pandas(self) -> pd.DataFrame:
-        """A row for each check: its name, result, count, total, share, examples, and the reason if it was not made."""
-        return pd.DataFrame(map(_record, self.rows))
-
-    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
-        """The rows of `to_pandas` as a Spark DataFrame; see `Result.to_spark`."""
-        return catalog.table_of(map(_record, self.rows), AUDIT, spark)
-
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """The counts as plain values by the names of checks, without examples; a share that is undefined is None.
 
@@ -259,12 +252,16 @@ class Audit(OneTable):
         invalid = {each.table: {"n": each.n, "of": each.of, "reason": each.reason} for each in self.invalid}
         return {**{row.name: _plain(row) for row in self.rows}, "n_invalid": invalid}
 
+    def _records(self) -> Iterator[dict[str, Any]]:
+        for row in self.rows:
+            yield {
+                **_plain(row),
+                "share": row.share,
+                "examples": "; ".join(map(quality.example_in_words, row.examples)),
+            }
+
     def _on_paper(self) -> Document:
         return Document((quality.audit_table(self.rows),), quality.verdict_notes(self.rows, self.invalid))
-
-
-def _record(row: quality.AuditRow) -> dict[str, Any]:
-    return {**_plain(row), "share": row.share, "examples": "; ".join(map(quality.example_in_words, row.examples))}
 
 
 def _plain(row: quality.AuditRow) -> dict[str, Any]:

@@ -6,9 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import pandas as pd
+from typing import Any, NamedTuple
 
 from spark_rankeval.dialects import DEFAULT, Dialect, every_dialect, find_dialect
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
@@ -23,18 +21,15 @@ from spark_rankeval.records.columns import DIALECT_MAP
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.request import call
 from spark_rankeval.request.task import Lists, Reading, ScoringTask, Value, View, policy_of, resolve
-from spark_rankeval.spark import catalog, per_user, tables
+from spark_rankeval.spark import per_user, tables
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.scoring import Scoring, totals_in
 from spark_rankeval.statistics.description import MOMENTS_ALONE
 from spark_rankeval.statistics.exact import Moments
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 @dataclass(frozen=True, repr=False)
-class DialectMap(OneTable):
+class DialectMap(OneTable, result.RowsInTable):
     """What `dialect_map` returns; prints as a table, and is one of HTML in a notebook.
 
     Examples:
@@ -48,17 +43,10 @@ class DialectMap(OneTable):
         notes: what the figures could be mistaken for, in sentences.
     """
 
+    _columns = DIALECT_MAP
     rows: tuple[tables_of_means.MapRow, ...]
     data_quality: DataQuality
     notes: tuple[str, ...] = ()
-
-    def to_pandas(self) -> pd.DataFrame:
-        """One row per metric and dialect: metric, dialect, mean, difference, n_users, because, definition."""
-        return pd.DataFrame(self._records(), columns=DIALECT_MAP.names)
-
-    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
-        """The rows of `to_pandas` as a Spark DataFrame; see `Result.to_spark`."""
-        return catalog.table_of(self._records(), DIALECT_MAP, spark)
 
     def _records(self) -> list[dict[str, Any]]:
         return [{name: getattr(row, name) for name in DIALECT_MAP.names} for row in self.rows]

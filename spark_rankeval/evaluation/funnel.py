@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from spark_rankeval.evaluation.result import Result, warn_if_changing
 from spark_rankeval.metrics import base, expected_values, naming
 from spark_rankeval.metrics.relevance import Recall
 from spark_rankeval.metrics.stages import Added, Lost, NoValue
-from spark_rankeval.printed_tables import Document, Note, Shown, as_latex, remarks
+from spark_rankeval.printed_tables import Document, Note, Plain, Shown, remarks
 from spark_rankeval.records import cross_table, tables_of_means
 from spark_rankeval.records.cross_table import FIGURES, StageRow, funnel_tables, stages_in_words
 from spark_rankeval.records.summary import as_json_value, has_item_group
@@ -37,7 +36,7 @@ _MOST_SLICES = 12
 
 
 @dataclass(frozen=True, repr=False)
-class Funnel(Shown):
+class Funnel(Shown, Plain):
     """The result of `funnel`. It prints as two tables.
 
     Examples:
@@ -108,14 +107,6 @@ class Funnel(Shown):
         """The rows of `to_pandas` as plain values; NaN becomes None."""
         records = [{name: as_json_value(value) for name, value in row.record().items()} for row in self.rows]
         return {"stages": records}
-
-    def to_json(self, indent: int | None = 2) -> str:
-        """The rows of `to_pandas` as JSON; NaN becomes null."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
-
-    def to_latex(self) -> str:
-        """The tables in LaTeX: a ``tabular`` each, for the package ``booktabs``. Captions and notes become comments."""
-        return as_latex(self._on_paper())
 
     def plot(self, slice: str = "all", *, width: int = tables_of_means.WIDTH) -> Drawing:
         """The stages as an Altair chart; needs the extra ``report``.

@@ -7,10 +7,11 @@ import math
 import os
 import re
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 from pyspark.sql import types as T
@@ -19,10 +20,10 @@ from spark_rankeval.checks import as_names, check_name, is_number, one_of
 from spark_rankeval.errors import DataError, InputError, OptionError, listed, warn
 from spark_rankeval.metrics.base import Metric, RelevanceMetric
 from spark_rankeval.metrics.gains import GainMetric
-from spark_rankeval.printed_tables import Document, Shown, as_latex
+from spark_rankeval.printed_tables import Document, Plain, Shown, Verdicts
 from spark_rankeval.ranking.batch import ATTRIBUTES
 from spark_rankeval.records import stored
-from spark_rankeval.records.columns import GAPS, METRICS, SUMMARY, TIME, frame_of
+from spark_rankeval.records.columns import GAPS, METRICS, SUMMARY, TIME, TableColumns, frame_of
 from spark_rankeval.records.comparisons import kept_notes_of_tables, notes_of
 from spark_rankeval.records.cross_table import CrossTable, Dimension, cross_table, result_on_screen
 from spark_rankeval.records.gaps import LARGEST_GAP, GapRow, gap_rows, gaps_tables
@@ -435,8 +436,26 @@ def _user_in_words(kind: str, scoring: Scoring) -> str:
     return f"for example {words}" if words else ""
 
 
+class RowsInTable(ABC):
+    """Rows that pandas and Spark have as a table, too; docs/tables.md says what each column holds."""
+
+    _columns: ClassVar[TableColumns]
+
+    @abstractmethod
+    def _records(self) -> Iterable[Mapping[str, Any]]:
+        """The values of each row by column."""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a pandas DataFrame: the columns of a row, and what all rows have alike."""
+        return frame_of(self._records(), self._columns)
+
+    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
+        """The rows of `to_pandas` as a Spark DataFrame; see `Result.to_spark`."""
+        return table_of(self._records(), self._columns, spark)
+
+
 @dataclass(frozen=True, repr=False)
-class Gaps(Shown):
+class Gaps(Verdicts[GapRow], RowsInTable):
     """The gaps between slices, of `Result.gaps`. They print as tables.
 
     Examples:
@@ -451,6 +470,7 @@ class Gaps(Shown):
         level: the confidence level of the intervals. A corrected p-value of at most 1 − level counts as a difference.
     """
 
+    _columns = GAPS
     rows: tuple[GapRow, ...]
     level: float
 
@@ -458,26 +478,6 @@ class Gaps(Shown):
     def largest(self) -> tuple[GapRow, ...]:
         """The rows of the largest gaps: one for each metric and model."""
         return tuple(row for row in self.rows if row.kind == LARGEST_GAP)
-
-    @property
-    def sentences(self) -> list[str]:
-        """The verdict of every row in a sentence."""
-        return [row.sentence for row in self.rows]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[GapRow]:
-        """The rows, largest gaps first."""
-        return iter(self.rows)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """A row for each comparison, with the columns of `GapRow`, and the level of the intervals."""
-        return frame_of(self._records(), GAPS)
-
-    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
-        """The rows of `to_pandas` as a Spark DataFrame; see `Result.to_spark`."""
-        return table_of(self._records(), GAPS, spark)
 
     def _records(self) -> Iterator[dict[str, Any]]:
         return ({**record_of(row), "level": self.level} for row in self.rows)
@@ -487,7 +487,7 @@ class Gaps(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Result(Shown):
+class Result(Shown, Plain):
     """The result of an evaluation. It prints as a table.
 
     Examples:
@@ -826,10 +826,6 @@ class Result(Shown):
         """The figures as plain values that `from_dict` reads; NaN becomes None. The plan is not among them."""
         return stored.stored_values(self.summary, self.columns, self.qualities, self.notes, self.item_groups)
 
-    def to_json(self, indent: int | None = 2) -> str:
-        """The figures as JSON that `from_json` reads; NaN becomes null."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
-
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Result:
         """Read what `to_dict` returned, or a job's manifest. The result has no users' values: its `per_user` raises.
@@ -988,10 +984,6 @@ class Result(Shown):
         """
         common: dict[Dimension, str | None] = {"model": model, "slice": slice, "group": group}
         return cross_table(self.summary, rows, columns, metrics, common, intervals)
-
-    def to_latex(self) -> str:
-        r"""The summary as a LaTeX ``tabular`` for each model and slice; it needs the package ``booktabs``."""
-        return as_latex(self._on_paper())
 
     def to_trec(self, *, per_query: bool = False, runid: str | None = None) -> str:
         """The means as trec_eval prints them: a line for each measure, with its name there if it is defined as there.

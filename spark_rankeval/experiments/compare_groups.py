@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pandas as pd
-
 from spark_rankeval.checks import as_names, check_name, check_table, is_number, one_of
 from spark_rankeval.comparison.compared_models import (
     ComparedMetric,
@@ -20,7 +18,7 @@ from spark_rankeval.comparison.compared_models import (
     compared_metrics,
 )
 from spark_rankeval.errors import DataError, InputError, OptionError
-from spark_rankeval.evaluation.result import Result
+from spark_rankeval.evaluation.result import Result, RowsInTable
 from spark_rankeval.experiments.covariates import (
     INVALID_WEIGHTS,
     MOST_GROUPS,
@@ -33,11 +31,10 @@ from spark_rankeval.experiments.covariates import (
     layout_of_groups,
 )
 from spark_rankeval.printed_tables import Document, remarks
-from spark_rankeval.records.columns import GROUP_COMPARISON, frame_of
+from spark_rankeval.records.columns import GROUP_COMPARISON
 from spark_rankeval.records.comparisons import GroupRow, groups_table
 from spark_rankeval.records.summary import ALL_VALUES, record_of
 from spark_rankeval.records.tables_of_means import VerdictTables
-from spark_rankeval.spark.catalog import table_of
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.models import ModelTable, ModelTables, read_table
 from spark_rankeval.spark.per_user import marked_as_covariate
@@ -68,7 +65,7 @@ from spark_rankeval.worker.comparing import (
 from spark_rankeval.worker.states import ClusterMerger, ClusterStates, group_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 class ClustersOfGroups(NamedTuple):
@@ -248,7 +245,7 @@ def group_rows(compared: Sequence[ComparedGroup], options: GroupTest) -> Iterato
 
 
 @dataclass(frozen=True, repr=False)
-class GroupComparison(VerdictTables[GroupRow]):
+class GroupComparison(VerdictTables[GroupRow], RowsInTable):
     """The result of `compare_groups`. It prints as a table.
 
     Examples:
@@ -270,6 +267,7 @@ class GroupComparison(VerdictTables[GroupRow]):
         notes: what the figures could be mistaken for, in sentences.
     """
 
+    _columns = GROUP_COMPARISON
     baseline: str
     level: float
     correction: str
@@ -279,13 +277,8 @@ class GroupComparison(VerdictTables[GroupRow]):
     weights: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def to_pandas(self) -> pd.DataFrame:
-        """A row for each metric and group, with the columns of `GroupRow`, and the options of all rows."""
-        return frame_of(group_records(self), GROUP_COMPARISON)
-
-    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
-        """The rows of `to_pandas` as a Spark DataFrame; see `Result.to_spark`."""
-        return table_of(group_records(self), GROUP_COMPARISON, spark)
+    def _records(self) -> Iterator[dict[str, Any]]:
+        return group_records(self)
 
     def _on_paper(self) -> Document:
         table = groups_table(

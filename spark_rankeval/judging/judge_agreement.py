@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, one_of
 from spark_rankeval.errors import DataError, InputError, did_you_mean
-from spark_rankeval.printed_tables import Document, Note, Shown, as_latex, remarks
+from spark_rankeval.printed_tables import Document, Note, Plain, Verdicts, remarks
 from spark_rankeval.records.judges import (
     JudgePair,
     JudgesAlpha,
@@ -226,7 +225,7 @@ _MOST_SLICES = 12
 
 
 @dataclass(frozen=True, repr=False)
-class JudgeAgreement(Shown):
+class JudgeAgreement(Verdicts[JudgePair], Plain):
     """The result of `judge_agreement`. It prints as tables.
 
     Examples:
@@ -267,12 +266,6 @@ class JudgeAgreement(Shown):
                 scales = "If these are two scales, no figure tells agreement: map one to the other"
                 notes.append(f"the grades of {row.judge} go {judge}, those of {row.other} {other}. {scales}")
         return notes
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[JudgePair]:
-        return iter(self.rows)
 
     def __getitem__(self, names: tuple[str, ...]) -> JudgePair:
         """A pair of judges: ``judged["human", "llm"]``; of a slice: ``judged["human", "llm", "market=DE"]``.
@@ -328,14 +321,6 @@ class JudgeAgreement(Shown):
             "pairs": [json_record(row.record()) | {"confusion": list(map(list, row.confusion))} for row in self.rows],
             "alphas": [json_record(row.record()) | {"judges": list(row.judges)} for row in self.alphas],
         }
-
-    def to_json(self, indent: int | None = 2) -> str:
-        """What `to_dict` gives, as JSON; NaN becomes null."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
-
-    def to_latex(self) -> str:
-        """The tables in LaTeX: a ``tabular`` each, for the package ``booktabs``. Captions and notes become comments."""
-        return as_latex(self._on_paper())
 
     def _on_paper(self) -> Document:
         return self._document(self.slices)

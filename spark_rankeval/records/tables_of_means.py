@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import re
 import string
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, get_args
 
 import pandas as pd
 
@@ -24,7 +23,9 @@ from spark_rankeval.printed_tables import (
     Document,
     Note,
     OneTable,
+    Plain,
     Table,
+    Verdicts,
     common_format,
     number,
     text_column,
@@ -161,7 +162,7 @@ def rows_of_metric(rows: Sequence[Row], metric: str | Metric) -> list[Row]:
 
 
 @dataclass(frozen=True, repr=False)
-class VerdictTables(OneTable, Generic[AnyVerdict]):
+class VerdictTables(Verdicts[AnyVerdict], OneTable, Plain):
     """Rows with verdicts, by the name of their metric and of what else picks them.
 
     Attributes:
@@ -169,18 +170,6 @@ class VerdictTables(OneTable, Generic[AnyVerdict]):
     """
 
     rows: tuple[AnyVerdict, ...]
-
-    @property
-    def sentences(self) -> list[str]:
-        """The verdict of every row in a sentence."""
-        return [row.sentence for row in self.rows]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[AnyVerdict]:
-        """The rows of all users, metric by metric."""
-        return iter(self.rows)
 
     def __getitem__(self, key: str | Metric | tuple[str | Metric, ...]) -> AnyVerdict:
         """The row of a metric. If there are several, add what else names the row: a model, two models of a pair, or a group.
@@ -211,10 +200,6 @@ class VerdictTables(OneTable, Generic[AnyVerdict]):
         # JSON has lists.
         options = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
         return {"rows": [as_json_record(row) for row in self.rows], **options}
-
-    def to_json(self, indent: int | None = 2) -> str:
-        """The rows and the options as JSON; NaN becomes null."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 #: A metric; a model and a metric; or either and a slice.
