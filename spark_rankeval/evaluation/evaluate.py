@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -18,7 +18,7 @@ from spark_rankeval.evaluation.result import Result, warn_if_changing
 from spark_rankeval.evaluation.summarise import Findings, build_result, need_t_intervals, need_users
 from spark_rankeval.metrics.base import UNSET, Metric
 from spark_rankeval.metrics.item_groups import GroupShare
-from spark_rankeval.metrics.naming import parse_metric, parse_metrics
+from spark_rankeval.metrics.naming import NamedMetrics, parse_metric, parse_metrics
 from spark_rankeval.ranking.batch import FACT_TABLES, Fact
 from spark_rankeval.ranking.user_lists import RankingPolicy
 from spark_rankeval.request import call, task
@@ -147,32 +147,60 @@ def prepare(
 
     No job runs, except one that reads the names in a column of models.
     """
-    convention = options.convention
     requested = parse_metrics(metrics)
     long_table = None if labels is not None else read_long_table(predictions, options)
     if long_table is not None:
         predictions, labels, options = long_table.predictions, long_table.labels, long_table.options
+    convention, judged = options.convention, options.judged
     side_tables = _side_tables(requested, convention, options.facts)
     sources = read_sources(predictions, labels, options, side_tables, long_table, has_groups=not users_alone)
-    if sources.weight_count is not None:
-        _check_weight_count(sources.weight_count, sources, options)
-    groups = None if sources.item_groups is None else sources.item_groups.groups
-    _check_shares(requested, groups, users_alone=users_alone)
     if options.on_invalid == "quarantine":
         columns_of_rejected(sources)
-    lists = _lists_of(sources, options)
-    models = [model.name for model in sources.models]
+    model_column = sources.model_column or ("model" if sources.models[0].name else "")
+    reading = _read(requested, options, sources, model_column, users_alone=users_alone)
+    # The judges as the table spells them.
+    judge, human = ("", "") if judged is None else sources.labels.grades
+    first = reading.task.views[0]
+    settings = Settings(
+        dialect=convention.name,
+        on_invalid=options.choices.choice,
+        conflicting_labels="last" if first.ranking.conflicting_labels == "last" else "error",
+        mean=convention.mean,
+        unpredicted=first.population.without_predictions,
+        labels="table" if long_table is None else "predictions",
+        human=human,
+        judge=judge,
+        draw="weighted" if judged is not None and judged.probability is not None else "",
+    )
+    shown = _metric_columns(reading, list(requested))
+    if judged is not None:
+        shown = (*estimated_metrics(shown, human), *shown)
+    return Scoring(sources, reading, settings, shown, model_column)
+
+
+def _read(
+    requested: NamedMetrics,
+    options: call.ScoringOptions,
+    sources: Sources,
+    model_column: str,
+    *,
+    users_alone: bool,
+) -> task.Reading:
+    """What is to be computed of the tables, and the columns for it; refuses metrics and options that do not fit these tables."""
+    groups = None if sources.item_groups is None else sources.item_groups.groups
+    _check_weight_count(sources, options)
+    _check_shares(requested, groups, users_alone=users_alone)
     reading = task.read_request(
         requested,
         options,
-        lists,
-        models,
+        lists_of(sources, options),
+        [model.name for model in sources.models],
         array_models=[index for index, model in enumerate(sources.models) if model.source.arrays],
         scored_arrays=[model.source.arrays and model.source.has_value for model in sources.models],
         users_alone=users_alone,
     )
     if sources.vectors:
-        _check_vectors(reading, convention, sources.vectors)
+        _check_vectors(reading, options.convention, sources.vectors)
     if options.judged is not None:
         _check_judged(options, options.judged, reading, groups)
     has_subtopic_rows, judged = sources.labels.subtopic is not None, options.judged is not None
@@ -180,19 +208,11 @@ def prepare(
     scoring_task = with_features(
         scoring_task, sources.vectors, groups, has_no_answer=bool(sources.no_answer), judged=judged
     )
-    model_column = sources.model_column or ("model" if models != [""] else "")
     columns = task.columns_of(reading.values, requested, _columns_taken(sources, scoring_task, model_column))
-    reading = replace(reading, task=scoring_task, columns=columns)
-    settings = _settings(
-        sources, options, scoring_task.views[0], labels="table" if long_table is None else "predictions"
-    )
-    shown = _metric_columns(reading, list(requested))
-    if options.judged is not None:
-        shown = (*estimated_metrics(shown, settings.human), *shown)
-    return Scoring(sources, reading, settings, shown, model_column)
+    return replace(reading, task=scoring_task, columns=columns)
 
 
-def _lists_of(sources: Sources, options: call.ScoringOptions) -> task.Lists:
+def lists_of(sources: Sources, options: call.ScoringOptions) -> task.Lists:
     """The form of the lists; refuses positions of lists that have none."""
     predictions, labels = [model.source for model in sources.models], sources.labels
     are_scored_arrays = all(source.arrays and source.has_value for source in predictions)
@@ -210,30 +230,13 @@ def _lists_of(sources: Sources, options: call.ScoringOptions) -> task.Lists:
     )  # fmt: skip
 
 
-def _settings(
-    sources: Sources, options: call.ScoringOptions, first: task.View, labels: Literal["table", "predictions"]
-) -> Settings:
-    """What the per-user table says of its evaluation, whose `first` view is its own; `labels` says where these were."""
-    convention, judged = options.convention, options.judged
-    # As the table spells them.
-    judge, human = ("", "") if judged is None else sources.labels.grades
-    return Settings(
-        dialect=convention.name,
-        on_invalid=options.choices.choice,
-        conflicting_labels="last" if first.ranking.conflicting_labels == "last" else "error",
-        mean=convention.mean,
-        unpredicted=first.population.without_predictions,
-        labels=labels,
-        human=human,
-        judge=judge,
-        draw="weighted" if judged is not None and judged.probability is not None else "",
-    )
-
-
-def _check_weight_count(name: str, sources: Sources, options: call.ScoringOptions) -> None:
+def _check_weight_count(sources: Sources, options: call.ScoringOptions) -> None:
     """Refuse a count as the users' weight if it may mean a column, or if models differ in it."""
+    name = sources.weight_count
+    if name is None:
+        return
     tables = [("attributes", options.facts.attributes), ("users", options.users), ("labels", sources.labels.frame)]
-    tables += [("predictions", model.source.frame) for model in sources.tables()]
+    tables += [("predictions", model.source.frame) for model in sources.models]
     holder = next((role for role, frame in tables if frame is not None and find_column(frame, name)), None)
     if holder is not None:
         msg = (
@@ -359,16 +362,12 @@ def _columns_taken(sources: Sources, scoring_task: task.ScoringTask, model_colum
     if twice:
         msg = f"by, user_weight and cluster: {twice[0]!r} is also the name of another column of the per-user table; rename it"
         raise InputError(msg)
-    taken = [name for name in users if name.lower() in counts]
-    if taken:
-        msg = (
-            f"the user column {taken[0]!r} is also the name of a count in the per-user table; rename it (taken: "
-            f"{', '.join(counts)})"
-        )
-        raise InputError(msg)
-    if model_column.lower() in [name.lower() for name in users]:
-        msg = f"the user column {model_column!r} is also the name of the model column in the per-user table; rename it"
-        raise InputError(msg)
+    taken = {**dict.fromkeys(counts, "a count"), model_column.lower(): "the model column"}
+    for name in users:
+        if name.lower() in taken:
+            names = ", ".join(filter(None, taken))
+            msg = f"the user column {name!r} is also the name of {taken[name.lower()]} in the per-user table; rename it (taken: {names})"
+            raise InputError(msg)
     return [*users, *about, *filter(None, [model_column]), *counts]
 
 
@@ -376,11 +375,8 @@ def _check_judged(
     options: call.ScoringOptions, judged: call.Judged, reading: task.Reading, groups: call.ItemGroups | None
 ) -> None:
     """Refuse what two judges do not go with."""
-    words = {
-        "user_weight": options.user_weight is not None,
-        "Facts(item_by=…) or Facts(popularity_groups=…)": groups is not None,
-    }
-    for option in (name for name, is_there in words.items() if is_there):
+    if options.user_weight is not None or groups is not None:
+        option = "Facts(item_by=…) or Facts(popularity_groups=…)" if options.user_weight is None else "user_weight"
         msg = f"{option} and Judged cannot be combined; leave one out, or name both columns: relevance={[*judged.columns]}"
         raise OptionError(msg)
     wrong = [value.label for value in reading.values if value.metric.corpus_level or value.metric.normalises]
