@@ -56,9 +56,15 @@ class DialectMap(OneTable, result.RowsInTable):
 
 
 class _Reading(NamedTuple):
+    """What a metric means in a dialect."""
+
     metric: Metric
     ranking: RankingPolicy
     population: Population
+
+
+#: Readings from the default's to a dialect's, each with the choice that makes it, in words.
+_Path = list[tuple[str, _Reading]]
 
 
 @takes_local_tables
@@ -133,24 +139,21 @@ def dialect_map(
     if long_table is not None:
         predictions, labels, options = long_table.predictions, long_table.labels, long_table.options
     sources = tables.read_sources(predictions, labels, options, long_table=long_table)
-    left, right = sources.predictions, sources.labels
-    if left.vectors is not None:
+    are_vectors = sources.predictions.vectors is not None
+    if are_vectors:
         evaluate.check_depths(parsed.items())
-    lists = Lists(
-        left.arrays and left.has_value,
-        right.arrays,
-        right.grades,
-        has_scores=left.has_value and left.value_kind == "score",
-    )
-
-    paths: dict[tuple[str, str], list[tuple[str, _Reading]] | str] = {}
+    lists = evaluate.lists_of(sources, options)
+    paths: dict[tuple[str, str], _Path | str] = {}
     for label, metric in parsed.items():
-        read = partial(_read, label, metric, options=options, lists=lists, are_vectors=left.vectors is not None)
+        read = partial(_read, label, metric, options=options, lists=lists, are_vectors=are_vectors)
         start = read(DEFAULT)
-        assert isinstance(start, _Reading), "the default's errors were raised"
         for dialect in chosen:
-            end = read(dialect)
-            paths[label, dialect.name] = end if isinstance(end, str) else [("", start), *_steps(start, end)]
+            try:
+                end = read(dialect)
+            except (DialectError, MetricError) as error:
+                paths[label, dialect.name] = str(error).removeprefix(f"dialect {dialect.name!r}: ")
+            else:
+                paths[label, dialect.name] = [("", start), *_steps(start, end)]
     # What of labels is relevant is counted as the default has it, or the caller.
     threshold = DEFAULT.relevance_threshold if relevance_threshold is None else relevance_threshold
     settings = per_user.Settings(
@@ -172,20 +175,15 @@ def dialect_map(
 
 def _read(
     label: str, metric: Metric, dialect: Dialect, *, options: call.ScoringOptions, lists: Lists, are_vectors: bool
-) -> _Reading | str:
-    """What a metric means in a dialect, or why it means nothing."""
+) -> _Reading:
+    """What a metric means in a dialect. If it means nothing there, a `DialectError` or `MetricError` says why."""
     if not dialect.has(type(metric)):
-        return f"{dialect.system} has no {metric.name}"
-    try:
-        metric = resolve({label: metric}, dialect, options.parameters, lists)[label]
-    except (DialectError, MetricError) as error:
-        if dialect is DEFAULT:
-            raise
-        return str(error).removeprefix(f"dialect {dialect.name!r}: ")
+        raise DialectError(f"{dialect.system} has no {metric.name}")
+    metric = resolve({label: metric}, dialect, options.parameters, lists)[label]
     keeps_best = options.choices.duplicate_predictions == "drop"
     ranking = policy_of(dialect.ranking_of(metric), lists, options.ties, keeps_best)
     if are_vectors and (words := evaluate.unlike_vectors(ranking)):
-        return f"{dialect.system} {words}"
+        raise DialectError(f"{dialect.system} {words}")
     return _Reading(metric, ranking, dialect.population_of(metric))
 
 
@@ -224,7 +222,7 @@ def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
 
 
 def _evaluate(
-    paths: Iterable[list[tuple[str, _Reading]] | str],
+    paths: Iterable[_Path | str],
     sources: tables.Sources,
     threshold: float | None,
     settings: per_user.Settings,
@@ -256,9 +254,7 @@ def _evaluate(
     return dict(zip(ordered_readings, (each.moments for each in group.values), strict=True)), quality
 
 
-def _row(
-    label: str, dialect: str, path: list[tuple[str, _Reading]] | str, moments: Mapping[_Reading, Moments]
-) -> tables_of_means.MapRow:
+def _row(label: str, dialect: str, path: _Path | str, moments: Mapping[_Reading, Moments]) -> tables_of_means.MapRow:
     if isinstance(path, str):
         return tables_of_means.MapRow(label, dialect, "", math.nan, math.nan, 0, (), note=path)
     means = [moments[reading].mean for _, reading in path]
