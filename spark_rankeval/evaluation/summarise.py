@@ -154,17 +154,13 @@ def build_result(findings: Findings, options: call.SummaryOptions, table: Callab
     # What is written is summarised with the same options.
     by = options.by if schema.slices else ()
     again = replace(options, by=by, user_weight=schema.weight, cluster=tuple(schema.clusters))
-    corpus_keys = [metric.key for metric in findings.metrics if not metric.column]
-    # A table of users has neither values of all lists together nor groups of items.
-    item_group_slices = {name for name in {row.slice for row in summary} if slices.has_item_group(name)}
-    kept = [row for row in summary if row.key in corpus_keys or row.slice in item_group_slices]
     return result.Result(
         summary,
         qualities,
         columns,
         findings.figures.words,
         table,
-        partial(_write, options=again, kept=kept, order=summary),
+        partial(_write, options=again, summary=summary),
         notes=(
             *notes_of(summary, schema.users, findings.longest_lists),
             *notes_of_tables(settings.labels),
@@ -328,22 +324,18 @@ def _write(
     place: Mapping[str, Any],
     *,
     options: call.SummaryOptions,
-    kept: Sequence[SummaryRow],
-    order: Sequence[SummaryRow],
+    summary: Sequence[SummaryRow],
 ) -> result.Result:
-    """Write a result's table of users, and keep the figures of all lists together, which no table of users has."""
+    """Write a result's table of users, and keep the figures of all lists together and of groups of items, which no such table has."""
     written = write_per_user(
         table, **place, by=options.by, user_weight=options.user_weight, cluster=options.cluster, ci=options.ci,
         quantiles=options.quantiles,
     )  # fmt: skip
-    if not kept:
-        return written
-    rows = {(row.model, row.slice, row.key): row for row in (*written.summary, *kept)}
+    rows = {(row.model, row.slice, row.key): row for row in (*summary, *written.summary)}
     # A slice without users has no row in a table of users.
     shown = {(row.model, row.slice) for row in written.summary}
-    shown |= {(row.model, row.slice) for row in kept if slices.has_item_group(row.slice)}
-    keys = [(row.model, row.slice, row.key) for row in order]
-    return replace(written, summary=tuple(rows[key] for key in keys if key in rows and key[:2] in shown))
+    shown |= {(row.model, row.slice) for row in summary if slices.has_item_group(row.slice)}
+    return replace(written, summary=tuple(row for (*slice_, _), row in rows.items() if tuple(slice_) in shown))
 
 
 @takes_local_tables
@@ -406,8 +398,8 @@ def summary_of(
 
     With the `evaluation` that made it, errors have examples, and a warning names ids that never match.
     """
-    messages, groups, table = _states_of(per_user, options, user, model)
-    findings = table.findings(scoring.collected(messages, groups), on_invalid, evaluation)
+    messages, groups, schema, run = _states_of(per_user, options, user, model)
+    findings = _findings(scoring.collected(messages, groups), schema, run, on_invalid, evaluation)
     return build_result(findings, options, lambda: per_user)
 
 
@@ -474,10 +466,10 @@ def check_memory(per_user: DataFrame, options: call.SummaryOptions) -> None:
 
 def _states_of(
     per_user: DataFrame, options: call.SummaryOptions, user: str | Sequence[str] | None, model: str | None
-) -> tuple[DataFrame, scoring.Groups, UserTable]:
-    """The lazy states of a table's users, the groups that they are of, and the columns, as the table's marks or the caller name them.
+) -> tuple[DataFrame, scoring.Groups, PerUserSchema, str | None]:
+    """The lazy states of a table's users, the groups that they are of, the columns, and the one that tells runs apart.
 
-    A table that has no figures is an `InputError`.
+    The table's marks or the caller name the columns. A table that has no figures is an `InputError`.
     """
     check_table("per_user", per_user)
     schema = _schema_of(per_user, options, user, model)
@@ -491,39 +483,31 @@ def _states_of(
         _check_judges(schema, described)
     need_users(schema.users, described, "pass a table of score_users whose columns still have their metadata")
     _check_counts(per_user, schema)
-    table = UserTable(schema, _column_of_runs(per_user, schema))
-    states, groups = scoring.states_of_table(per_user, schema, described, table.run, totals=options.totals)
-    return states, groups, table
+    run = _column_of_runs(per_user, schema)
+    return *scoring.states_of_table(per_user, schema, described, run, totals=options.totals), schema, run
 
 
-@dataclass(frozen=True)
-class UserTable:
-    """The columns of a per-user table, by which the driver or a worker says what its figures are of."""
-
-    schema: PerUserSchema
-    run: str | None  # the column that tells runs apart
-
-    def findings(
-        self,
-        groups: Mapping[slices.Key, Figures],
-        on_invalid: call.OnInvalid | None,
-        evaluation: scoring.Scoring | None = None,
-    ) -> Findings:
-        """What the figures of the groups say; rows of several runs are an `InputError`."""
-        schema, has_models = self.schema, self.schema.model is not None
-        if self.run is not None:
-            _check_one_run(groups, self.run, has_models=has_models)
-        unusable = scoring.shared_count(groups, call.UNUSABLE_FACTS, n_before=int(has_models))
-        estimated: tuple[MetricColumn, ...] = ()
-        if (judges := schema.two_judges) is not None:
-            by_people = [schema.metrics[pair.human] for pair in judges.pairs]
-            estimated = estimated_metrics(by_people, schema.settings.human)
-        figures = scoring.EvaluationFigures(
-            _by_model(groups, schema, estimated),
-            {call.UNUSABLE_FACTS: unusable},
-            ("The table of users was summarised as it is.",),
-        )
-        return Findings(figures, (*estimated, *schema.metrics), schema, evaluation, on_invalid)
+def _findings(
+    groups: Mapping[slices.Key, Figures],
+    schema: PerUserSchema,
+    run: str | None,
+    on_invalid: call.OnInvalid | None,
+    evaluation: scoring.Scoring | None = None,
+) -> Findings:
+    """What the figures of a table's groups say; rows of several runs, which the column `run` tells apart, are an `InputError`."""
+    has_models = schema.model is not None
+    if run is not None:
+        _check_one_run(groups, run, has_models=has_models)
+    unusable = scoring.shared_count(groups, call.UNUSABLE_FACTS, n_before=int(has_models))
+    judges = schema.two_judges
+    by_people = [] if judges is None else [schema.metrics[pair.human] for pair in judges.pairs]
+    estimated = estimated_metrics(by_people, schema.settings.human)
+    figures = scoring.EvaluationFigures(
+        _by_model(groups, schema, estimated),
+        {call.UNUSABLE_FACTS: unusable},
+        ("The table of users was summarised as it is.",),
+    )
+    return Findings(figures, (*estimated, *schema.metrics), schema, evaluation, on_invalid)
 
 
 def _check_counts(per_user: DataFrame, schema: PerUserSchema) -> None:
@@ -702,11 +686,10 @@ def _check_normalisers(per_user: DataFrame, metrics: Sequence[MetricColumn]) -> 
 def _weight_of(per_user: DataFrame, named: str | None, marked: str | None) -> str | None:
     if named is None:
         return marked
-    column = find_column(per_user, named)
-    kind = None if column is None else per_user.schema[column].dataType
+    (column,) = _named(per_user, named, "user_weight")
+    kind = per_user.schema[column].dataType
     if not isinstance(kind, T.NumericType):
-        what = "no column of that name" if kind is None else f"it as {kind.simpleString()}, which is not a number"
-        msg = f"user_weight={named!r}: the per-user table has {what}; it has: {', '.join(per_user.columns)}"
+        msg = f"user_weight={named!r}: the per-user table has it as {kind.simpleString()}, which is not a number"
         raise InputError(msg)
     return column
 
@@ -779,11 +762,12 @@ def summary_table(
     """
     chosen = None if on_invalid is None else call.OnInvalid.read(on_invalid)
     options = call.SummaryOptions(by, user_weight, cluster, ci, quantiles)
-    messages, groups, table = _states_of(per_user, options, user, model)
+    messages, groups, schema, run = _states_of(per_user, options, user, model)
 
     def rows(batches: Batches) -> Batches:
         """The rows of the summary, from the merged states of all users."""
-        findings = table.findings(scoring.figures_by_group(list(messages_of(batches)), groups), chosen)
+        figures = scoring.figures_by_group(list(messages_of(batches)), groups)
+        findings = _findings(figures, schema, run, chosen)
         # Bad rows are an error here, too.
         checked_qualities(findings)
         records = [_arrow_record(row.shown()) for row in summary_of_findings(findings)]
