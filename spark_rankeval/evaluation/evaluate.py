@@ -34,18 +34,12 @@ from spark_rankeval.spark.tables import Sources, read_catalogue, read_long_table
 from spark_rankeval.spark.tasks import run_on_workers
 from spark_rankeval.statistics.intervals import IntervalMethod
 from spark_rankeval.worker import item_groups
+from spark_rankeval.worker import vectors as whole_catalogue
 from spark_rankeval.worker.all_lists import AllLists
 from spark_rankeval.worker.features import GradedByPeople, Intents, NoAnswer, Stages, Unjudged
 from spark_rankeval.worker.item_facts import FactsOfItems
 from spark_rankeval.worker.reading import USER_WEIGHT
 from spark_rankeval.worker.scoring import MODEL
-from spark_rankeval.worker.vectors import (
-    N_INVALID,
-    N_INVALID_CATALOGUE,
-    RECOMMENDATIONS,
-    ListsFromVectors,
-    first_items_of_batches,
-)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -123,7 +117,7 @@ def with_features(
         similarities = [
             vectors[model].similarity if model in vectors else None for model in range(len(scoring_task.models))
         ]
-        features.append(ListsFromVectors(tuple(similarities)))
+        features.append(whole_catalogue.ListsFromVectors(tuple(similarities)))
     if groups is not None:
         features.append(item_groups.FiguresOfGroups(groups))
     if has_no_answer:
@@ -698,7 +692,11 @@ def top_items(
     assert columns is not None, "they were given"
     grouping = Grouping(sources, task.ScoringTask(()))
     users = sources.predictions.user
-    taken = {RECOMMENDATIONS, N_INVALID, N_INVALID_CATALOGUE}.intersection(map(str.lower, users))
+    taken = {
+        whole_catalogue.RECOMMENDATIONS,
+        whole_catalogue.N_INVALID,
+        whole_catalogue.N_INVALID_CATALOGUE,
+    }.intersection(map(str.lower, users))
     if taken:
         msg = f"the user column {min(taken)!r} is also the name of a column of the result; rename it"
         raise InputError(msg)
@@ -709,10 +707,10 @@ def top_items(
     schema = T.StructType(
         [
             *(T.StructField(name, kind) for name, kind in zip(users, grouping.user_types, strict=True)),
-            T.StructField(RECOMMENDATIONS, T.ArrayType(entry)),
-            T.StructField(N_INVALID, T.LongType()),
-            T.StructField(N_INVALID_CATALOGUE, T.LongType()),
+            T.StructField(whole_catalogue.RECOMMENDATIONS, T.ArrayType(entry)),
+            T.StructField(whole_catalogue.N_INVALID, T.LongType()),
+            T.StructField(whole_catalogue.N_INVALID_CATALOGUE, T.LongType()),
         ]
     )
-    run = first_items_of_batches(columns.similarity, k, tuple(grouping.user_columns), item)
+    run = whole_catalogue.first_items_of_batches(columns.similarity, k, tuple(grouping.user_columns), item)
     return run_on_workers(grouping.lists(), run, schema)

@@ -22,16 +22,9 @@ from spark_rankeval.records.summary import MOST_LISTED, SummaryRow, bounds_of, s
 from spark_rankeval.request.call import Table
 from spark_rankeval.spark.catalog import columns_of_runs, replaced_files_explained
 from spark_rankeval.spark.local_tables import takes_local_tables
+from spark_rankeval.statistics import intervals
 from spark_rankeval.statistics.description import Description, t_interval_of, with_reliable_figures
 from spark_rankeval.statistics.exact import Mean, Moments, Sums, added, from_text, mean_of_sums, moments_of_sums
-from spark_rankeval.statistics.intervals import (
-    Clusters,
-    GroupedClusters,
-    Interval,
-    clusters_of_days,
-    requested_method,
-    warn_of_few_clusters,
-)
 from spark_rankeval.statistics.resampling import combined as combined_fingerprints
 
 #: A result, or the output of its `Result.to_dict` or `Result.to_json`.
@@ -99,7 +92,7 @@ def merge(
         msg = "there is nothing to merge; pass at least one result"
         raise MergeError(msg)
     summary = merged_rows(summaries)
-    warn_of_few_clusters(summary)
+    intervals.warn_of_few_clusters(summary)
     qualities, item_groups = [quality for quality, _ in facts], [groups for _, groups in facts]
     merged_qualities: dict[str, DataQuality] = {}
     if all(qualities):
@@ -196,7 +189,7 @@ def _plan_of_merge(names: Sequence[str], rows: Sequence[SummaryRow]) -> tuple[st
     lacking = []
     if any(row.quantiles for row in rows):
         lacking.append("medians and quantiles")
-    if any(requested_method(row.interval_method) not in ("", "t") for row in rows):
+    if any(intervals.requested_method(row.interval_method) not in ("", "t") for row in rows):
         lacking.append("bootstrap intervals")
     words = [
         f"Merged from {len(names)} summaries: {', '.join(names)}. A user who is in several of them counts in each."
@@ -302,16 +295,18 @@ def _fingerprints(model: str, summaries: Mapping[str, Sequence[SummaryRow]]) -> 
     return {table: combined_fingerprints([first[table], *(other[table] for other in others)]) for table in shared}
 
 
-def _clusters(rows: Sequence[SummaryRow]) -> Clusters:
+def _clusters(rows: Sequence[SummaryRow]) -> intervals.Clusters:
     """What groups of clusters say of the mean over all summaries with users; nothing if one of these has no sums of them."""
     if not rows or not all(row.cluster_sums for row in rows):
-        return Clusters(0)
-    return clusters_of_days([_read_text(row, "cluster_sums", GroupedClusters.from_text) for row in rows])
+        return intervals.Clusters(0)
+    return intervals.clusters_of_days(
+        [_read_text(row, "cluster_sums", intervals.GroupedClusters.from_text) for row in rows]
+    )
 
 
 def _figures(
-    rows: Sequence[SummaryRow], sums: Sums, clusters: Clusters | None
-) -> tuple[Moments, Mean | None, Interval | None]:
+    rows: Sequence[SummaryRow], sums: Sums, clusters: intervals.Clusters | None
+) -> tuple[Moments, Mean | None, intervals.Interval | None]:
     """The moments, the mean if users have weights, and the interval if one was asked for."""
     first, with_users = rows[0], [row for row in rows if row.n_users]
     counts = {"n": sum(row.n_users for row in rows), "n_undefined": sum(row.n_undefined for row in rows)}
@@ -327,13 +322,13 @@ def _figures(
         weighted_mean = mean_of_sums({**counts, "n_without_weight": 0, "n_invalid_weights": 0}, sums, is_weighted=True)
         weighted = with_reliable_figures(weighted_mean, moments)
     interval = None
-    method = requested_method(first.interval_method)
+    method = intervals.requested_method(first.interval_method)
     if method == "t" and clusters is not None and not clusters.n and moments.n:
-        interval = Interval.missing(first.interval_level, method, NO_CLUSTERS)
+        interval = intervals.Interval.missing(first.interval_level, method, NO_CLUSTERS)
     elif method == "t":
         interval = t_interval_of(moments, weighted, first.interval_level, clusters)
     elif method:
-        interval = Interval.missing(first.interval_level, method, NO_BOOTSTRAP)
+        interval = intervals.Interval.missing(first.interval_level, method, NO_BOOTSTRAP)
     return moments, weighted, interval
 
 
@@ -384,7 +379,9 @@ def _what(row: SummaryRow) -> dict[str, object]:
         "dialect": row.dialect,
         "user_weight": row.user_weight,
         "cluster": row.cluster,
-        "interval": row.interval_method if is_estimated(row) else requested_method(row.interval_method) or "none",
+        "interval": row.interval_method
+        if is_estimated(row)
+        else intervals.requested_method(row.interval_method) or "none",
         # NaN, if none was asked for, is not equal to itself.
         "level": row.interval_level if row.interval_method else None,
         "over_all": row.over_all,

@@ -22,37 +22,13 @@ from spark_rankeval.metrics.base import Metric, RelevanceMetric
 from spark_rankeval.metrics.gains import GainMetric
 from spark_rankeval.printed_tables import Document, Plain, Shown, Verdicts
 from spark_rankeval.ranking.batch import ATTRIBUTES
-from spark_rankeval.records import stored
+from spark_rankeval.records import comparisons, stored, tables_of_means
+from spark_rankeval.records import summary as summaries
 from spark_rankeval.records.columns import GAPS, METRICS, SUMMARY, TIME, TableColumns, frame_of
-from spark_rankeval.records.comparisons import kept_notes_of_tables, notes_of
 from spark_rankeval.records.cross_table import CrossTable, Dimension, cross_table, result_on_screen
 from spark_rankeval.records.gaps import LARGEST_GAP, GapRow, gap_rows, gaps_tables
 from spark_rankeval.records.judges import JudgedMeans, is_estimated, judged_means
 from spark_rankeval.records.quality import DataQuality, apart_in_words, excluded_labels_in_words
-from spark_rankeval.records.summary import (
-    MOST_LISTED,
-    ItemGroup,
-    SummaryRow,
-    attributes_of,
-    metric_or_none,
-    record_of,
-    summary_on_paper,
-)
-from spark_rankeval.records.tables_of_means import (
-    Compared,
-    CurveAxis,
-    Lookup,
-    MapRow,
-    Metrics,
-    ModelsTable,
-    Name,
-    by_slice,
-    chosen,
-    curve_of,
-    headline_keys,
-    models_table,
-    recall_curve,
-)
 from spark_rankeval.report import Gate
 from spark_rankeval.report.charts import ResultPlots
 from spark_rankeval.report.contents import Audited, ReportedComparison, checked_path, text_of, write_page, write_report
@@ -87,12 +63,12 @@ def raise_if_invalid(
     The tables of `scoring` are searched for examples. `on_invalid` is what the caller chooses now; None: as in the settings.
     """
     scored = OnInvalid.read(settings.on_invalid)
-    chosen = on_invalid or scored
-    errors = quality.errors(chosen.weights(scored))
+    choice = on_invalid or scored
+    errors = quality.errors(choice.weights(scored))
     if settings.conflicting_labels == "last":
         errors.pop("n_conflicting_labels", None)
     if errors:
-        problems = [_problem(name.removeprefix("n_"), count, scoring, chosen) for name, count in errors.items()]
+        problems = [_problem(name.removeprefix("n_"), count, scoring, choice) for name, count in errors.items()]
         sentences = "; ".join(sentence for sentence, _ in problems)
         fix = "".join(dict.fromkeys(f"{words}. " for _, advice in problems for words in advice))
         dropped = "; ".join(kind.dropped for name, kind in KINDS.items() if kind.dropped and f"n_{name}" in errors)
@@ -101,7 +77,7 @@ def raise_if_invalid(
             f"them{f' ({dropped})' if dropped else ''}; 'quarantine' also returns the rows with their reasons"
         )
         raise DataError(msg, errors)
-    if quality.n_infinite_scores and scored.infinite_scores == "rank" and chosen.infinite_scores == "rank":
+    if quality.n_infinite_scores and scored.infinite_scores == "rank" and choice.infinite_scores == "rank":
         msg = (
             f"{quality.n_infinite_scores:,} predictions have an infinite score; they are ranked first (inf) or last (-inf). To "
             f"refuse them pass on_invalid={{'infinite_scores': 'error'}}, and to leave them out 'drop'"
@@ -109,14 +85,14 @@ def raise_if_invalid(
         warn(msg)
 
 
-def _problem(kind: str, count: int, scoring: Scoring | None, chosen: OnInvalid) -> tuple[str, list[str]]:
+def _problem(kind: str, count: int, scoring: Scoring | None, choice: OnInvalid) -> tuple[str, list[str]]:
     """What is wrong with rows of a kind, with examples, and sentences on what to do."""
     meaning = KINDS[kind].error
     if scoring is None:
         return f"{meaning}: {count:,}", []
     if kind == "conflicting_labels":
         meaning = " or ".join([meaning, *scoring.sources.labels.extra_columns])
-    findings = [finding for finding in scoring.quarantine().findings(kind) if chosen.is_error(finding.kind)]
+    findings = [finding for finding in scoring.quarantine().findings(kind) if choice.is_error(finding.kind)]
     details = "; ".join(map(_finding_in_words, findings)) or _user_in_words(kind, scoring)
     return f"{meaning}: {count:,}{f' ({details})' if details else ''}", list(_advice(findings, scoring))
 
@@ -156,8 +132,8 @@ _FACT_FAULTS = {
 def raise_if_unusable(totals: Mapping[str, int], settings: Settings, on_invalid: OnInvalid | None = None) -> None:
     """Raise a `DataError` if tables of training, items or a baseline hold unusable rows that are not to be left out."""
     errors = {name: totals[name] for name in _FACT_FAULTS if totals.get(name)}
-    chosen = on_invalid or OnInvalid.read(settings.on_invalid)
-    if errors and chosen.invalid_facts == "error":
+    choice = on_invalid or OnInvalid.read(settings.on_invalid)
+    if errors and choice.invalid_facts == "error":
         words = "; ".join(f"{_FACT_FAULTS[name]}: {count:,}" for name, count in errors.items())
         if "n_conflicting_categories" in errors:
             words += (
@@ -231,8 +207,8 @@ def _unread_grades_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> 
         return []
     verb, value = ("takes" if len(names) == 1 else "take"), repr(numbers[0]) if len(numbers) == 1 else "…"
     return [
-        f"{listed(names, MOST_LISTED)} {verb} every label as relevant, with grade 1, because the call names no column of grades. If "
-        f"{' or '.join(map(repr, numbers[:MOST_LISTED]))} of the labels has grades, pass relevance={value}"
+        f"{listed(names, summaries.MOST_LISTED)} {verb} every label as relevant, with grade 1, because the call names no column of grades. "
+        f"If {' or '.join(map(repr, numbers[: summaries.MOST_LISTED]))} of the labels has grades, pass relevance={value}"
     ]
 
 
@@ -251,16 +227,18 @@ def misread_in_words(sources: Sources, metrics: Mapping[str, Metric]) -> list[st
     ]
 
 
-def all_relevant_in_words(sources: Sources, quality: DataQuality, rows: Iterable[SummaryRow]) -> list[str]:
+def all_relevant_in_words(sources: Sources, quality: DataQuality, rows: Iterable[summaries.SummaryRow]) -> list[str]:
     """A sentence on grades that are all relevant, if a metric of relevance is 1 for every user, as lists of judged items make it."""
-    perfect = {row.metric: metric_or_none(row.definition) for row in rows if row.mean == 1 and row.slice == "all"}
+    perfect = {
+        row.metric: summaries.metric_or_none(row.definition) for row in rows if row.mean == 1 and row.slice == "all"
+    }
     metrics = [
         name for name, each in perfect.items() if isinstance(each, RelevanceMetric) and not isinstance(each, GainMetric)
     ]
     if not (metrics and sources.labels.grades and 0 < quality.n_labels == quality.n_relevant):
         return []
     return [
-        f"all {quality.n_labels:,} labels are relevant, and {listed(metrics, MOST_LISTED)} can say nothing if lists "
+        f"all {quality.n_labels:,} labels are relevant, and {listed(metrics, summaries.MOST_LISTED)} can say nothing if lists "
         "hold labelled items alone. If low grades are not relevant, pass relevance_threshold="
     ]
 
@@ -480,7 +458,7 @@ class Gaps(Verdicts[GapRow], RowsInTable):
         return tuple(row for row in self.rows if row.kind == LARGEST_GAP)
 
     def _records(self) -> Iterator[dict[str, Any]]:
-        return ({**record_of(row), "level": self.level} for row in self.rows)
+        return ({**summaries.record_of(row), "level": self.level} for row in self.rows)
 
     def _on_paper(self) -> Document:
         return Document(tuple(gaps_tables(self.rows, self.level)))
@@ -511,7 +489,7 @@ class Result(Shown, Plain):
         item_groups: the groups of items that have figures, with their sizes, and the edges of groups by popularity.
     """
 
-    summary: tuple[SummaryRow, ...]
+    summary: tuple[summaries.SummaryRow, ...]
     qualities: dict[str, DataQuality]
     columns: dict[str, str]
     plan: tuple[str, ...]
@@ -519,7 +497,7 @@ class Result(Shown, Plain):
     _write: Callable[[DataFrame, Mapping[str, Any]], Result] = stored.READ_BACK
     _rejected: Callable[[], DataFrame] = stored.NO_REJECTED
     notes: tuple[str, ...] = ()
-    item_groups: tuple[ItemGroup, ...] = ()
+    item_groups: tuple[summaries.ItemGroup, ...] = ()
     _group_table: Callable[[], DataFrame] = stored.NO_ITEM_GROUPS
 
     @cached_property
@@ -606,7 +584,7 @@ class Result(Shown, Plain):
         """The names of the models; an unnamed model has an empty name."""
         return list(self.qualities) or list(dict.fromkeys(row.model for row in self.summary))
 
-    def __getitem__(self, name: Name) -> float:
+    def __getitem__(self, name: tables_of_means.Name) -> float:
         """The mean of a metric, by its label, an alias, a metric object or the name of its column.
 
         Of several models, write ``result["als", "ndcg@10"]``; of a slice ``result["ndcg@10", "country=DE"]``, or
@@ -615,8 +593,8 @@ class Result(Shown, Plain):
         return self._lookup.row(name).mean
 
     @property
-    def _lookup(self) -> Lookup:
-        return Lookup(self.summary, self.columns, self.models)
+    def _lookup(self) -> tables_of_means.Lookup:
+        return tables_of_means.Lookup(self.summary, self.columns, self.models)
 
     def keys(self) -> list[str]:
         """The labels of the metrics, in the order asked for. With several models, each label occurs once."""
@@ -682,10 +660,10 @@ class Result(Shown, Plain):
         Raises:
             OptionError: no slice has such an attribute or value.
         """
-        return replace(self, summary=by_slice(self.summary, order))
+        return replace(self, summary=tables_of_means.by_slice(self.summary, order))
 
     def gaps(
-        self, attribute: str | Sequence[str], *, metrics: Metrics = None, level: float = 0.95, margin: float = 0.0,
+        self, attribute: str | Sequence[str], *, metrics: tables_of_means.Metrics = None, level: float = 0.95, margin: float = 0.0,
         min_users: int = 2,
     ) -> Gaps:  # fmt: skip
         """Find the largest gap between slices of an attribute, and compare each slice with all other users.
@@ -719,18 +697,20 @@ class Result(Shown, Plain):
         keys = {row.key for row in self._headline_rows(metrics) if not is_estimated(row)}
         compared = [row for row in self.summary if row.key in keys]
         rows = gap_rows(compared, names, level=level, margin=margin, least_n=min_users)
-        warn_of_few_clusters(row for row in compared if set(names) <= set(attributes_of(row.slice)))
+        warn_of_few_clusters(row for row in compared if set(names) <= set(summaries.attributes_of(row.slice)))
         return Gaps(rows, level)
 
-    def _total_rows(self) -> list[SummaryRow]:
+    def _total_rows(self) -> list[summaries.SummaryRow]:
         return [row for row in self.summary if row.slice == "all"]
 
-    def _headline_rows(self, metrics: Metrics) -> list[SummaryRow]:
+    def _headline_rows(self, metrics: tables_of_means.Metrics) -> list[summaries.SummaryRow]:
         """The rows of all users; without a choice of metrics only some cutoffs of a curve with many points."""
         total_rows = self._total_rows()
-        return chosen(total_rows, headline_keys(total_rows) if metrics is None else metrics)
+        return tables_of_means.chosen(
+            total_rows, tables_of_means.headline_keys(total_rows) if metrics is None else metrics
+        )
 
-    def curve(self, metric: str | Metric, over: CurveAxis = "cutoff") -> pd.DataFrame:
+    def curve(self, metric: str | Metric, over: tables_of_means.CurveAxis = "cutoff") -> pd.DataFrame:
         """A metric against its cutoff, ready to plot: a row for each model, relevance and cutoff; rows without a cutoff come last.
 
         A range asks for many cutoffs at once: ``evaluate(…, ["ndcg@1..100"])``, then ``result.curve("ndcg")``. The columns are
@@ -747,7 +727,7 @@ class Result(Shown, Plain):
         Raises:
             UnknownMetricError: no row has that metric, or its rows have several definitions.
         """
-        return curve_of(self._total_rows(), metric, over)
+        return tables_of_means.curve_of(self._total_rows(), metric, over)
 
     def precision_recall_curve(self) -> pd.DataFrame:
         """Interpolated precision against recall, ready to plot: a row for each model, relevance and recall.
@@ -758,7 +738,7 @@ class Result(Shown, Plain):
         Raises:
             UnknownMetricError: no row has ``iprec``, or its rows have several definitions.
         """
-        return recall_curve(self._total_rows())
+        return tables_of_means.recall_curve(self._total_rows())
 
     @property
     def plot(self) -> ResultPlots:
@@ -779,7 +759,7 @@ class Result(Shown, Plain):
         title: str | None = None,
         gates: Sequence[Gate] = (),
         audit: Audited | None = None,
-        dialects: Iterable[MapRow] = (),
+        dialects: Iterable[tables_of_means.MapRow] = (),
         distributions: Sequence[str] = (),
         manifest: Mapping[str, Any] | None = None,
     ) -> Path:
@@ -924,7 +904,9 @@ class Result(Shown, Plain):
             _group_table=self._group_table,
         )  # fmt: skip
 
-    def models_table(self, comparison: Compared | None = None, *, metrics: Metrics = None) -> ModelsTable:
+    def models_table(
+        self, comparison: tables_of_means.Compared | None = None, *, metrics: tables_of_means.Metrics = None
+    ) -> tables_of_means.ModelsTable:
         """Show several models in one table: a row for each model, a column for each metric, the best of each column marked.
 
         The table prints as text and is HTML in a notebook. It has `to_markdown()`, `to_latex(caption=…, label=…)` and `to_pandas()`.
@@ -941,15 +923,15 @@ class Result(Shown, Plain):
         """
         rows = self._headline_rows(metrics)
         compared = None if comparison is None else comparison.rows
-        notes = (*notes_of(rows), *kept_notes_of_tables(self.notes)) if self.notes else ()
-        return models_table(rows, self.models, compared, notes)
+        notes = (*comparisons.notes_of(rows), *comparisons.kept_notes_of_tables(self.notes)) if self.notes else ()
+        return tables_of_means.models_table(rows, self.models, compared, notes)
 
     def table(
         self,
         rows: Dimension = "metric",
         columns: Dimension = "model",
         *,
-        metrics: Metrics = None,
+        metrics: tables_of_means.Metrics = None,
         model: str | None = None,
         slice: str | None = None,
         group: str | None = None,
@@ -1008,7 +990,7 @@ class Result(Shown, Plain):
         return stored.render_models(rows, self.models, totals, queries, runid)
 
     def _on_paper(self) -> Document:
-        return summary_on_paper(self.summary, self.notes)
+        return summaries.summary_on_paper(self.summary, self.notes)
 
     def _on_screen(self) -> Document:
         return result_on_screen(self.summary, self.qualities, self.notes)

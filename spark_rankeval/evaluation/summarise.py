@@ -24,19 +24,11 @@ from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, bounds_of, metric_or_none, summary_row
 from spark_rankeval.request import call
 from spark_rankeval.request.task import NORMALISER, has_groups
+from spark_rankeval.spark import per_user as user_tables
 from spark_rankeval.spark import scoring
 from spark_rankeval.spark.catalog import check_run_ids, place_of_users, schema_of
 from spark_rankeval.spark.engine import workers_explained
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.per_user import (
-    TABLES,
-    MetricColumn,
-    PerUserSchema,
-    estimated_metrics,
-    hashes_by_name,
-    how_marks_are_read,
-    table_hash,
-)
 from spark_rankeval.spark.sql import check_types, check_unambiguous, columns_in_words, find_column, mark_of
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.statistics.exact import Moments
@@ -62,8 +54,8 @@ class Findings:
     """
 
     figures: scoring.EvaluationFigures
-    metrics: Sequence[MetricColumn]
-    schema: PerUserSchema
+    metrics: Sequence[user_tables.MetricColumn]
+    schema: user_tables.PerUserSchema
     evaluation: scoring.Scoring | None = None
     on_invalid: call.OnInvalid | None = None
     item_attributes: Sequence[str] = ()
@@ -229,7 +221,7 @@ def _quality_of(figures: scoring.ModelFigures, findings: Findings) -> DataQualit
     return quality.with_counts(n_missing_clusters=max(n_missing, default=0))
 
 
-def _metrics_of(key: slices.Key, findings: Findings) -> list[MetricColumn]:
+def _metrics_of(key: slices.Key, findings: Findings) -> list[user_tables.MetricColumn]:
     """The metrics that a slice has figures of; of a group of items only those that look at labels alone."""
     if slices.is_of_all(key[: len(findings.item_attributes)]):
         return list(findings.metrics)
@@ -237,7 +229,11 @@ def _metrics_of(key: slices.Key, findings: Findings) -> list[MetricColumn]:
 
 
 def _rows(
-    metrics: Sequence[MetricColumn], model: str, slice_: str, figures: scoring.ModelFigures, findings: Findings
+    metrics: Sequence[user_tables.MetricColumn],
+    model: str,
+    slice_: str,
+    figures: scoring.ModelFigures,
+    findings: Findings,
 ) -> Iterator[SummaryRow]:
     # Who has no label in a group of items is not in its means, and who has no answer is in none.
     # Nor who was not graded by people.
@@ -304,7 +300,7 @@ def _warn_of_values_out_of_range(findings: Findings) -> None:
             warn(msg)
 
 
-def _warn_of_odd_weights(quality: DataQuality, metrics: Sequence[MetricColumn]) -> None:
+def _warn_of_odd_weights(quality: DataQuality, metrics: Sequence[user_tables.MetricColumn]) -> None:
     if any(metric.normaliser for metric in metrics) and 0 < quality.n_labels == quality.n_relevant:
         msg = (
             "every label is relevant, but estimator='snips' of sums also needs the items that were shown and are not relevant, "
@@ -458,7 +454,7 @@ def write_per_user(
 
 def check_memory(per_user: DataFrame, options: call.SummaryOptions) -> None:
     """Refuse, without a job, a table of `score_users` that `summarise` would refuse because it needs too much memory."""
-    schema = PerUserSchema.read(per_user)
+    schema = user_tables.PerUserSchema.read(per_user)
     described = options.described(weighted=options.user_weight is not None)
     n_keys = (schema.model is not None) + len(call.attributes_in(options.by))
     scoring.check_size(len(schema.metrics), len(schema.counts), described, n_keys=n_keys)
@@ -466,7 +462,7 @@ def check_memory(per_user: DataFrame, options: call.SummaryOptions) -> None:
 
 def _states_of(
     per_user: DataFrame, options: call.SummaryOptions, user: str | Sequence[str] | None, model: str | None
-) -> tuple[DataFrame, scoring.Groups, PerUserSchema, str | None]:
+) -> tuple[DataFrame, scoring.Groups, user_tables.PerUserSchema, str | None]:
     """The lazy states of a table's users, the groups that they are of, the columns, and the one that tells runs apart.
 
     The table's marks or the caller name the columns. A table that has no figures is an `InputError`.
@@ -489,7 +485,7 @@ def _states_of(
 
 def _findings(
     groups: Mapping[slices.Key, Figures],
-    schema: PerUserSchema,
+    schema: user_tables.PerUserSchema,
     run: str | None,
     on_invalid: call.OnInvalid | None,
     evaluation: scoring.Scoring | None = None,
@@ -501,7 +497,7 @@ def _findings(
     unusable = scoring.shared_count(groups, call.UNUSABLE_FACTS, n_before=int(has_models))
     judges = schema.two_judges
     by_people = [] if judges is None else [schema.metrics[pair.human] for pair in judges.pairs]
-    estimated = estimated_metrics(by_people, schema.settings.human)
+    estimated = user_tables.estimated_metrics(by_people, schema.settings.human)
     figures = scoring.EvaluationFigures(
         _by_model(groups, schema, estimated),
         {call.UNUSABLE_FACTS: unusable},
@@ -510,7 +506,7 @@ def _findings(
     return Findings(figures, (*estimated, *schema.metrics), schema, evaluation, on_invalid)
 
 
-def _check_counts(per_user: DataFrame, schema: PerUserSchema) -> None:
+def _check_counts(per_user: DataFrame, schema: user_tables.PerUserSchema) -> None:
     """Refuse counts that are no numbers, and warn of those that the table lacks."""
     kinds = {name: per_user.schema[name].dataType for name in schema.counts}
     wrong = [name for name, kind in kinds.items() if not isinstance(kind, T.NumericType)]
@@ -522,11 +518,11 @@ def _check_counts(per_user: DataFrame, schema: PerUserSchema) -> None:
         warn(msg)
 
 
-def _missing_counts(schema: PerUserSchema) -> list[str]:
+def _missing_counts(schema: user_tables.PerUserSchema) -> list[str]:
     return [name for name in call.COUNTS if name not in schema.counts]
 
 
-def _check_judges(schema: PerUserSchema, described: DescriptionOptions) -> None:
+def _check_judges(schema: user_tables.PerUserSchema, described: DescriptionOptions) -> None:
     """Refuse what does not go with two judges, and a table that does not tell whom people graded."""
     need_t_intervals(described)
     if schema.weight is not None:
@@ -539,15 +535,15 @@ def _check_judges(schema: PerUserSchema, described: DescriptionOptions) -> None:
 
 def _schema_of(
     per_user: DataFrame, options: call.SummaryOptions, user: str | Sequence[str] | None, model: str | None
-) -> PerUserSchema:
+) -> user_tables.PerUserSchema:
     """The columns of a per-user table, as its marks or the caller name them."""
-    schema = PerUserSchema.read(per_user)
+    schema = user_tables.PerUserSchema.read(per_user)
     users = _named(per_user, user, "user") or list(schema.users)
     models = _named(per_user, model, "model") or ([] if schema.model is None else [schema.model])
     attributes = _slices_of(per_user, options.by)
     weight = _weight_of(per_user, options.user_weight, schema.weight)
     clusters = schema.clusters if options.clusters is None else _named(per_user, options.clusters, "cluster")
-    metrics: Sequence[MetricColumn] = schema.metrics
+    metrics: Sequence[user_tables.MetricColumn] = schema.metrics
     _check_normalisers(per_user, metrics)
     if not schema.is_marked:
         metrics = _unmarked_metrics(per_user, {*users, *models, *attributes, *clusters, weight})
@@ -558,7 +554,7 @@ def _schema_of(
     # Counts are recognised by their names, even if storage lost the metadata of the columns.
     counts = [name for name in call.COUNTS if name in per_user.columns]
     counts += [name for name in schema.counts if name not in call.COUNTS]
-    hashes = schema.hashes or hashes_by_name(per_user)
+    hashes = schema.hashes or user_tables.hashes_by_name(per_user)
     others = (*schema.marks(), *(metric.column for metric in metrics), *attributes, *filter(None, [weight]))
     check_unambiguous(per_user, (*users, *models, *others, *clusters))
     check_types(per_user, clusters, "cluster", "the per-user table")
@@ -584,7 +580,7 @@ def _check_no_models(per_user: DataFrame, attributes: Sequence[str]) -> None:
         raise InputError(msg)
 
 
-def _column_of_runs(per_user: DataFrame, schema: PerUserSchema) -> str | None:
+def _column_of_runs(per_user: DataFrame, schema: user_tables.PerUserSchema) -> str | None:
     """The column that tells runs apart in a folder of per-user tables, if there is one."""
     column = find_column(per_user, RUN_ID)
     if column is None or column in schema.users or mark_of(per_user.schema[column]):
@@ -607,13 +603,15 @@ def _check_one_run(groups: Mapping[slices.Key, Figures], column: str, *, has_mod
             raise InputError(msg)
 
 
-def _standards(schema: PerUserSchema) -> list[MetricColumn]:
+def _standards(schema: user_tables.PerUserSchema) -> list[user_tables.MetricColumn]:
     """The metrics for which the table also has values by dialect ``standard``."""
     return [metric for metric in schema.metrics if metric.standard_column]
 
 
 def _by_model(
-    groups: Mapping[slices.Key, Figures], schema: PerUserSchema, estimated: Sequence[MetricColumn]
+    groups: Mapping[slices.Key, Figures],
+    schema: user_tables.PerUserSchema,
+    estimated: Sequence[user_tables.MetricColumn],
 ) -> dict[str, dict[slices.Key, scoring.ModelFigures]]:
     """The figures by model and slice; models stand in the order in which they were named."""
     standards, several = _standards(schema), schema.model is not None
@@ -648,9 +646,9 @@ def _named(per_user: DataFrame, names: str | Sequence[str] | None, option: str) 
     return columns
 
 
-def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> list[MetricColumn]:
+def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> list[user_tables.MetricColumn]:
     """The metrics of a table without metadata; a warning names the columns that were read as metrics."""
-    named_columns = {*others, *call.COUNTS, *call.WEIGHT_SUMS, *map(table_hash, TABLES)}
+    named_columns = {*others, *call.COUNTS, *call.WEIGHT_SUMS, *map(user_tables.table_hash, user_tables.TABLES)}
     rest = [field for field in per_user.schema.fields if field.name not in named_columns]
     taken = [field.name for field in rest if isinstance(field.dataType, T.DoubleType | T.FloatType)]
     left = [f"{field.name} {field.dataType.simpleString()}" for field in rest if field.name not in taken]
@@ -658,13 +656,13 @@ def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> list[Metr
         msg = (
             f"the table has lost its metadata; these columns were read as metrics: {', '.join(taken)}"
             + (f"; not read: {', '.join(left)} (JSON stores NaN as text: cast it to double)" if left else "")
-            + how_marks_are_read(per_user)
+            + user_tables.how_marks_are_read(per_user)
         )
         warn(msg)
-    return [MetricColumn(name, name) for name in taken]
+    return [user_tables.MetricColumn(name, name) for name in taken]
 
 
-def _check_normalisers(per_user: DataFrame, metrics: Sequence[MetricColumn]) -> None:
+def _check_normalisers(per_user: DataFrame, metrics: Sequence[user_tables.MetricColumn]) -> None:
     """Refuse SNIPS values without the column by which their mean is divided."""
     normalisers = {metric.column: metric.normaliser for metric in metrics if metric.normaliser}
     lacking = {name: normaliser for name, normaliser in normalisers.items() if normaliser not in per_user.columns}
@@ -699,7 +697,7 @@ def _slices_of(per_user: DataFrame, by: call.ByOption) -> list[str]:
     columns = {name: find_column(per_user, name) for name in wanted}
     lacking = [name for name, column in columns.items() if column is None]
     if lacking:
-        there = PerUserSchema.read(per_user).slices
+        there = user_tables.PerUserSchema.read(per_user).slices
         msg = f"by={list(wanted)}: the per-user table has no column {', '.join(map(repr, lacking))}; it can be sliced by: "
         raise InputError(msg + (", ".join(there) or "none; score_users(by=…) keeps attributes of the users"))
     attributes = [column for column in columns.values() if column is not None]
