@@ -71,7 +71,7 @@ _Path = list[tuple[str, _Reading]]
 def dialect_map(
     predictions: call.Table | call.Vectors,
     labels: call.Table | None,
-    metrics: str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric],
+    metrics: evaluate.Metrics,
     *,
     user: str | Sequence[str] | None = "user",
     item: str | tuple[str, str] | None = "item",

@@ -100,19 +100,15 @@ def with_features(
     judged: bool = False,
 ) -> task.ScoringTask:
     """The task with what workers do beyond metrics of predictions and labels; `vectors` are those of models, by index."""
-    features: list[task.Feature] = []
-    if scoring_task.facts - {"models_before"}:
-        features.append(FactsOfItems())
-    if "models_before" in scoring_task.facts:
-        features.append(Stages())
-    if scoring_task.reads_intents:
-        features.append(Intents())
-    if any(metric.corpus_level for metric in scoring_task.metrics):
-        features.append(AllLists())
-    if scoring_task.grades_may_be_missing:
-        features.append(Unjudged())
-    if judged:
-        features.append(GradedByPeople())
+    needed: dict[type[task.Feature], bool] = {
+        FactsOfItems: bool(scoring_task.facts - {"models_before"}),
+        Stages: "models_before" in scoring_task.facts,
+        Intents: scoring_task.reads_intents,
+        AllLists: any(metric.corpus_level for metric in scoring_task.metrics),
+        Unjudged: scoring_task.grades_may_be_missing,
+        GradedByPeople: judged,
+    }
+    features = [feature() for feature, is_needed in needed.items() if is_needed]
     if vectors:
         similarities = [
             vectors[model].similarity if model in vectors else None for model in range(len(scoring_task.models))

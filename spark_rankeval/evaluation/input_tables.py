@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -12,9 +12,8 @@ from pyspark.sql.window import Window
 
 from spark_rankeval.checks import as_names, check_name, check_table, is_number, one_of
 from spark_rankeval.errors import DataError, InputError, OptionError
-from spark_rankeval.evaluation.evaluate import evaluate, top_items
+from spark_rankeval.evaluation.evaluate import Metrics, evaluate, top_items
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.metrics.base import Metric
 from spark_rankeval.request import call
 from spark_rankeval.spark import source_tables, sql
 from spark_rankeval.spark.local_tables import takes_local_tables
@@ -109,7 +108,11 @@ def roll_up(
     best = [*map(sql.named, found["score"] or found["rank"])]
     documents = [*keys, sql.named(item)]
     if grades:
-        table = sql.with_columns(table, _highest(found["relevance"], documents, of_all=bool(best)))
+        highest = {name: sql.over(sql.call("max", sql.named(name)), documents) for name in found["relevance"]}
+        if not best:
+            # A missing grade of a label stays, because it is a mistake.
+            highest = {name: sql.when(sql.named(name).is_not_null(), high) for name, high in highest.items()}
+        table = sql.with_columns(table, highest)
     if not best:
         return sql.with_columns(table, {item: sql.named(item).cast("string")}) if k_counts == "chunks" else table
     # Zero added to it, −0 is 0.
@@ -129,14 +132,6 @@ def roll_up(
 def _renamed(table: DataFrame, names: Mapping[str, str]) -> DataFrame:
     """Columns of a table under our names, as these stand for the caller's."""
     return sql.select(table, *(sql.named(name).alias(ours) for ours, name in names.items()))
-
-
-def _highest(grades: Sequence[str], documents: Sequence[sql.Sql], *, of_all: bool) -> dict[str, sql.Sql]:
-    """The highest grade of each document, by its column. Unless it is of all rows, a missing grade stays, which is a wrong label."""
-    highest = {name: sql.over(sql.call("max", sql.named(name)), documents) for name in grades}
-    return (
-        highest if of_all else {name: sql.when(sql.named(name).is_not_null(), high) for name, high in highest.items()}
-    )
 
 
 @takes_local_tables
@@ -384,7 +379,7 @@ _LISTED, _GRADE, _ORDER = "listed_item", "grade_by_rank", "order"
 def agreement(
     predictions_a: call.Table,
     predictions_b: call.Table,
-    metrics: str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric] = "rbo",
+    metrics: Metrics = "rbo",
     *,
     user: str | Sequence[str] = "user",
     item: str = "item",

@@ -147,27 +147,10 @@ class RankingEvaluator(
             userCol="user", itemCol="item", labelCol="rating", predictionCol="prediction", metricName="ndcg@10",
             dialect="default", relevanceThreshold=None, ties=None, onInvalid="error",
         )  # fmt: skip
-        self._set_checked(**self._input_kwargs)
+        self.setParams(**self._input_kwargs)
 
-    @keyword_only
-    def setParams(
-        self,
-        *,
-        userCol: str = "user",
-        itemCol: str = "item",
-        labelCol: str = "rating",
-        predictionCol: str = "prediction",
-        metricName: str | Metric = "ndcg@10",
-        dialect: str | Dialect = "default",
-        relevanceThreshold: float | None = None,
-        ties: str | None = None,
-        onInvalid: str = "error",
-    ) -> RankingEvaluator:
-        """Set those Params that are given; see the class."""
-        return self._set_checked(**self._input_kwargs)
-
-    def _set_checked(self, **params: Any) -> RankingEvaluator:
-        """Set Params, and refuse a metric that the dialect lacks before a model is fitted."""
+    def setParams(self, **params: Any) -> RankingEvaluator:
+        """Set those Params that are given, by name; see the class. A metric that the dialect lacks is refused before a model is fitted."""
         if "itemCol" in params and params["itemCol"] is None:
             msg = "itemCol must be a column name; for rows that name no item call evaluate(dataset, None, …, item=None)"
             raise InputError(msg)
@@ -199,7 +182,7 @@ class RankingEvaluator(
 
     def setUserCol(self, value: str) -> RankingEvaluator:
         """Set the column of users."""
-        return self._set_checked(userCol=value)
+        return self.setParams(userCol=value)
 
     def getItemCol(self) -> str:
         """The column of items."""
@@ -207,15 +190,15 @@ class RankingEvaluator(
 
     def setItemCol(self, value: str) -> RankingEvaluator:
         """Set the column of items."""
-        return self._set_checked(itemCol=value)
+        return self.setParams(itemCol=value)
 
     def setLabelCol(self, value: str) -> RankingEvaluator:
         """Set the column of ratings."""
-        return self._set_checked(labelCol=value)
+        return self.setParams(labelCol=value)
 
     def setPredictionCol(self, value: str) -> RankingEvaluator:
         """Set the column of predictions."""
-        return self._set_checked(predictionCol=value)
+        return self.setParams(predictionCol=value)
 
     def getMetricName(self) -> str:
         """The metric."""
@@ -223,7 +206,7 @@ class RankingEvaluator(
 
     def setMetricName(self, value: str | Metric) -> RankingEvaluator:
         """Set the metric."""
-        return self._set_checked(metricName=value)
+        return self.setParams(metricName=value)
 
     def getDialect(self) -> str:
         """Whose conventions hold."""
@@ -231,7 +214,7 @@ class RankingEvaluator(
 
     def setDialect(self, value: str | Dialect) -> RankingEvaluator:
         """Set whose conventions hold."""
-        return self._set_checked(dialect=value)
+        return self.setParams(dialect=value)
 
     def getRelevanceThreshold(self) -> float | None:
         """From which rating on an item is relevant; None: above 0, or as the dialect says."""
@@ -239,7 +222,7 @@ class RankingEvaluator(
 
     def setRelevanceThreshold(self, value: float | None) -> RankingEvaluator:
         """Set from which rating on an item is relevant."""
-        return self._set_checked(relevanceThreshold=value)
+        return self.setParams(relevanceThreshold=value)
 
     def getTies(self) -> str | None:
         """How equal predictions are ordered; None: as the dialect says."""
@@ -247,7 +230,7 @@ class RankingEvaluator(
 
     def setTies(self, value: str | None) -> RankingEvaluator:
         """Set how equal predictions are ordered."""
-        return self._set_checked(ties=value)
+        return self.setParams(ties=value)
 
     def getOnInvalid(self) -> str:
         """What becomes of rows that cannot be ranked."""
@@ -255,7 +238,7 @@ class RankingEvaluator(
 
     def setOnInvalid(self, value: str) -> RankingEvaluator:
         """Set what becomes of rows that cannot be ranked."""
-        return self._set_checked(onInvalid=value)
+        return self.setParams(onInvalid=value)
 
 
 def mean_by(
