@@ -374,14 +374,13 @@ def _check_alike(summaries: Mapping[str, Sequence[SummaryRow]]) -> None:
 
 
 def _what(row: SummaryRow) -> dict[str, object]:
+    method = row.interval_method if is_estimated(row) else intervals.requested_method(row.interval_method)
     return {
         "definition": row.definition,
         "dialect": row.dialect,
         "user_weight": row.user_weight,
         "cluster": row.cluster,
-        "interval": row.interval_method
-        if is_estimated(row)
-        else intervals.requested_method(row.interval_method) or "none",
+        "interval": method or "none",
         # NaN, if none was asked for, is not equal to itself.
         "level": row.interval_level if row.interval_method else None,
         "over_all": row.over_all,
