@@ -11,13 +11,11 @@ from typing import Any, NamedTuple
 from spark_rankeval.dialects import DEFAULT, Dialect, every_dialect, find_dialect
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.evaluation import evaluate, result
-from spark_rankeval.metrics.base import Metric
-from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.metrics import base, naming
 from spark_rankeval.printed_tables import Document, OneTable, remarks
 from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.user_lists import RankingPolicy
-from spark_rankeval.records import comparisons, tables_of_means
-from spark_rankeval.records.columns import DIALECT_MAP
+from spark_rankeval.records import columns, comparisons, tables_of_means
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.request import call
 from spark_rankeval.request.task import Lists, Reading, ScoringTask, Value, View, policy_of, resolve
@@ -43,13 +41,13 @@ class DialectMap(OneTable, result.RowsInTable):
         notes: what the figures could be mistaken for, in sentences.
     """
 
-    _columns = DIALECT_MAP
+    _columns = columns.DIALECT_MAP
     rows: tuple[tables_of_means.MapRow, ...]
     data_quality: DataQuality
     notes: tuple[str, ...] = ()
 
     def _records(self) -> list[dict[str, Any]]:
-        return [{name: getattr(row, name) for name in DIALECT_MAP.names} for row in self.rows]
+        return [{name: getattr(row, name) for name in columns.DIALECT_MAP.names} for row in self.rows]
 
     def _on_paper(self) -> Document:
         return Document((tables_of_means.dialects_table(self.rows),), remarks(self.notes))
@@ -58,7 +56,7 @@ class DialectMap(OneTable, result.RowsInTable):
 class _Reading(NamedTuple):
     """What a metric means in a dialect."""
 
-    metric: Metric
+    metric: base.Metric
     ranking: RankingPolicy
     population: Population
 
@@ -126,7 +124,7 @@ def dialect_map(
     if not (dialects is None or (isinstance(dialects, tuple | list) and dialects)):
         msg = f"dialects must be a list of names such as ['trec_eval'], or None for all; got {dialects!r}"
         raise OptionError(msg)
-    parsed = parse_metrics(metrics)
+    parsed = naming.parse_metrics(metrics)
     if dialects is None:
         names = {metric.name for metric in parsed.values()}
         dialects = [dialect for dialect in every_dialect() if dialect.metrics is None or names & dialect.metrics]
@@ -174,7 +172,7 @@ def dialect_map(
 
 
 def _read(
-    label: str, metric: Metric, dialect: Dialect, *, options: call.ScoringOptions, lists: Lists, are_vectors: bool
+    label: str, metric: base.Metric, dialect: Dialect, *, options: call.ScoringOptions, lists: Lists, are_vectors: bool
 ) -> _Reading:
     """What a metric means in a dialect. If it means nothing there, a `DialectError` or `MetricError` says why."""
     if not dialect.has(type(metric)):

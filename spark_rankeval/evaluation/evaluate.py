@@ -22,22 +22,17 @@ from spark_rankeval.metrics.naming import NamedMetrics, parse_metric, parse_metr
 from spark_rankeval.ranking.batch import FACT_TABLES, Fact
 from spark_rankeval.ranking.user_lists import RankingPolicy
 from spark_rankeval.request import call, task
+from spark_rankeval.spark import invalid_rows, source_tables, sql, tasks
 from spark_rankeval.spark.facts import SideTables
 from spark_rankeval.spark.grouping import Grouping
-from spark_rankeval.spark.invalid_rows import columns_of_rejected
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, estimated_metrics, table_hash
 from spark_rankeval.spark.scoring import Scoring
-from spark_rankeval.spark.source_tables import VectorColumns
-from spark_rankeval.spark.sql import find_column
 from spark_rankeval.spark.tables import Sources, read_catalogue, read_long_table, read_sources
-from spark_rankeval.spark.tasks import run_on_workers
 from spark_rankeval.statistics.intervals import IntervalMethod
-from spark_rankeval.worker import item_groups
+from spark_rankeval.worker import all_lists, item_facts, item_groups
 from spark_rankeval.worker import vectors as whole_catalogue
-from spark_rankeval.worker.all_lists import AllLists
 from spark_rankeval.worker.features import GradedByPeople, Intents, NoAnswer, Stages, Unjudged
-from spark_rankeval.worker.item_facts import FactsOfItems
 from spark_rankeval.worker.reading import USER_WEIGHT
 from spark_rankeval.worker.scoring import MODEL
 
@@ -72,7 +67,7 @@ def per_item_group(scoring: Scoring) -> DataFrame:
         *((name, double) for name in values),
     ]
     run = item_groups.score_pairs(scoring_task, (*grouping.user_columns, *attributes), values)
-    scored = run_on_workers(users, run, T.StructType([T.StructField(name, kind) for name, kind in kinds]))
+    scored = tasks.run_on_workers(users, run, T.StructType([T.StructField(name, kind) for name, kind in kinds]))
     metrics = tuple(
         replace(metric, normaliser="", standard="", standard_column="")
         for metric in schema.metrics
@@ -93,7 +88,7 @@ def per_item_group(scoring: Scoring) -> DataFrame:
 
 def with_features(
     scoring_task: task.ScoringTask,
-    vectors: Mapping[int, VectorColumns],
+    vectors: Mapping[int, source_tables.VectorColumns],
     groups: call.ItemGroups | None = None,
     *,
     has_no_answer: bool = False,
@@ -101,10 +96,10 @@ def with_features(
 ) -> task.ScoringTask:
     """The task with what workers do beyond metrics of predictions and labels; `vectors` are those of models, by index."""
     needed: dict[type[task.Feature], bool] = {
-        FactsOfItems: bool(scoring_task.facts - {"models_before"}),
+        item_facts.FactsOfItems: bool(scoring_task.facts - {"models_before"}),
         Stages: "models_before" in scoring_task.facts,
         Intents: scoring_task.reads_intents,
-        AllLists: any(metric.corpus_level for metric in scoring_task.metrics),
+        all_lists.AllLists: any(metric.corpus_level for metric in scoring_task.metrics),
         Unjudged: scoring_task.grades_may_be_missing,
         GradedByPeople: judged,
     }
@@ -145,7 +140,7 @@ def prepare(
     side_tables = _side_tables(requested, convention, options.facts)
     sources = read_sources(predictions, labels, options, side_tables, long_table, has_groups=not users_alone)
     if options.on_invalid == "quarantine":
-        columns_of_rejected(sources)
+        invalid_rows.columns_of_rejected(sources)
     model_column = sources.model_column or ("model" if sources.models[0].name else "")
     reading = _read(requested, options, sources, model_column, users_alone=users_alone)
     # The judges as the table spells them.
@@ -227,7 +222,7 @@ def _check_weight_count(sources: Sources, options: call.ScoringOptions) -> None:
         return
     tables = [("attributes", options.facts.attributes), ("users", options.users), ("labels", sources.labels.frame)]
     tables += [("predictions", model.source.frame) for model in sources.models]
-    holder = next((role for role, frame in tables if frame is not None and find_column(frame, name)), None)
+    holder = next((role for role, frame in tables if frame is not None and sql.find_column(frame, name)), None)
     if holder is not None:
         msg = (
             f"user_weight={name!r} is a count that every user has, and {holder} has a column of that name. Rename the column, and "
@@ -709,4 +704,4 @@ def top_items(
         ]
     )
     run = whole_catalogue.first_items_of_batches(columns.similarity, k, tuple(grouping.user_columns), item)
-    return run_on_workers(grouping.lists(), run, schema)
+    return tasks.run_on_workers(grouping.lists(), run, schema)

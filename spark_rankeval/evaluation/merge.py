@@ -22,10 +22,8 @@ from spark_rankeval.records.summary import MOST_LISTED, SummaryRow, bounds_of, s
 from spark_rankeval.request.call import Table
 from spark_rankeval.spark.catalog import columns_of_runs, replaced_files_explained
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.statistics import intervals
-from spark_rankeval.statistics.description import Description, t_interval_of, with_reliable_figures
+from spark_rankeval.statistics import description, intervals, resampling
 from spark_rankeval.statistics.exact import Mean, Moments, Sums, added, from_text, mean_of_sums, moments_of_sums
-from spark_rankeval.statistics.resampling import combined as combined_fingerprints
 
 #: A result, or the output of its `Result.to_dict` or `Result.to_json`.
 Mergeable = Result | Mapping[str, Any] | str
@@ -278,7 +276,7 @@ def _merged(rows: Sequence[SummaryRow], fingerprints: Mapping[str, str]) -> Summ
     shares = sorted({share for row in rows for share in row.quantiles})
     return summary_row(
         first.metric,
-        Description(moments, interval, math.nan, dict.fromkeys(shares, math.nan), weighted, clusters),
+        description.Description(moments, interval, math.nan, dict.fromkeys(shares, math.nan), weighted, clusters),
         bounds=bounds_of(first.definition),
         slice_=first.slice,
         standard=max(row.standard for row in rows),
@@ -292,7 +290,7 @@ def _fingerprints(model: str, summaries: Mapping[str, Sequence[SummaryRow]]) -> 
     by_summary = [next((row.fingerprints for row in rows if row.model == model), None) for rows in summaries.values()]
     first, *others = (fingerprints for fingerprints in by_summary if fingerprints is not None)
     shared = [table for table in first if all(table in other for other in others)]
-    return {table: combined_fingerprints([first[table], *(other[table] for other in others)]) for table in shared}
+    return {table: resampling.combined([first[table], *(other[table] for other in others)]) for table in shared}
 
 
 def _clusters(rows: Sequence[SummaryRow]) -> intervals.Clusters:
@@ -320,13 +318,13 @@ def _figures(
     weighted = None
     if first.user_weight:
         weighted_mean = mean_of_sums({**counts, "n_without_weight": 0, "n_invalid_weights": 0}, sums, is_weighted=True)
-        weighted = with_reliable_figures(weighted_mean, moments)
+        weighted = description.with_reliable_figures(weighted_mean, moments)
     interval = None
     method = intervals.requested_method(first.interval_method)
     if method == "t" and clusters is not None and not clusters.n and moments.n:
         interval = intervals.Interval.missing(first.interval_level, method, NO_CLUSTERS)
     elif method == "t":
-        interval = t_interval_of(moments, weighted, first.interval_level, clusters)
+        interval = description.t_interval_of(moments, weighted, first.interval_level, clusters)
     elif method:
         interval = intervals.Interval.missing(first.interval_level, method, NO_BOOTSTRAP)
     return moments, weighted, interval

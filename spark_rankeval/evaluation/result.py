@@ -22,24 +22,18 @@ from spark_rankeval.metrics.base import Metric, RelevanceMetric
 from spark_rankeval.metrics.gains import GainMetric
 from spark_rankeval.printed_tables import Document, Plain, Shown, Verdicts
 from spark_rankeval.ranking.batch import ATTRIBUTES
-from spark_rankeval.records import comparisons, stored, tables_of_means
+from spark_rankeval.records import comparisons, judges, stored, tables_of_means
 from spark_rankeval.records import summary as summaries
 from spark_rankeval.records.columns import GAPS, METRICS, SUMMARY, TIME, TableColumns, frame_of
 from spark_rankeval.records.cross_table import CrossTable, Dimension, cross_table, result_on_screen
 from spark_rankeval.records.gaps import LARGEST_GAP, GapRow, gap_rows, gaps_tables
-from spark_rankeval.records.judges import JudgedMeans, is_estimated, judged_means
 from spark_rankeval.records.quality import DataQuality, apart_in_words, excluded_labels_in_words
-from spark_rankeval.report import Gate
-from spark_rankeval.report.charts import ResultPlots
+from spark_rankeval.report import Gate, charts
 from spark_rankeval.report.contents import Audited, ReportedComparison, checked_path, text_of, write_page, write_report
 from spark_rankeval.request.call import KINDS, OnInvalid, Overlap
-from spark_rankeval.spark.catalog import table_of
-from spark_rankeval.spark.engine import draws_anew, may_change
-from spark_rankeval.spark.facts import users_with_answer
-from spark_rankeval.spark.invalid_rows import Finding, conflicting_attribute, unusable_weight
+from spark_rankeval.spark import catalog, engine, facts, invalid_rows, source_tables
 from spark_rankeval.spark.per_user import PerUserSchema, Settings, queries_of, totals_of, users_by_value
 from spark_rankeval.spark.scoring import Apart, Scoring, ids_apart
-from spark_rankeval.spark.source_tables import REPEATED_USER, SourceTable
 from spark_rankeval.spark.sql import column, example_of
 from spark_rankeval.spark.tables import Model, Sources
 from spark_rankeval.statistics.exact import Moments
@@ -168,14 +162,14 @@ def warn_if_changing(sources: Sources) -> None:
     tables = {f"predictions{f' of {model!r}' if model else ''}": source for model, source in sources.tables()}
     others = (labels, *sources.tables_of_users, sources.exclude)
     tables |= {source.role: source for source in others if source is not None}
-    if not may_change([source.frame for source in tables.values()]):
+    if not engine.may_change([source.frame for source in tables.values()]):
         return
     extra = {sources.model_column, *sources.slices, sources.weight, *sources.clusters}
     names = []
     for name, source in tables.items():
         read = {*source.columns_read, *extra}
         columns = [column(each) for each in source.frame.columns if each in read]
-        if may_change([source.frame]) and draws_anew(source.frame.select(*columns)):
+        if engine.may_change([source.frame]) and engine.draws_anew(source.frame.select(*columns)):
             names.append(name)
     if names:
         msg = (
@@ -185,7 +179,7 @@ def warn_if_changing(sources: Sources) -> None:
         warn(msg)
 
 
-def _labels_of_caller(sources: Sources) -> SourceTable:
+def _labels_of_caller(sources: Sources) -> source_tables.SourceTable:
     """The labels as the caller has them: those that were merged are a table of our own."""
     return sources.labels if sources.intents is None else sources.intents.labels
 
@@ -352,14 +346,14 @@ def _ids_in_words(overlap: Overlap, apart: Apart, model: Model) -> str:
 _REPEATS = ("duplicate_predictions", "conflicting_labels")
 
 
-def _finding_in_words(finding: Finding) -> str:
+def _finding_in_words(finding: invalid_rows.Finding) -> str:
     words = [f"model {finding.model!r}"] * bool(finding.model) + [finding.reason] * (finding.kind not in _REPEATS)
     counted = [": ".join([*words, f"{finding.n:,}"])] * bool(words)
     # Of one table of arrays an array that cannot be read has neither a user nor an item.
     return ", ".join([*counted, *[f"for example {finding.example}"] * bool(finding.example)])
 
 
-def _advice(findings: Iterable[Finding], scoring: Scoring) -> Iterator[str]:
+def _advice(findings: Iterable[invalid_rows.Finding], scoring: Scoring) -> Iterator[str]:
     """What to do about rejected rows, by their reasons."""
     reasons, settings, sources = tuple(finding.reason for finding in findings), scoring.settings, scoring.sources
     if settings.labels == "predictions" and any(reason.startswith(_MAY_BE_MISSING) for reason in reasons):
@@ -369,7 +363,7 @@ def _advice(findings: Iterable[Finding], scoring: Scoring) -> Iterator[str]:
     if not scoring.reading.task.grades_may_be_missing and any(each.startswith(_MISSING_GRADE) for each in reasons):
         yield "If a judge did not give these grades, on_invalid={'missing_grades': 'unjudged'} leaves their items unlabelled for this judge"
     for finding in findings:
-        if finding.reason == REPEATED_USER or (finding.kind in _REPEATS and not finding.source.arrays):
+        if finding.reason == source_tables.REPEATED_USER or (finding.kind in _REPEATS and not finding.source.arrays):
             yield from _advice_on_repeats(finding, sources)
 
 
@@ -378,7 +372,7 @@ _MAY_BE_MISSING = ("NaN score", "NaN rank", "NaN relevance")
 _MISSING_GRADE = ("null relevance", "NaN relevance")
 
 
-def _advice_on_repeats(finding: Finding, sources: Sources) -> Iterator[str]:
+def _advice_on_repeats(finding: invalid_rows.Finding, sources: Sources) -> Iterator[str]:
     """What to do about rows that repeat others: rows may be equal in all that is read, and further columns may tell them apart."""
     source, are_predictions = finding.source, finding.source.role == "predictions"
     read = [*source.columns_read, *([sources.model_column] if are_predictions and sources.model_column else [])]
@@ -401,16 +395,16 @@ def _user_in_words(kind: str, scoring: Scoring) -> str:
     if kind == "missing_clusters":
         return f"cluster={', '.join(sources.clusters)}"
     if kind == "conflicting_answers" and not labels.arrays:
-        users = users_with_answer(sources.no_answer, labels, scoring.reading.task.views[0].relevance_threshold)
+        users = facts.users_with_answer(sources.no_answer, labels, scoring.reading.task.views[0].relevance_threshold)
         words = example_of(users, labels.user_names)
     elif kind == "invalid_weights" and source is not None and weight is not None:
-        words = unusable_weight(source, weight) or "a user without a row in the table of weights"
+        words = invalid_rows.unusable_weight(source, weight) or "a user without a row in the table of weights"
     elif kind == "conflicting_attributes" and source is not None:
         # Rows may differ in whether people graded the user.
         judge_columns = [column for name, column in sources.judged.items() if name != GRADED]
         weights = [] if weight is None else [weight]
         attributes = [*sources.slices, *weights, *judge_columns, *sources.attributes_of_clusters]
-        words = conflicting_attribute(source, attributes)
+        words = invalid_rows.conflicting_attribute(source, attributes)
     return f"for example {words}" if words else ""
 
 
@@ -429,7 +423,7 @@ class RowsInTable(ABC):
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """The rows of `to_pandas` as a Spark DataFrame; see `Result.to_spark`."""
-        return table_of(self._records(), self._columns, spark)
+        return catalog.table_of(self._records(), self._columns, spark)
 
 
 @dataclass(frozen=True, repr=False)
@@ -539,13 +533,13 @@ class Result(Shown, Plain):
         return self._rejected()
 
     @cached_property
-    def judged(self) -> JudgedMeans:
+    def judged(self) -> judges.JudgedMeans:
         """What the grades of people and of a model say together, and each alone, for each model, slice and metric.
 
         Raises:
             InputError: the grades were not those of `Judged`.
         """
-        judged = judged_means(self.summary)
+        judged = judges.judged_means(self.summary)
         if judged is None:
             msg = "only evaluate(…, relevance=Judged(human=…, judge=…)) estimates means from two judges"
             raise InputError(msg)
@@ -631,7 +625,9 @@ class Result(Shown, Plain):
         Raises:
             InputError: there is no session.
         """
-        return table_of((row.shown() for row in self.summary), SUMMARY, spark, lambda: self._table().sparkSession)
+        return catalog.table_of(
+            (row.shown() for row in self.summary), SUMMARY, spark, lambda: self._table().sparkSession
+        )
 
     def to_stored(self, time: datetime, spark: SparkSession | None = None) -> DataFrame:
         """The rows as jobs store them, and what `history` and `merge` need: the columns of ``metrics`` in docs/tables.md.
@@ -641,7 +637,7 @@ class Result(Shown, Plain):
             spark: as in `to_spark`.
         """
         records = ({**stored.metrics_record(row), TIME: time} for row in self.summary)
-        return table_of(records, METRICS, spark, lambda: self._table().sparkSession)
+        return catalog.table_of(records, METRICS, spark, lambda: self._table().sparkSession)
 
     @property
     def slices(self) -> pd.DataFrame:
@@ -694,7 +690,7 @@ class Result(Shown, Plain):
             raise OptionError(msg)
         names = as_names("attribute", attribute)
         # No user has a value that two judges estimate.
-        keys = {row.key for row in self._headline_rows(metrics) if not is_estimated(row)}
+        keys = {row.key for row in self._headline_rows(metrics) if not judges.is_estimated(row)}
         compared = [row for row in self.summary if row.key in keys]
         rows = gap_rows(compared, names, level=level, margin=margin, least_n=min_users)
         warn_of_few_clusters(row for row in compared if set(names) <= set(summaries.attributes_of(row.slice)))
@@ -741,13 +737,13 @@ class Result(Shown, Plain):
         return tables_of_means.recall_curve(self._total_rows())
 
     @property
-    def plot(self) -> ResultPlots:
+    def plot(self) -> charts.ResultPlots:
         """Charts of the result, as Altair objects; needs the extra ``report``.
 
         ``result.plot()`` draws all means, ``result.plot("ndcg@10")`` the models side by side. ``result.plot("ndcg")`` draws the curve
         against the cutoff. `ResultPlots` has the charts by name, such as ``result.plot.slices("ndcg@10")``.
         """
-        return ResultPlots(
+        return charts.ResultPlots(
             self.summary, self.columns, self.models, lambda column, grid: users_by_value(self.per_user, column, grid),
         )  # fmt: skip
 

@@ -24,15 +24,12 @@ from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, bounds_of, metric_or_none, summary_row
 from spark_rankeval.request import call
 from spark_rankeval.request.task import NORMALISER, has_groups
+from spark_rankeval.spark import catalog, engine, scoring
 from spark_rankeval.spark import per_user as user_tables
-from spark_rankeval.spark import scoring
-from spark_rankeval.spark.catalog import check_run_ids, place_of_users, schema_of
-from spark_rankeval.spark.engine import workers_explained
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.sql import check_types, check_unambiguous, columns_in_words, find_column, mark_of
+from spark_rankeval.statistics import exact, intervals
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
-from spark_rankeval.statistics.exact import Moments
-from spark_rankeval.statistics.intervals import IntervalMethod, valid_bounds, warn_of_few_clusters
 from spark_rankeval.statistics.intervals import T as STUDENT
 from spark_rankeval.worker.process import Batches, messages_of, without_collection
 
@@ -90,7 +87,7 @@ class Findings:
         }
 
     @property
-    def counts(self) -> dict[str, Mapping[str, Moments]]:
+    def counts(self) -> dict[str, Mapping[str, exact.Moments]]:
         """The moments of each count, by model and name."""
         return {model: figures.counts for model, figures in self.total_figures.items()}
 
@@ -140,7 +137,7 @@ def build_result(findings: Findings, options: call.SummaryOptions, table: Callab
     summary = summary_of_findings(findings)
     if sources is not None:
         misread += result.all_relevant_in_words(sources, next(iter(qualities.values())), summary)
-    warn_of_few_clusters(summary)
+    intervals.warn_of_few_clusters(summary)
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
     is_unordered = findings.evaluation is not None and findings.evaluation.reading.lacks_order
     # What is written is summarised with the same options.
@@ -289,7 +286,7 @@ def _warn_of_values_out_of_range(findings: Findings) -> None:
             continue
         bounds = findings.about_metrics[metric.key]["bounds"]
         moments = [figures.values[metric.key].moments for figures in findings.total_figures.values()]
-        wrong = [each for each in moments if each.n and valid_bounds(bounds, each) != bounds]
+        wrong = [each for each in moments if each.n and intervals.valid_bounds(bounds, each) != bounds]
         if wrong:
             least, greatest = min(each.least for each in wrong), max(each.greatest for each in wrong)
             msg = (
@@ -344,7 +341,7 @@ def summarise(
     by: call.ByOption = (),
     user_weight: str | None = None,
     cluster: str | Sequence[str] | None = None,
-    ci: str | IntervalMethod | None = "t",
+    ci: str | intervals.IntervalMethod | None = "t",
     quantiles: Sequence[float] = (0.5,),
 ) -> result.Result:
     """Compute the means of a per-user table, fresh from `score_users` or read back from storage, in one action.
@@ -410,7 +407,7 @@ def write_per_user(
     by: call.ByOption = (),
     user_weight: str | None = None,
     cluster: str | Sequence[str] | None = None,
-    ci: str | IntervalMethod | None = "t",
+    ci: str | intervals.IntervalMethod | None = "t",
     quantiles: Sequence[float] = (0.5,),
 ) -> result.Result:
     """Write a per-user table to a staging place, summarise what was written, and publish it if it is valid.
@@ -445,8 +442,8 @@ def write_per_user(
     check_table("per_user", per_user)
     _slices_of(per_user, by)
     one_of("mode", mode, ("errorifexists", "overwrite"))
-    staged, publish = place_of_users(per_user, path, table, run_id, mode)
-    with workers_explained(frames=[per_user]), staged as stored:
+    staged, publish = catalog.place_of_users(per_user, path, table, run_id, mode)
+    with engine.workers_explained(frames=[per_user]), staged as stored:
         summarised = summary_of(stored, options)
         published = publish(stored)
     return replace(summarised, _table=lambda: published)
@@ -585,7 +582,7 @@ def _column_of_runs(per_user: DataFrame, schema: user_tables.PerUserSchema) -> s
     column = find_column(per_user, RUN_ID)
     if column is None or column in schema.users or mark_of(per_user.schema[column]):
         return None
-    check_run_ids("per_user", per_user, column)
+    catalog.check_run_ids("per_user", per_user, column)
     return None if column == schema.model else column
 
 
@@ -705,7 +702,7 @@ def _slices_of(per_user: DataFrame, by: call.ByOption) -> list[str]:
     return attributes
 
 
-def _no_count(like: Moments) -> Moments:
+def _no_count(like: exact.Moments) -> exact.Moments:
     """A count of 0 for every user, in place of one that the table lacks."""
     n = like.n + like.n_undefined
     return like._replace(n=n, n_undefined=0, n_zero=0, mean=0.0, std=0.0, least=0.0, greatest=0.0, total=0.0)
@@ -725,7 +722,7 @@ def summary_table(
     by: call.ByOption = (),
     user_weight: str | None = None,
     cluster: str | Sequence[str] | None = None,
-    ci: str | IntervalMethod | None = "t",
+    ci: str | intervals.IntervalMethod | None = "t",
     quantiles: Sequence[float] = (0.5,),
 ) -> DataFrame:
     """Compute the means of a per-user table as a lazy DataFrame, with the columns and the digits of ``summarise(…).to_spark()``.
@@ -771,7 +768,7 @@ def summary_table(
         records = [_arrow_record(row.shown()) for row in summary_of_findings(findings)]
         yield pa.RecordBatch.from_pylist(records, _SCHEMA)
 
-    return scoring.computed_lazily(messages, groups, rows, schema_of(SUMMARY.columns))
+    return scoring.computed_lazily(messages, groups, rows, catalog.schema_of(SUMMARY.columns))
 
 
 def _arrow_record(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,8 +19,7 @@ from spark_rankeval.checks import is_number, one_of
 from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import DataError, InputError, MetricError, OptionError, UndefinedMeanError
 from spark_rankeval.evaluation.evaluate import prepare, result_of
-from spark_rankeval.metrics.base import Metric
-from spark_rankeval.metrics.naming import parse_metric, parse_metrics
+from spark_rankeval.metrics import base, naming
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.request.call import ScoringOptions, SummaryOptions, Vectors
 from spark_rankeval.spark.engine import read_by
@@ -52,7 +51,7 @@ def _name(value: object) -> str:
 
 
 def _metric(value: object) -> str:
-    metrics = parse_metrics(value)  # type: ignore[arg-type] # it refuses what is none
+    metrics = naming.parse_metrics(value)  # type: ignore[arg-type] # it refuses what is none
     if len(metrics) != 1:
         msg = f"metricName must be one metric, the one to choose models by; got {value!r}, which is {len(metrics)}"
         raise MetricError(msg)
@@ -136,7 +135,7 @@ class RankingEvaluator(
         itemCol: str = "item",
         labelCol: str = "rating",
         predictionCol: str = "prediction",
-        metricName: str | Metric = "ndcg@10",
+        metricName: str | base.Metric = "ndcg@10",
         dialect: str | Dialect = "default",
         relevanceThreshold: float | None = None,
         ties: str | None = None,
@@ -159,7 +158,7 @@ class RankingEvaluator(
             if name in params:
                 _name(params[name])
         dialect, metric = params.get("dialect", self.getDialect()), params.get("metricName", self.getMetricName())
-        find_dialect(_dialect(dialect)).defaults_for(type(parse_metric(_metric(metric))))
+        find_dialect(_dialect(dialect)).defaults_for(type(naming.parse_metric(_metric(metric))))
         return self._set(**params)
 
     def _evaluate(self, dataset: DataFrame) -> float:
@@ -174,7 +173,7 @@ class RankingEvaluator(
 
     def isLargerBetter(self) -> bool:
         """Whether a larger value of the metric is better, which is a property of the metric in every dialect."""
-        return parse_metric(self.getMetricName()).larger_is_better
+        return naming.parse_metric(self.getMetricName()).larger_is_better
 
     def getUserCol(self) -> str:
         """The column of users."""
@@ -204,7 +203,7 @@ class RankingEvaluator(
         """The metric."""
         return self.getOrDefault(self.metricName)
 
-    def setMetricName(self, value: str | Metric) -> RankingEvaluator:
+    def setMetricName(self, value: str | base.Metric) -> RankingEvaluator:
         """Set the metric."""
         return self.setParams(metricName=value)
 
