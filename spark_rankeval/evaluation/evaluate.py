@@ -373,13 +373,9 @@ def _check_judged(
 def _metric_columns(reading: task.Reading, labels: Sequence[str]) -> tuple[MetricColumn, ...]:
     """The metrics of a model, in the order to show them: by relevance as named, then as the labels were asked for."""
     relevances = list(dict.fromkeys(value.relevance for value in reading.values))
-
-    def place(value_and_column: tuple[task.Value, str]) -> tuple[int, int]:
-        value, _ = value_and_column
-        return relevances.index(value.relevance), labels.index(value.label)
-
     # The values of further models stand in further rows of these columns.
-    ordered = sorted(zip(reading.values, reading.columns, strict=False), key=place)
+    pairs = zip(reading.values, reading.columns, strict=False)
+    ordered = sorted(pairs, key=lambda pair: (relevances.index(pair[0].relevance), labels.index(pair[0].label)))
     return tuple(
         MetricColumn(
             column="" if value.metric.corpus_level else column,
@@ -679,8 +675,6 @@ def top_items(
         check_table("exclude", exclude)
     names = call.ColumnNames.read(call.ScoringOptions(user=user, item=item))
     sources = read_catalogue(vectors, exclude, names)
-    columns = sources.predictions.vectors
-    assert columns is not None, "they were given"
     grouping = Grouping(sources, task.ScoringTask(()))
     users = sources.predictions.user
     taken = {
@@ -703,5 +697,5 @@ def top_items(
             T.StructField(whole_catalogue.N_INVALID_CATALOGUE, T.LongType()),
         ]
     )
-    run = whole_catalogue.first_items_of_batches(columns.similarity, k, tuple(grouping.user_columns), item)
+    run = whole_catalogue.first_items_of_batches(sources.vectors[0].similarity, k, tuple(grouping.user_columns), item)
     return tasks.run_on_workers(grouping.lists(), run, schema)
