@@ -200,7 +200,7 @@ def test_rows_of_a_user_that_do_not_agree_on_the_weight_are_an_error(tables, spe
 
 # Options, the words of evaluate, and those of summarise.
 REFUSED = [
-    ({"user_weight": "income"}, "user_weight='income': no table has all these columns", "the per-user table has no column"),
+    ({"user_weight": "income"}, "user_weight='income': no table has all these columns", "the per-user table has no such column"),
     ({"user_weight": "country"}, "user_weight='country' must be a number; it is string", "as string, which is not a number"),
     ({"user_weight": "spend", "by": "spend"}, "is also the name of another column", None),
     ({}, "attributes has no effect", None),
