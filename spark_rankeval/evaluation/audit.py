@@ -94,49 +94,49 @@ def _rows(tables: AuditTables, source: source_tables.SourceTable) -> DataFrame:
     )
 
 
+# What is checked alike of labels and of predictions: who and what training has, what repeats, and what the catalogue lacks.
+_FLAGS: Mapping[source_tables.Role, tuple[str, str, str, str, str]] = {
+    "labels": ("labels_in_training", "repeated_labels", "cold_label_users", "cold_label_items", "labels_outside_items"),
+    "predictions": (
+        "recommended_in_training", "repeated_predictions", "cold_recommended_users", "cold_recommended_items", "recommended_outside_items",
+    ),
+}  # fmt: skip
+
+
 def _flagged(
     tables: AuditTables, users: list[str], rows: Mapping[source_tables.Role, DataFrame]
 ) -> dict[str, tuple[DataFrame, tuple[str, ...]]]:
     """The flagged rows of each check, and the columns that an example shows: the users' come first, or the item's."""
     training, labels, pair = rows["training"], rows["labels"], (*users, _ITEM)
     pairs, trained_users, trained_items = (training.select(*keys).distinct() for keys in (pair, users, [_ITEM]))
-    flagged = {
-        "labels_in_training": (labels.join(pairs, [*pair], "left_semi"), pair),
-        "repeated_labels": (_repeated(labels, pair), pair),
-        "cold_label_users": (labels.select(*users).distinct().join(trained_users, users, "left_anti"), tuple(users)),
-        "cold_label_items": (labels.select(_ITEM).distinct().join(trained_items, [_ITEM], "left_anti"), (_ITEM,)),
-    }
+    flagged: dict[str, tuple[DataFrame, tuple[str, ...]]] = {}
+    for role, (in_training, repeated, cold_users, cold_items, outside_items) in _FLAGS.items():
+        if role not in rows:
+            continue
+        table = rows[role]
+        keys = (*pair, *(name for name in table.columns if name == _MODEL))
+        flagged[in_training] = table.join(pairs, [*pair], "left_semi"), pair
+        flagged[repeated] = _repeated(table, keys), pair
+        flagged[cold_users] = table.select(*users).distinct().join(trained_users, users, "left_anti"), tuple(users)
+        flagged[cold_items] = table.select(_ITEM).distinct().join(trained_items, [_ITEM], "left_anti"), (_ITEM,)
+        if "items" in rows:
+            flagged[outside_items] = table.join(rows["items"], [_ITEM], "left_anti"), (_ITEM,)
     if tables.times:
         timed, is_early = (*pair, _TIME), F.col(_TIME) < F.col(_END)
         last = F.max(_TIME).alias(_END)
         of_user = labels.join(training.groupBy(*users).agg(last), users)
         flagged["labels_before_training_end"] = tasks.broadcast_row(labels, training.agg(last)).where(is_early), timed
         flagged["labels_before_user_end"] = of_user.where(is_early), timed
-    catalogue = rows.get("items")
-    if catalogue is not None:
-        flagged["labels_outside_items"] = labels.join(catalogue, [_ITEM], "left_anti"), (_ITEM,)
-    if (listed := rows.get("predictions")) is None:
-        return flagged
-    models = [] if tables.model is None else [_MODEL]
-    listed_items = listed.select(_ITEM).distinct()
-    seen_items = training.select(_ITEM).union(labels.select(_ITEM)).distinct()
-    flagged |= {
-        "recommended_in_training": (listed.join(pairs, [*pair], "left_semi"), pair),
-        "repeated_predictions": (_repeated(listed, (*pair, *models)), pair),
-        "cold_recommended_users": (
-            listed.select(*users).distinct().join(trained_users, users, "left_anti"),
-            tuple(users),
-        ),
-        "cold_recommended_items": (listed_items.join(trained_items, [_ITEM], "left_anti"), (_ITEM,)),
-        "recommended_never_seen": (listed.join(seen_items, [_ITEM], "left_anti"), (_ITEM,)),
-        "labels_never_recommended": (labels.join(listed_items, [_ITEM], "left_anti"), (_ITEM,)),
-    }
-    if catalogue is not None:
-        flagged["recommended_outside_items"] = listed.join(catalogue, [_ITEM], "left_anti"), (_ITEM,)
+    if "predictions" in rows:
+        listed_rows = rows["predictions"]
+        seen_items = training.select(_ITEM).union(labels.select(_ITEM)).distinct()
+        flagged["recommended_never_seen"] = listed_rows.join(seen_items, [_ITEM], "left_anti"), (_ITEM,)
+        listed_items = listed_rows.select(_ITEM).distinct()
+        flagged["labels_never_recommended"] = labels.join(listed_items, [_ITEM], "left_anti"), (_ITEM,)
     if "predictions" in tables.times:
         events = training.select(_ITEM, _TIME).union(labels.select(_ITEM, _TIME))
         first = events.groupBy(_ITEM).agg(F.min(_TIME).alias(_FIRST))
-        early = listed.join(first, [_ITEM]).where(F.col(_TIME) < F.col(_FIRST))
+        early = rows["predictions"].join(first, [_ITEM]).where(F.col(_TIME) < F.col(_FIRST))
         flagged["recommended_before_first_event"] = early, (_ITEM,)
     return flagged
 
