@@ -119,16 +119,8 @@ def dialect_map(
     if isinstance(predictions, Mapping):
         msg = f"dialect_map needs one model; got {len(predictions)} in a dict. Pass the table of one of them"
         raise InputError(msg)
-    if isinstance(dialects, str | Dialect):
-        dialects = [dialects]
-    if not (dialects is None or (isinstance(dialects, tuple | list) and dialects)):
-        msg = f"dialects must be a list of names such as ['trec_eval'], or None for all; got {dialects!r}"
-        raise OptionError(msg)
     parsed = naming.parse_metrics(metrics)
-    if dialects is None:
-        names = {metric.name for metric in parsed.values()}
-        dialects = [dialect for dialect in every_dialect() if dialect.metrics is None or names & dialect.metrics]
-    chosen = list({dialect.name: dialect for dialect in [DEFAULT, *map(find_dialect, dialects)]}.values())
+    chosen = _dialects_to_compare(dialects, parsed.values())
     options = call.ScoringOptions(
         user=user, item=item, score=score, rank=rank, relevance=relevance, relevance_threshold=relevance_threshold, users=users,
         exclude=exclude, on_invalid=on_invalid,
@@ -169,6 +161,21 @@ def dialect_map(
         quality,
         (*comparisons.notes_of_tables(settings.labels), *comparisons.notes_of_given_order(unordered, [quality])),
     )
+
+
+def _dialects_to_compare(
+    named: str | Dialect | Sequence[str | Dialect] | None, metrics: Iterable[base.Metric]
+) -> list[Dialect]:
+    """The default, and then those named, or all whose system has any of the metrics; each once."""
+    if isinstance(named, str | Dialect):
+        named = [named]
+    if not (named is None or (isinstance(named, tuple | list) and named)):
+        msg = f"dialects must be a list of names such as ['trec_eval'], or None for all; got {named!r}"
+        raise OptionError(msg)
+    if named is None:
+        names = {metric.name for metric in metrics}
+        named = [dialect for dialect in every_dialect() if dialect.metrics is None or names & dialect.metrics]
+    return list({dialect.name: dialect for dialect in [DEFAULT, *map(find_dialect, named)]}.values())
 
 
 def _read(
