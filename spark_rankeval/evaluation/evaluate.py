@@ -306,22 +306,18 @@ def _check_vectors(reading: task.Reading, convention: Dialect, models: Collectio
 def check_depths(metrics: Iterable[tuple[str, Metric]]) -> None:
     """Reject metrics that whole-catalogue lists do not support; `metrics` are pairs of a label and a metric."""
     metrics = list(metrics)
-    judged = [label for label, metric in metrics if metric.judged_only is True]
-    if judged:
-        named = ", ".join(dict.fromkeys(judged))
-        msg = f"{named} leaves out items without a label, which lists from Vectors cannot; ask without judged_only"
+
+    def labels_of(is_wrong: Callable[[Metric], bool]) -> str:
+        return ", ".join(dict.fromkeys(label for label, metric in metrics if is_wrong(metric)))
+
+    if judged := labels_of(lambda metric: metric.judged_only is True):
+        msg = f"{judged} leaves out items without a label, which lists from Vectors cannot; ask without judged_only"
         raise MetricError(msg)
-    cut = [label for label, metric in metrics if metric.min_score is not UNSET or metric.budget is not UNSET]
-    if cut:
-        named = ", ".join(dict.fromkeys(cut))
-        msg = f"{named} ends a list by its scores or costs, which lists from Vectors cannot; make the lists with top_items first"
+    if cut := labels_of(lambda metric: metric.min_score is not UNSET or metric.budget is not UNSET):
+        msg = f"{cut} ends a list by its scores or costs, which lists from Vectors cannot; make the lists with top_items first"
         raise MetricError(msg)
-    whole = [label for label, metric in metrics if metric.reads.depth is None and metric.reads.looks_at_items]
-    if whole:
-        msg = (
-            f"{', '.join(dict.fromkeys(whole))} looks at every item of a list, and lists from Vectors are the whole catalogue; give "
-            "a cutoff, such as @100"
-        )
+    if whole := labels_of(lambda metric: metric.reads.depth is None and metric.reads.looks_at_items):
+        msg = f"{whole} looks at every item of a list, and lists from Vectors are the whole catalogue; give a cutoff, such as @100"
         raise MetricError(msg)
 
 
