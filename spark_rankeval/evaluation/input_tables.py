@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -424,8 +424,8 @@ def agreement(
         raise OptionError(msg)
     check_table("predictions_a", predictions_a)
     check_table("predictions_b", predictions_b)
-    options = call.ScoringOptions(user=user, item=item, score=score, rank=rank, on_invalid=on_invalid)
-    names = call.ColumnNames.read(options)
+    options: dict[str, Any] = {"user": user, "score": score, "rank": rank, "on_invalid": on_invalid}
+    names = call.ColumnNames.read(call.ScoringOptions(item=item, **options))
     left = _read(predictions_a, "predictions_a", names)
     other = _read(predictions_b, "predictions_b", names)
     problems: list[str] = []
@@ -433,17 +433,8 @@ def agreement(
     if problems:
         raise InputError("; ".join(problems))
     try:
-        return evaluate(
-            {model: predictions_a} if model else predictions_a,
-            _as_labels(other),
-            metrics,
-            user=user,
-            item=(item, _LISTED),
-            score=score,
-            rank=rank,
-            relevance=_GRADE,
-            on_invalid=on_invalid,
-        )
+        predictions = {model: predictions_a} if model else predictions_a
+        return evaluate(predictions, _as_labels(other), metrics, item=(item, _LISTED), relevance=_GRADE, **options)
     except DataError as error:
         msg = f"the second model's list serves as the labels, and its order as their relevance: {error}"
         raise DataError(msg, error.counts) from error

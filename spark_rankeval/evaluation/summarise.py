@@ -320,10 +320,7 @@ def _write(
     summary: Sequence[SummaryRow],
 ) -> result.Result:
     """Write a result's table of users, and keep the figures of all lists together and of groups of items, which no such table has."""
-    written = write_per_user(
-        table, **place, by=options.by, user_weight=options.user_weight, cluster=options.cluster, ci=options.ci,
-        quantiles=options.quantiles,
-    )  # fmt: skip
+    written = write_per_user(table, **place, **vars(options))
     rows = {(row.model, row.slice, row.key): row for row in (*summary, *written.summary)}
     # A slice without users has no row in a table of users.
     shown = {(row.model, row.slice) for row in written.summary}
