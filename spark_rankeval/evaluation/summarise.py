@@ -182,8 +182,8 @@ def summary_of_findings(findings: Findings) -> tuple[SummaryRow, ...]:
         row
         for model, by_slice in findings.figures.by_model.items()
         for key in slices.sorted_keys(list(by_slice), orders)
-        for row in _rows(_metrics_of(key, findings), model, slices.slice_name(names, key) if names else "all", by_slice[key], findings)
-    )  # fmt: skip
+        for row in _rows(model, key, slices.slice_name(names, key) if names else "all", findings)
+    )
 
 
 def need_users(users: Sequence[str], options: DescriptionOptions, advice: str) -> None:
@@ -218,27 +218,17 @@ def _quality_of(figures: scoring.ModelFigures, findings: Findings) -> DataQualit
     return quality.with_counts(n_missing_clusters=max(n_missing, default=0))
 
 
-def _metrics_of(key: slices.Key, findings: Findings) -> list[user_tables.MetricColumn]:
-    """The metrics that a slice has figures of; of a group of items only those that look at labels alone."""
-    if slices.is_of_all(key[: len(findings.item_attributes)]):
-        return list(findings.metrics)
-    return [metric for metric in findings.metrics if has_groups(parse_metric(metric.definition).resolve())]
-
-
-def _rows(
-    metrics: Sequence[user_tables.MetricColumn],
-    model: str,
-    slice_: str,
-    figures: scoring.ModelFigures,
-    findings: Findings,
-) -> Iterator[SummaryRow]:
+def _rows(model: str, key: slices.Key, slice_: str, findings: Findings) -> Iterator[SummaryRow]:
+    """The rows of a slice; of a group of items only those of metrics that look at labels alone."""
+    figures = findings.figures.by_model[model][key]
+    is_item_group = not slices.is_of_all(key[: len(findings.item_attributes)])
     # Who has no label in a group of items is not in its means, and who has no answer is in none.
     # Nor who was not graded by people.
-    has_others = slices.has_item_group(slice_) or not {"has_no_answer", call.GRADING_WEIGHT}.isdisjoint(
-        findings.schema.counts
-    )
+    has_others = is_item_group or not {"has_no_answer", call.GRADING_WEIGHT}.isdisjoint(findings.schema.counts)
     is_over_all = findings.schema.settings.mean == "all" and not has_others
-    for metric in metrics:
+    for metric in findings.metrics:
+        if is_item_group and not has_groups(parse_metric(metric.definition).resolve()):
+            continue
         values = figures.values[metric.key]
         about: dict[str, Any] = {
             "model": model,
