@@ -25,8 +25,7 @@ from spark_rankeval.records.quality import CHECKS, AuditRow
 from spark_rankeval.records.stored import HistoryRow
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.records.tables_of_means import Choice, MapRow
-from spark_rankeval.run_history import history
-from spark_rankeval.run_history import history as gates
+from spark_rankeval.run_history import gates, history
 from spark_rankeval.spark import catalog
 from spark_rankeval.worker.process import without_collection
 
