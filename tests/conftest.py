@@ -130,4 +130,4 @@ def without_charts(monkeypatch):
     """Charts take nearly all the time of a report, also where a test reads its words alone."""
     from spark_rankeval.report.page import Picture
 
-    monkeypatch.setattr("spark_rankeval.report.page.picture", lambda draw: Picture("title", "", "words", "", ""))
+    monkeypatch.setattr("spark_rankeval.report.page.picture", lambda draw: Picture("title", "", "words", ""))

@@ -6,9 +6,9 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.checks import check_extra, needs_extra
+from spark_rankeval.checks import needs_extra
 from spark_rankeval.errors import InputError, MetricError, UnknownMetricError, did_you_mean
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import expand, parse_metric
@@ -163,14 +163,6 @@ def funnel_chart(rows: Sequence[StageRow], width: int) -> Drawing:
 _FINE, _REACH, _MOST_BINS = 16, 16, 40
 
 
-class CountedDifferences(NamedTuple):
-    """Users by their differences in a metric, a histogram for each model; some users may lie beyond the outer bins."""
-
-    row: ComparisonRow
-    histograms: list[Histogram]
-    beyond: bool
-
-
 @dataclass(frozen=True)
 class ComparisonPlots:
     """The charts of a comparison with a baseline. Calling it draws the differences.
@@ -259,15 +251,35 @@ class ComparisonPlots:
             UnknownMetricError: it is not in the comparison.
             InputError: the comparison was not made by `compare`, and knows no users.
         """
-        return self.draw_users(self.count_users(metric), width=width)
-
-    def count_users(self, metric: str | Metric | None = None) -> CountedDifferences:
-        """What `histogram` draws; this is the part that runs on Spark."""
-        check_extra("report", PURPOSE)
+        with needs_extra("report", PURPOSE):
+            from spark_rankeval.report.drawing import histogram_chart
         if self.users_by_difference is None:
             msg = "this comparison has no differences of users to draw; make it with compare(…)"
             raise InputError(msg)
         rows = self._rows_of(metric)
+        histograms, beyond = self._histograms(rows, self.users_by_difference)
+        first, name = rows[:1], rows[0].name
+        reading = [
+            f"Dashed line: mean difference; shaded: its {interval_kind(first, self.level)}{joined_in_words(first)}.",
+            "Grey: users who are worse off. Users without a difference are not drawn.",
+        ]
+        if beyond:
+            reading.append(f"The outer bars include all users beyond {_REACH} standard deviations.")
+        return histogram_chart(
+            histograms,
+            title=f"Users by their difference in {name} from {self.baseline}",
+            reading=reading,
+            x_title=f"a user's difference in {name} from {self.baseline}",
+            series=self.models,
+            signed=1 if rows[0].larger_is_better else -1,
+            width=width,
+        )
+
+    @staticmethod
+    def _histograms(
+        rows: Sequence[ComparisonRow], count_users: Callable[[str, Grid], Counts]
+    ) -> tuple[list[Histogram], bool]:
+        """The users of each model by their difference, and whether some lie beyond the outer bins."""
         # Equal differences have no spread, and that of one user is not known.
         scales = [scale for row in rows for scale in (row.std, 2 * abs(row.difference) / _REACH) if scale > 0]
         spread = max(scales, default=1.0)
@@ -275,7 +287,7 @@ class ComparisonPlots:
         grid = Grid(-_REACH * spread, spread / _FINE, 2 * _FINE * _REACH)
         beyond = False
         if any(row.wins + row.losses for row in rows):
-            counts = self.users_by_difference(rows[0].metric, grid)
+            counts = count_users(rows[0].metric, grid)
             beyond = any({0, grid.n - 1} & set(users) for users in counts.values())
             counts, grid = coarsened(counts, grid, _MOST_BINS)
         histograms = []
@@ -285,28 +297,7 @@ class ComparisonPlots:
             ends = (row.difference, *row.shown_ends)
             note = f"{row.wins:,} better, {row.losses:,} worse\n{row.ties:,} equal: not drawn"
             histograms.append(Histogram(row.model, bars, row.n_users, *ends, note))
-        return CountedDifferences(rows[0], histograms, beyond)
-
-    def draw_users(self, counted: CountedDifferences, *, width: int = WIDTH) -> Drawing:
-        """The chart of `count_users`."""
-        with needs_extra("report", PURPOSE):
-            from spark_rankeval.report.drawing import histogram_chart
-        rows, name = [counted.row], counted.row.name
-        reading = [
-            f"Dashed line: mean difference; shaded: its {interval_kind(rows, self.level)}{joined_in_words(rows)}.",
-            "Grey: users who are worse off. Users without a difference are not drawn.",
-        ]
-        if counted.beyond:
-            reading.append(f"The outer bars include all users beyond {_REACH} standard deviations.")
-        return histogram_chart(
-            counted.histograms,
-            title=f"Users by their difference in {name} from {self.baseline}",
-            reading=reading,
-            x_title=f"a user's difference in {name} from {self.baseline}",
-            series=self.models,
-            signed=1 if counted.row.larger_is_better else -1,
-            width=width,
-        )
+        return histograms, beyond
 
     def _rows_of(self, metric: str | Metric | None) -> list[ComparisonRow]:
         return chosen(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
@@ -394,7 +385,7 @@ class ResultPlots:
     def __repr__(self) -> str:
         return (
             "plot(metric=None), or one of plot.means(…), plot.curve(metric), plot.precision_recall(), plot.slices(metric), "
-            "plot.item_groups(metric), plot.quantiles(…), plot.histogram(metric), plot.judged()"
+            "plot.item_groups(metric), plot.histogram(metric), plot.judged()"
         )
 
     def __call__(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
@@ -606,33 +597,6 @@ class ResultPlots:
             width=width,
         )
 
-    def quantiles(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
-        """The spread of the users' values, from the quantiles of the summary. It needs no pass over the users.
-
-        ``evaluate(…, quantiles=(0.05, 0.25, 0.5, 0.75, 0.95))`` gives it more than the median.
-
-        Args:
-            metrics: which ones; None: all, up to 40 lines.
-            width: of the drawing without its labels, in pixels.
-
-        Raises:
-            UnknownMetricError: one is not in the result.
-        """
-        with needs_extra("report", PURPOSE):
-            from spark_rankeval.report.drawing import quantile_chart, shapes_in_words
-        total_rows = self._total_rows()
-        rows = chosen(total_rows, headline_keys(total_rows) if metrics is None else metrics)
-        shares = sorted({share for row in rows for share in row.quantiles})
-        shown = rows[:MOST_LINES]
-        mark = shapes_in_words((row.model for row in shown), self.models)
-        reading = [f"Thin line: from the smallest to the largest value of a user. {mark}: mean."]
-        if len(shares) > 1:
-            reading.append(f"Thick line: from the {shares[0]:.3g} to the {shares[-1]:.3g} quantile. Ticks: quantiles.")
-        elif shares:
-            reading.append("Tick: median.")
-        reading += self._notes(shown)
-        return quantile_chart(shown, title="Values of the users", reading=reading, series=self.models, width=width)
-
     def histogram(self, metric: str | Metric, *, bins: int = 20, width: int = WIDTH) -> Drawing:
         """How many users have each value, counted on Spark by one aggregation of `per_user`.
 
@@ -646,37 +610,14 @@ class ResultPlots:
         Raises:
             UnknownMetricError: it is not in the result.
         """
-        return self.draw_users(self.count_users(metric, bins), width=width)
-
-    def count_users(self, metric: str | Metric, bins: int = 20) -> tuple[list[SummaryRow], list[Histogram]]:
-        """What `histogram` draws, and its rows of the summary; this is the part that runs on Spark."""
-        check_extra("report", PURPOSE)
+        with needs_extra("report", PURPOSE):
+            from spark_rankeval.report.drawing import histogram_chart
         rows = rows_of_one_metric(self._total_rows(), metric)
         if rows[0].key not in self.columns:
             why = "is estimated from two judges" if is_estimated(rows[0]) else "has one value for all lists together"
             msg = f"{rows[0].name} {why}, so there are no values of users to draw"
             raise UnknownMetricError(msg)
-        drawable = [row for row in rows if row.n_users]
-        if not drawable:
-            return rows, []
-        low = min(0.0, *(row.minimum for row in drawable))
-        high = max(row.maximum for row in drawable)
-        high = 1.0 if low == 0.0 and high <= 1.0 else high
-        grid = Grid(low, (high - low) / bins or 1.0, bins)
-        counts = self.users_by_value(self.columns[rows[0].key], grid)
-        histograms = []
-        for row in drawable:
-            users = counts.get(row.model, {})
-            bars = tuple(Bin(*grid.edges(index), count) for index, count in sorted(users.items()))
-            ends = (row.mean, row.interval_low, row.interval_high)
-            histograms.append(Histogram(row.model, bars, sum(users.values()), *ends, users_in_note(row)))
-        return rows, histograms
-
-    def draw_users(self, counted: tuple[list[SummaryRow], list[Histogram]], *, width: int = WIDTH) -> Drawing:
-        """The chart of `count_users`."""
-        with needs_extra("report", PURPOSE):
-            from spark_rankeval.report.drawing import histogram_chart
-        rows, histograms = counted
+        histograms = self._histograms(rows, bins)
         name, weight = rows[0].name, rows[0].user_weight
         basis = "a ratio of two sums over users" if weight == SELF_NORMALISED else f"weighted by {weight}"
         weighted = [f"The bars count each user once; the mean is {basis}."] if weight else []
@@ -688,6 +629,24 @@ class ResultPlots:
             series=self.models,
             width=width,
         )
+
+    def _histograms(self, rows: Sequence[SummaryRow], bins: int) -> list[Histogram]:
+        """The users of each model by their value, counted on Spark."""
+        drawable = [row for row in rows if row.n_users]
+        if not drawable:
+            return []
+        low = min(0.0, *(row.minimum for row in drawable))
+        high = max(row.maximum for row in drawable)
+        high = 1.0 if low == 0.0 and high <= 1.0 else high
+        grid = Grid(low, (high - low) / bins or 1.0, bins)
+        counts = self.users_by_value(self.columns[rows[0].key], grid)
+        histograms = []
+        for row in drawable:
+            users = counts.get(row.model, {})
+            bars = tuple(Bin(*grid.edges(index), count) for index, count in sorted(users.items()))
+            ends = (row.mean, row.interval_low, row.interval_high)
+            histograms.append(Histogram(row.model, bars, sum(users.values()), *ends, users_in_note(row)))
+        return histograms
 
     def _notes(self, rows: Sequence[SummaryRow]) -> list[str]:
         """The note of a result, in lines that fit below the title of a chart."""

@@ -15,8 +15,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import altair as alt
 
 from spark_rankeval.printed_tables import number
-from spark_rankeval.records.summary import SummaryRow
-from spark_rankeval.records.tables_of_means import WIDTH, Estimate, Histogram, StageBar, axis_of, with_interval
+from spark_rankeval.records.tables_of_means import WIDTH, Estimate, Histogram, StageBar, with_interval
 
 Drawing: TypeAlias = alt.Chart | alt.LayerChart | alt.VConcatChart
 Item = TypeVar("Item")
@@ -41,8 +40,6 @@ ON_DARK = {
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
 # Lines of more models than colours are dashed.
 _DASHES = ([1, 0], [6, 3], [2, 2])
-#: Wide enough for labels beside the marks.
-ROOMY = 420
 _MOST_LISTED = 12
 # What begins a tag or a comment of HTML.
 _TAG = re.compile("<(?=[/!a-z])", re.IGNORECASE)
@@ -68,7 +65,7 @@ def looks(
     shown: Sequence[str], series: Sequence[str], *, legend: bool, width: int, offset: int = 10
 ) -> tuple[alt.Color, alt.Shape]:
     """The colour of each series in the chart, and the shape of its points for readers who do not see the colour."""
-    columns = min(len(shown), 3 if width >= ROOMY else 2) or 1
+    columns = min(len(shown), 3) or 1
     names = alt.Legend(
         title=None,
         orient="top",
@@ -83,17 +80,6 @@ def looks(
     options: dict[str, Any] = {"sort": list(shown), "legend": names if legend else None}
     colour = alt.Color("series:N", scale=_looks(shown, series, PALETTE), **options)
     return colour, alt.Shape("series:N", scale=_looks(shown, series, _SHAPES), **options)
-
-
-def shapes_in_words(shown: Iterable[str], series: Iterable[str]) -> str:
-    """The shapes of the points of some series, as the subject of a sentence.
-
-    >>> shapes_in_words(["als", "popularity"], ["als", "popularity"]), shapes_in_words([""], [""])
-    ('Triangle or square', 'Dot')
-    """
-    places = places_of(series)
-    shapes = dict.fromkeys(_SHAPES[places[name] % len(_SHAPES)].partition("-")[0] for name in shown)
-    return " or ".join(shapes).replace("circle", "dot").capitalize()
 
 
 def dash(shown: Sequence[str], series: Sequence[str]) -> alt.StrokeDash:
@@ -202,7 +188,7 @@ def listed(texts: Sequence[str]) -> str:
 
 
 # Pixels that a line takes, and the room between groups of them.
-_LINE, _SPREAD_LINE, _ROOM = 16, 18, 10
+_LINE, _ROOM = 16, 10
 
 
 def forest_chart(
@@ -261,8 +247,8 @@ def _estimates(
     values += [end for margin in margins.values() for end in (margin, -margin)]
     if signed:
         values.append(0.0)
-    x = _horizontal(x_title, values, width, signed=signed)
-    line = _places(places, present if several else (), width)
+    x = _horizontal(x_title, values, signed=signed)
+    line = _places(places, present if several else ())
     # All layers encode colours alike; otherwise Vega draws no legend.
     legend = has_legend and len(shown) > 1 and not is_model_a_line
     colour, shape = looks(shown, series, legend=legend, width=width)
@@ -283,7 +269,9 @@ def _estimates(
     hints = ["place:N", alt.Tooltip("series:N", title="model"), alt.Tooltip("shown:N", title=x_title), "note:N"]
     dots = base.transform_filter("isValid(datum.value)").mark_point(filled=True, opacity=1, size=55)
     layers.append(dots.encode(x=alt.X("value:Q", **x), shape=shape, tooltip=hints))
-    layers += _notes(base, (each.note for each in estimates), width)
+    if any(each.note for each in estimates):
+        beside = base.mark_text(align="left", dx=10, limit=220)
+        layers.append(beside.encode(x=alt.value("width"), text="note:N", color=alt.value(QUIET)))
     height = len(places) * ((len(present) if several else 1) * _LINE + _ROOM)
     return layered(layers, width=width, height=height)
 
@@ -325,8 +313,8 @@ def stages_chart(
 
 
 def _stage_bars(bars: Sequence[StageBar], width: int) -> alt.LayerChart:
-    x = _horizontal("share of a user's relevant items", [0.0, 1.0], width)
-    line = _places([bar.place for bar in bars], (), width)
+    x = _horizontal("share of a user's relevant items", [0.0, 1.0])
+    line = _places([bar.place for bar in bars], ())
     records = []
     for bar in bars:
         start = 0.0
@@ -354,99 +342,20 @@ def _stage_bars(bars: Sequence[StageBar], width: int) -> alt.LayerChart:
     return layered(layers, width=width, height=len(bars) * (_LINE + _ROOM))
 
 
-def quantile_chart(
-    rows: Sequence[SummaryRow], *, title: str, reading: Sequence[str], series: Sequence[str], width: int = WIDTH
-) -> Drawing:
-    """A thin line from the smallest to the largest value, a thick one between the outer quantiles, ticks at all, a mark at the mean."""
-    drawn = [row for row in rows if math.isfinite(row.minimum) and math.isfinite(row.maximum)]
-    if not drawn:
-        return nothing(title, "no user has a value", width)
-    models = {row.model for row in drawn}
-    panel = partial(_spreads, shown=[name for name in series if name in models], series=series, width=width)
-    chart = by_axis(drawn, lambda row: axis_of(row.definition), panel)
-    texts = [
-        f"{' '.join(filter(None, (row.name, row.model)))}: from {number(row.minimum)} to {number(row.maximum)}, "
-        f"mean {number(row.mean)}"
-        for row in drawn
-    ]
-    about = f"Lines from the smallest to the largest value of a user. {listed(texts)}."
-    return titled(chart, title, reading, about)
-
-
-def _spreads(
-    rows: Sequence[SummaryRow], has_legend: bool, *, shown: Sequence[str], series: Sequence[str], width: int
-) -> alt.LayerChart:
-    drawn = {row.model for row in rows}
-    present = [name for name in shown if name in drawn]
-    places = list(dict.fromkeys(row.name for row in rows))
-    records = list(map(_spread, rows))
-    ticks = [
-        {
-            "place": row.name,
-            "series": row.model,
-            "at": value,
-            "shown": f"{share:.0%} of the users are below",
-        }
-        for row in rows
-        for share, value in sorted(row.quantiles.items())
-        if math.isfinite(value)
-    ]
-    x = _horizontal("a user's value", [end for row in rows for end in (row.minimum, row.maximum)], width)
-    colour, shape = looks(shown, series, legend=has_legend and len(shown) > 1, width=width)
-    line = {**_places(places, present if len(present) > 1 else (), width), "color": colour}
-    base = chart_of(records).encode(**line)
-    thick = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=6, opacity=0.4)
-    tick = chart_of(ticks).mark_tick(thickness=2, size=12)
-    dots = base.transform_filter("isValid(datum.mean)").mark_point(filled=True, size=50, opacity=1)
-    hints = ["place:N", "series:N", "mean:Q", "least:Q", "greatest:Q"]
-    layers = [
-        base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(x=alt.X("least:Q", **x), x2="greatest:Q"),
-        thick.encode(x=alt.X("low:Q", **x), x2="high:Q"),
-        tick.encode(x=alt.X("at:Q", **x), tooltip=["at:Q", "shown:N"], **line),
-        dots.encode(x=alt.X("mean:Q", **x), shape=shape, tooltip=hints),
-        *_notes(base, (record["note"] for record in records), width),
-    ]
-    return layered(layers, width=width, height=len(places) * (_SPREAD_LINE * len(present) + _ROOM))
-
-
-def _spread(row: SummaryRow) -> dict[str, Any]:
-    values = [value for _, value in sorted(row.quantiles.items()) if math.isfinite(value)]
-    low, high = (values[0], values[-1]) if len(values) > 1 else (None, None)
-    return {
-        "place": row.name,
-        "series": row.model,
-        "least": row.minimum,
-        "greatest": row.maximum,
-        "mean": row.mean if math.isfinite(row.mean) else None,
-        "low": low,
-        "high": high,
-        "note": f"{row.n_zero / row.n_users:.0%} at 0" if row.n_users else "",
-    }
-
-
-def _horizontal(title: str, values: Iterable[float], width: int, *, signed: bool = False) -> dict[str, Any]:
+def _horizontal(title: str, values: Iterable[float], *, signed: bool = False) -> dict[str, Any]:
     """The scale and the axis of figures."""
-    axis = number_axis(title, signed=signed, orient="bottom", tickCount=6 if width >= ROOMY else 4)
+    axis = number_axis(title, signed=signed, orient="bottom")
     return {"scale": alt.Scale(domain=domain(values), nice=False, zero=False), "axis": axis}
 
 
-def _places(places: Sequence[str], models: Sequence[str], width: int) -> dict[str, Any]:
+def _places(places: Sequence[str], models: Sequence[str]) -> dict[str, Any]:
     """A line for each place, or one for each place and model."""
-    room = 230 if width >= ROOMY else 132
-    axis = quiet_axis(title=None, grid=False, labelColor=INK, labelLimit=room)
+    axis = quiet_axis(title=None, grid=False, labelColor=INK, labelLimit=230)
     scale = alt.Scale(paddingInner=0.25, paddingOuter=0.15)
     line: dict[str, Any] = {"y": alt.Y("place:N", sort=list(places), scale=scale, axis=axis)}
     if models:
         line["yOffset"] = alt.YOffset("series:N", sort=list(models), scale=alt.Scale(domain=list(models)))
     return line
-
-
-def _notes(base: alt.Chart, notes: Iterable[str], width: int) -> list[alt.Chart]:
-    """The notes beside the lines, if there is room for them."""
-    if width < ROOMY or not any(notes):
-        return []
-    text: alt.Chart = base.mark_text(align="left", dx=10, limit=220)
-    return [text.encode(x=alt.value("width"), text="note:N", color=alt.value(QUIET))]
 
 
 def histogram_chart(
@@ -491,8 +400,7 @@ def histogram_chart(
         }
         layers = [_bars(histogram, series, signed).encode(**axes), *_mean_lines(histogram, axes["x"], x, signed)]
         panels.append(_with_words(layers, histogram, width, height))
-    is_one = len(panels) == 1 and width >= ROOMY
-    chart: alt.LayerChart | alt.VConcatChart = panels[0] if is_one else alt.vconcat(*panels, spacing=12)
+    chart: alt.LayerChart | alt.VConcatChart = panels[0] if len(panels) == 1 else alt.vconcat(*panels, spacing=12)
     about = f"Histogram of {x_title}. {listed(list(map(_histogram_in_words, drawn)))}."
     return titled(chart, title, reading, about)
 
@@ -541,19 +449,14 @@ def _mean_lines(histogram: Histogram, x: alt.X, scale: alt.Scale, signed: int) -
 
 
 def _with_words(layers: list[alt.Chart], histogram: Histogram, width: int, height: int) -> alt.LayerChart:
-    """The panel with its words beside it or, if it is narrow, above it."""
+    """The panel with its words beside it."""
     texts = (histogram.series, f"mean {number(histogram.mean)}", histogram.note)
-    words = [text for text in texts if text]
-    above: dict[str, Any] = {}
-    if width >= ROOMY:
-        text = chart_of([{"words": "\n".join(words)}]).mark_text(
-            align="left", baseline="top", dx=10, lineBreak="\n", color=QUIET, limit=220
-        )
-        layers.append(text.encode(x=alt.value("width"), y=alt.value(0), text="words:N"))
-    else:
-        title = " · ".join(words).replace("\n", "; ")
-        above["title"] = alt.Title(title, anchor="start", fontSize=11, fontWeight="normal", color=QUIET)
-    return layered(layers, width=width, height=height, **above)
+    words = "\n".join(filter(None, texts))
+    text = chart_of([{"words": words}]).mark_text(
+        align="left", baseline="top", dx=10, lineBreak="\n", color=QUIET, limit=220
+    )
+    beside = text.encode(x=alt.value("width"), y=alt.value(0), text="words:N")
+    return layered([*layers, beside], width=width, height=height)
 
 
 _LINE_OF_TEXT = 15
@@ -602,7 +505,7 @@ def curve_chart(
     lines = {name: [point for point in ordered if point.series == name] for name in series}
     lines = {name: line for name, line in lines.items() if line}
     present, texts = list(lines), [_ends(name, line, times) for name, line in lines.items()]
-    names_at_ends = len(present) > 1 and width >= ROOMY and len(present) * _LINE_OF_TEXT <= height
+    names_at_ends = len(present) > 1 and len(present) * _LINE_OF_TEXT <= height
     ends = [end for point in drawn for end in (point.value, point.low, point.high)]
     reach = domain([*ends, *(value for _, value in limits)], floor=None if times else 0.0)
     y: dict[str, Any] = {

@@ -1,8 +1,7 @@
-"""The page of a report, and charts as its pictures: SVG in two widths, without what draws nothing."""
+"""The page of a report, and charts as its pictures: SVG without what draws nothing."""
 
 from __future__ import annotations
 
-import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,10 +62,6 @@ from spark_rankeval.report.contents import (
 )
 from spark_rankeval.report.drawing import ON_DARK, Drawing
 
-#: How wide the drawings are with their labels, in pixels: for desks and paper, and for phones.
-WIDE, NARROW = 740, 336
-# Labels take about so much of it; if they take more or less, the chart is drawn again.
-_LABELS, _TOLERANCE = {WIDE: 190, NARROW: 90}, 40
 _NUMBER = re.compile(r"-?\d+\.\d+(e-?\d+)?")
 _SVG = "http://www.w3.org/2000/svg"
 _KEPT = {
@@ -86,41 +81,29 @@ _CONFIG: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A chart in a page: how to read it, the same in words for readers who do not see it, and SVG in two widths."""
+    """A chart in a page: how to read it, the same in words for readers who do not see it, and its drawing as SVG."""
 
     title: str
     reading: str
     alternative: str
-    wide: str
-    narrow: str
+    svg: str
 
 
-def picture(draw: Callable[..., Drawing]) -> Picture:
-    """A chart in both widths; `draw` makes it in a width without its labels."""
+def picture(draw: Callable[[], Drawing]) -> Picture:
+    """The chart that `draw` makes, as a picture."""
     # Charts are checked against their schema in the tests; here that would take most of the time.
     with debug_mode(False):
-        spec, wide = _fitting(draw, WIDE)
-        _, narrow = _fitting(draw, NARROW)
+        spec = draw().to_dict(validate=False)
     title = spec["title"]
-    return Picture(title["text"], " ".join(title.get("subtitle", [])), spec["description"], wide, narrow)
+    return Picture(title["text"], " ".join(title.get("subtitle", [])), spec["description"], _svg(spec))
 
 
-def _fitting(draw: Callable[..., Drawing], target: int) -> tuple[dict[str, Any], str]:
-    width = target - _LABELS[target]
-    spec = draw(width=width).to_dict(validate=False)
-    svg = _svg(spec)
-    over = float(svg.get("width", target)) - target
-    if not -_TOLERANCE <= over <= 0:
-        svg = _svg(draw(width=max(int(width - over), target // 3)).to_dict(validate=False))
-    return spec, ET.tostring(svg, encoding="unicode", short_empty_elements=True)
-
-
-def _svg(spec: dict[str, Any]) -> ET.Element:
+def _svg(spec: dict[str, Any]) -> str:
     # The page has title and description in its own type.
     untitled = {name: value for name, value in spec.items() if name not in ("title", "description")}
     config = {**spec.get("config", {}), **_CONFIG}
     root = ET.fromstring(vl_convert.vegalite_to_svg({**untitled, "config": config}))
-    return _lean(root)
+    return ET.tostring(_lean(root), encoding="unicode", short_empty_elements=True)
 
 
 def _lean(root: ET.Element) -> ET.Element:
@@ -157,7 +140,6 @@ def _draws_nothing(element: ET.Element) -> bool:
 _MOST_SLICED, _MOST_CURVES, _MOST_GROUPED = 3, 6, 4
 # A metric at so many cutoffs is a curve.
 _CURVE = 3
-_MOST_LINES = 16
 
 
 @dataclass(frozen=True)
@@ -353,11 +335,12 @@ def _differences(comparison: ReportedComparison, contents: Contents, keys: Seque
     rows, sliced = comparison.rows, comparison.sliced
     plot = replace(comparison.plot, models=contents.plots.models)
     compared = {row.metric for row in rows}
-    # Users are counted once, and drawn in several widths.
-    counted = [plot.count_users(metric) for metric in contents.distributions if metric in compared]
     with_slices = dict.fromkeys(row.metric for row in sliced)
     metrics = [key for key in dict.fromkeys([comparison.headline, *keys]) if key in with_slices] or list(with_slices)
-    draws: list[Callable[..., Drawing]] = [plot, *(partial(plot.draw_users, users) for users in counted)]
+    draws: list[Callable[[], Drawing]] = [
+        plot,
+        *(partial(plot.histogram, metric) for metric in contents.distributions if metric in compared),
+    ]
     draws += [partial(plot.slices, metric) for metric in metrics[:_MOST_SLICED]]
     words = (
         f"Each model is compared with {comparison.baseline}. Only users with a value under both models are compared."
@@ -433,18 +416,9 @@ def _item_groups(contents: Contents, total_rows: list[SummaryRow]) -> Section:
 
 
 def _users(contents: Contents, total_rows: list[SummaryRow]) -> Section:
-    chosen = _headline(total_rows, total_rows)
-    with_values = {row.key for row in chosen if math.isfinite(row.maximum)}
-    keys = [key for key in one_of_each(total_rows) if key in with_values]
-    # Users are counted once, and drawn in several widths.
-    counted = [contents.plots.count_users(metric) for metric in contents.distributions]
-    draws: list[Callable[..., Drawing]] = [partial(contents.plots.draw_users, users) for users in counted]
-    lines = max(_MOST_LINES // len(contents.plots.models), 1)
-    if keys:
-        draws.append(partial(contents.plots.quantiles, keys[:lines]))
-    return Section(
-        "users", "Differences between users", pictures=list(map(picture, draws)), folded=[quantiles_table(chosen)]
-    )
+    pictures = [picture(partial(contents.plots.histogram, metric)) for metric in contents.distributions]
+    folded = [quantiles_table(_headline(total_rows, total_rows))]
+    return Section("users", "Differences between users", pictures=pictures, folded=folded)
 
 
 def _definitions(contents: Contents, total_rows: list[SummaryRow]) -> Section:
@@ -462,10 +436,10 @@ def _definitions(contents: Contents, total_rows: list[SummaryRow]) -> Section:
 
 
 class Part(NamedTuple):
-    """A metric over the runs, the earliest first: `draw` makes its chart in a width, `failed` says by id why runs failed."""
+    """A metric over the runs, the earliest first: `draw` makes its chart, `failed` says by id why runs failed."""
 
     key: str
-    draw: Callable[..., Drawing]
+    draw: Callable[[], Drawing]
     rows: Sequence[HistoryRow]
     failed: Mapping[str, str]
 

@@ -168,7 +168,7 @@ def report(w):
     dialects = dialect_map(w.new, w.labels, "ndcg@5", dialects=["trec_eval"], **SCORED).rows
     comparison = compare(w.per_user, "old", metrics="rr", by="device", replicates=99)
     # Drawings take nearly all the time of a report, and have tests of their own.
-    with patch("spark_rankeval.report.page.picture", lambda draw: Picture("title", "", "words", "", "")):
+    with patch("spark_rankeval.report.page.picture", lambda draw: Picture("title", "", "words", "")):
         path = result.report(
             f"{w.folder}/report.html", comparison=comparison, title="Three models", gates=gates, audit=audited,
             dialects=dialects, manifest={"run": {"seed": 3}},

@@ -155,11 +155,10 @@ def test_a_chart_of_such_a_metric_says_so(noted):
         drawn |= {f"slices {name}": draw.slices(name) for name in drawn}
         drawn |= {
             "all": draw(),
-            "quantiles": draw.quantiles(),
             "curve": result(cutoffs=(5, 10), recalls=False).plot("ndcg"),
         }
         noting = {name for name, chart in drawn.items() if NOTE in heading_of(chart).replace("\n", " ")}
-    assert noting == {"ndcg@10", "slices ndcg@10", "all", "quantiles"}
+    assert noting == {"ndcg@10", "slices ndcg@10", "all"}
 
 
 @pytest.mark.usefixtures("without_charts")

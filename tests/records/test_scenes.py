@@ -276,7 +276,7 @@ def test_ranks(golden):
     golden(scene(ModelRanks(rows, 0.9), ModelRanks(rows, 0.9).to_pandas().T.to_string()), "as a table")
 
 
-@pytest.mark.parametrize("show", ["models_table", "table", "plot.means", "plot.quantiles", "gaps"])
+@pytest.mark.parametrize("show", ["models_table", "table", "plot.means", "gaps"])
 def test_no_metrics_are_an_error_that_says_so(show):
     by = {"attribute": "age"} if show == "gaps" else {}
     with pytest.raises(OptionError, match="metrics is empty; name a metric"):

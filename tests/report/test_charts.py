@@ -113,10 +113,6 @@ SCENES = {
     # All items have all hits: a line there would say nothing.
     "shares of hits have no line of all items": lambda: alone(*OF_ITEMS).item_groups("hit_share@10"),
     "groups by popularity": lambda: alone(*POPULAR).item_groups(),
-    "quantiles, those of gains apart": lambda: plots(SMALL).quantiles(),
-    "quantiles of one model": lambda: alone(row(quantiles={0.25: 0.1, 0.5: 0.2, 0.9: 0.8})).quantiles(),
-    "quantiles of gains alone": lambda: alone(row("dcg@10", 4.0, maximum=9.5)).quantiles(),
-    "quantiles of nobody": lambda: alone(undefined()).quantiles(),
     "differences with a margin": compared([difference(margin=0.01), difference("mrr", value=-0.04, verdict="worse")]),
     "differences on axes of their own": compared([difference(name, value=mean / 9) for name, mean in AXES.items()]),
     "differences of slices": OF_SLICES.slices,
@@ -262,7 +258,7 @@ def test_ticks_have_different_labels_that_are_their_values(ends, signed):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("draw", ["means", "curve", "precision_recall", "slices", "quantiles"])
+@pytest.mark.parametrize("draw", ["means", "curve", "precision_recall", "slices"])
 def test_names_that_look_like_markup_or_fields_are_texts(draw):
     drawn = plots(models_rows((NASTY, "b.c[d]"), slices=[NASTY]), (NASTY, "b.c[d]"))
     arguments = {"curve": ["ndcg"], "slices": ["ndcg@10"]}.get(draw, [])
@@ -276,12 +272,11 @@ def test_no_name_ends_the_script_of_altairs_page():
     charts = [
         of_models.means(),
         of_models.curve("ndcg"),
-        of_models.quantiles(),
         histogram_chart([replace(BINS, series=NASTY)], series=[NASTY], **WORDS),
         stages_chart([replace(BARS[0], place=NASTY)], MARKS, **WORDS),
         drawing.nothing(NASTY, "no user has a value", 300),
     ]
-    assert ["<script>alert" in chart.to_html() for chart in charts] == [False] * 6
+    assert ["<script>alert" in chart.to_html() for chart in charts] == [False] * 5
 
 
 @pytest.mark.night
@@ -291,14 +286,14 @@ def test_more_data_than_altair_takes_of_a_table_are_drawn():
     assert len(values_of(chart)) == 6000
 
 
-@pytest.mark.night  # It draws five charts a width; other names are drawn in CI, above.
+@pytest.mark.night  # It draws four charts a width; other names are drawn in CI, above.
 @pytest.mark.parametrize("width", [240, 560])
 def test_long_names_do_not_make_a_chart_much_wider(width):
     long = "a_very_long_name_" * 20
     differences = ComparisonPlots((difference(model=long, baseline=long),), (), long, 0.95, [long])
     result = plots(models_rows((long, "b"), slices=[long], recalls=False), (long, "b"))
     charts = (differences(width=width), result.curve("ndcg", width=width), result.means(width=width),
-              result.slices("ndcg@10", width=width), result.quantiles(width=width))  # fmt: skip
+              result.slices("ndcg@10", width=width))  # fmt: skip
     for chart in charts:
         drawn = vl_convert.vegalite_to_svg(chart.properties(title="").to_dict(validate=False))
         assert float(re.search(r' width="(\d+)"', drawn)[1]) < width + 480
@@ -348,7 +343,7 @@ def test_a_model_has_its_colour_in_any_order_and_beside_any_baseline():
     assert set(expected) == set(COLOURED)
     assert len(set(expected.values())) == 3
     turned = of_models(COLOURED[::-1])
-    assert colours(turned.means("ndcg@5")) == colours(turned.quantiles("ndcg@5")) == expected
+    assert colours(turned.means("ndcg@5")) == expected
     rows = tuple(difference(model=model, baseline="bm25") for model in MODELS)
     beside = ComparisonPlots(rows, (), "bm25", 0.95, ("bm25", *MODELS))
     assert colours(beside()) == {model: expected[model] for model in MODELS}

@@ -11,7 +11,7 @@ from spark_rankeval.records.tables_of_means import Grid, coarsened
 from spark_rankeval.report.page import Picture
 from spark_rankeval.spark.per_user import users_by_value
 
-EMPTY = Picture("title", "", "words", "", "")
+EMPTY = Picture("title", "", "words", "")
 
 
 def bars(chart):
@@ -45,7 +45,8 @@ def test_joined_bins_lose_nobody():
 
 def test_a_result_draws_how_many_users_have_which_value(two_models_result, monkeypatch, tmp_path):
     result = two_models_result
-    rows, histograms = result.plot.count_users("precision@5", bins=20)
+    rows = [row for row in result.summary if row.metric == "precision@5" and row.slice == "all"]
+    histograms = result.plot._histograms(rows, 20)
     users = result.per_user.toPandas()
     for one in histograms:
         mine = users.loc[users["model"] == one.series, "precision_at_5"].dropna()
@@ -67,15 +68,14 @@ def test_a_result_draws_how_many_users_have_which_value(two_models_result, monke
 def test_a_comparison_draws_differences_and_leaves_equal_users_out(two_models_result):
     comparison = compare(two_models_result, "upside down", replicates=99)
     values = differences(two_models_result, "upside down").toPandas()["ndcg_at_5"].dropna().to_numpy()
-    found = comparison.plot.count_users("ndcg@5")
-    (one,) = found.histograms
     row = comparison["ndcg@5"]
+    (one,), beyond = comparison.plot._histograms([row], comparison.plot.users_by_difference)
     assert row.ties > 0
     assert sum(bar.count for bar in one.bins if bar.low >= 0) == row.wins == (values > 0).sum()
     assert sum(bar.count for bar in one.bins if bar.high <= 0) == row.losses == (values < 0).sum()
     for bar in one.bins:
         assert bar.count == ((values >= bar.low - 1e-9) & (values < bar.high - 1e-9) & (values != 0)).sum()
-    assert not found.beyond
+    assert not beyond
     assert len(bars(comparison.plot.histogram("ndcg@5"))) == len(one.bins)
     # What a chart has counted is no part of the comparison.
     assert not {"histograms", "plot"} & comparison.to_dict().keys()
@@ -89,11 +89,11 @@ def test_differences_without_a_spread_are_drawn_where_they_are_and_equal_models_
         name: spark.createDataFrame([(user, gain) for user in range(n_users)], kinds) for name, gain in gains.items()
     }
     comparison = compare(tables, "one", user="user", replicates=99)
-    found = comparison.plot.count_users("gain")
     drawn = str(comparison.plot.histogram("gain").to_dict())
     assert "NaN" not in drawn
     assert ("no user has a difference" in drawn) == (other == 2.0)
     if other != 2.0:
-        ((bar,),) = (one.bins for one in found.histograms)
+        (one,), beyond = comparison.plot._histograms(comparison.rows, comparison.plot.users_by_difference)
+        (bar,) = one.bins
         assert bar.low <= 40 < bar.high
-        assert (bar.count, found.beyond) == (n_users, False)
+        assert (bar.count, beyond) == (n_users, False)
