@@ -460,7 +460,7 @@ def _comment(text: str) -> str:
 
 class _Sentence(Protocol):
     @property
-    def sentence(self) -> str: ...
+    def sentence(self) -> Any: ...  # a text; of a `Part` of a row mypy sees no more
 
 
 Verdict = TypeVar("Verdict", bound=_Sentence)
@@ -508,7 +508,7 @@ class Verdicts(Shown, Generic[Verdict]):
     @property
     def sentences(self) -> list[str]:
         """What every row found, in a sentence."""
-        return [row.sentence for row in self.rows]
+        return [str(row.sentence) for row in self.rows]
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -101,11 +101,18 @@ def test_sentences_in_a_last_column_take_lines_as_they_need(monkeypatch):
     assert 'white-space:nowrap">a a' not in as_html(Document((table,)))
 
 
+def map_row(dialect, definition, mean, difference, n_users, choices=(), note=""):
+    return MapRow(
+        metric="ndcg@10", dialect=dialect, definition=definition, mean=mean, difference=difference, n_users=n_users,
+        choices=choices, note=note,
+    )  # fmt: skip
+
+
 def test_a_map_of_dialects_has_every_form():
     rows = (
-        MapRow("ndcg@10", "default", "ndcg@10", 0.3, 0.0, 100, ()),
-        MapRow("ndcg@10", "trec_eval", "ndcg@10", 0.31, 0.01, 100, (Choice("other gains", 0.01),)),
-        MapRow("ndcg@10", "ranx", "", math.nan, math.nan, 0, (), note="ranx has none"),
+        map_row("default", "ndcg@10", 0.3, 0.0, 100),
+        map_row("trec_eval", "ndcg@10", 0.31, 0.01, 100, (Choice("other gains", 0.01),)),
+        map_row("ranx", "", math.nan, math.nan, 0, note="ranx has none"),
     )
     shown = DialectMap(rows, None)
     assert repr(shown).splitlines() == [

@@ -17,19 +17,14 @@ from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics.base import REGISTRY, Metric
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.ranking.user_lists import LIST_PARAMETERS
-from spark_rankeval.records.columns import (
-    AUDIT,
-    COMPARISONS,
-    DIALECT_MAP,
-    GAPS,
-    GATES,
-    GROUP_COMPARISONS,
-    METRICS,
-    PAIRS,
-    RANKS,
-    TableColumns,
-)
+from spark_rankeval.records.columns import TableColumns
+from spark_rankeval.records.comparisons import COMPARISONS, GROUP_COMPARISONS, PAIRS, RANKS
+from spark_rankeval.records.gaps import GAPS
+from spark_rankeval.records.quality import AUDIT
+from spark_rankeval.records.summary import METRICS
+from spark_rankeval.records.tables_of_means import DIALECT_MAP
 from spark_rankeval.request.call import ALL_COUNTS
+from spark_rankeval.run_history.gates import GATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -286,7 +281,7 @@ _TABLES = """\
 # The columns of all tables
 
 A figure has one name: in Python, in `to_pandas()`, in `to_spark()` and in the tables that [jobs store](job_outputs.md).
-`tools/write_conventions.py` writes this page from the list that writers and readers use; `make docs` updates it.
+`tools/write_conventions.py` writes this page from the rows that writers and readers use; `make docs` updates it.
 
 - **Undefined is NaN.** A figure that does not exist is NaN, as an interval that was not requested; `gates` alone have null. Elsewhere
   null is a value that cannot be, such as the cutoff of a whole list. A string that says nothing is empty.

@@ -39,8 +39,11 @@ from spark_rankeval.errors import DataError, InputError, OptionError, UnknownMet
 from spark_rankeval.evaluation.result import Result, RowsInTable
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.printed_tables import Document, Note, OneTable, Verdicts, remarks
-from spark_rankeval.records.columns import MODEL_COMPARISON, PAIRS, RANKS, frame_of
+from spark_rankeval.records.columns import frame_of
 from spark_rankeval.records.comparisons import (
+    MODEL_COMPARISON,
+    PAIRS,
+    RANKS,
     ComparisonRow,
     PairRow,
     RankRow,
@@ -57,7 +60,6 @@ from spark_rankeval.records.comparisons import (
     slice_notes,
 )
 from spark_rankeval.records.judges import JudgedDifferences
-from spark_rankeval.records.summary import as_json_record, record_of
 from spark_rankeval.records.tables_of_means import WIDTH, Metrics, VerdictTables, by_slice, rows_of_metric
 from spark_rankeval.report.charts import ComparisonPlots, pairs_chart
 from spark_rankeval.request.call import ByOption, Cube, attributes_in
@@ -228,7 +230,7 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
     def to_dict(self) -> dict[str, Any]:
         """The rows, the rows of slices and the options as plain values; NaN and infinities become None."""
         judged = {} if self._judged is None else {"judged": self._judged.records()}
-        return super().to_dict() | {"slices": [as_json_record(row) for row in self.sliced]} | judged
+        return super().to_dict() | {"slices": [row.as_json() for row in self.sliced]} | judged
 
     def _on_paper(self) -> Document:
         return self._document()
@@ -267,7 +269,7 @@ def comparison_records(
     headline = next((row.name for row in comparison.rows if row.metric == comparison.headline), "")
     shared = {"level": comparison.level, "correction": comparison.correction, "headline": headline}
     shown = (*comparison.rows, *comparison.sliced) if rows is None else rows
-    return ({**record_of(row), **shared} for row in shown)
+    return ({**row.record(), **shared} for row in shown)
 
 
 @dataclass(frozen=True, repr=False)
@@ -284,7 +286,7 @@ class ModelRanks(Verdicts[RankRow], OneTable, RowsInTable):
     level: float
 
     def _records(self) -> Iterator[dict[str, Any]]:
-        return ({**record_of(row), "level": self.level} for row in self.rows)
+        return ({**row.record(), "level": self.level} for row in self.rows)
 
     def _on_paper(self) -> Document:
         return Document(
@@ -323,10 +325,10 @@ class PairwiseComparison(_ComparisonTables[PairRow]):
 
     def to_dict(self) -> dict[str, Any]:
         """The rows, the ranks and the options as plain values; NaN and infinities become None."""
-        return super().to_dict() | {"ranked": [as_json_record(row) for row in self.ranked]}
+        return super().to_dict() | {"ranked": [row.as_json() for row in self.ranked]}
 
     def _records(self) -> Iterator[dict[str, Any]]:
-        return ({**record_of(row), "level": self.level} for row in self.rows)
+        return ({**row.record(), "level": self.level} for row in self.rows)
 
     def plot(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
         """The differences of all pairs with their intervals, as an Altair chart; needs the extra ``report``.

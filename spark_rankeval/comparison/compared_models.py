@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_rankeval.checks import as_names, check_name, is_name, is_number
 from spark_rankeval.errors import (
@@ -22,13 +22,14 @@ from spark_rankeval.evaluation.evaluate import ITEM_GROUP
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric, reads_as
-from spark_rankeval.records.comparisons import ComparisonRow, PairRow, RankRow, ranks_in_words
-from spark_rankeval.records.judges import JudgedRow
+from spark_rankeval.records.comparisons import ComparisonRow, PairRow, RankRow, Tests, ranks_in_words
+from spark_rankeval.records.judges import Judged, JudgedRow
 from spark_rankeval.records.stored import not_shared_in_words
 from spark_rankeval.records.summary import (
     ALL_VALUES,
     MOST_LISTED,
     OF_ALL_LISTS,
+    ClusterFigures,
     Key,
     direction_of,
     is_over_lists,
@@ -369,8 +370,7 @@ def resolution_of(test: str, replicates: int, n_comparisons: int, level: float, 
 
 # The figures that a row has by the same name.
 _SAME_NAMES = (
-    "n_undefined", "mean", "baseline_mean", "difference", "relative_lift", "std", "standard_error", "p_t", "p_sign_flip",
-    "cohens_d", "ties", "df",
+    "n_undefined", "mean", "baseline_mean", "difference", "std", "standard_error", "cohens_d", "ties", "df",
 )  # fmt: skip
 
 
@@ -508,6 +508,10 @@ class AgainstBaseline(NamedTuple):
         better, worse = figures.wins, figures.losses
         if not metric.larger_is_better:
             better, worse = worse, better
+        tests = Tests(
+            figures.p_t, figures.p_sign_flip, p_test, figures.p_beyond(metric.margin) if metric.margin else math.nan
+        )
+        sentence = _with_remark(verdict.sentence, not_shared)
         return ComparisonRow(
             metric=metric.label,
             model=model,
@@ -515,28 +519,19 @@ class AgainstBaseline(NamedTuple):
             slice=users,
             n_users=figures.n,
             **{name: getattr(figures, name) for name in _SAME_NAMES},
-            interval_low=interval.low,
-            interval_high=interval.high,
-            joint_low=joint.low,
-            joint_high=joint.high,
-            n_joint=judged.n,
-            lift_low=lift.low,
-            lift_high=lift.high,
-            no_lift=lift.reason,
-            p=judged.p,
+            interval=interval,
+            joint=joint,
+            lift=lift,
+            tests=tests,
+            judged=Judged(judged.p, metric.margin, verdict.word, sentence, judged.n),
             wins=better,
             losses=worse,
-            margin=metric.margin,
             larger_is_better=metric.larger_is_better,
-            verdict=verdict.word,
-            sentence=_with_remark(verdict.sentence, not_shared),
-            interval_method=interval.method,
-            p_test=p_test,
-            p_margin=figures.p_beyond(metric.margin) if metric.margin else math.nan,
             asked=metric.asked,
-            no_interval=interval.reason,
             not_shared=not_shared,
-            **_about(figures.clusters, self.cluster, figures.error_of_users),
+            clusters=ClusterFigures()
+            if figures.clusters is None
+            else ClusterFigures.of(self.cluster, figures.clusters, figures.error_of_users),
         )
 
 
@@ -548,18 +543,6 @@ def rows_by_judge(compared: Iterable[ComparedModel]) -> tuple[JudgedRow, ...]:
             draw = draw_check(figures.differences)
             rows.append(JudgedRow(model, metric.name, users, figures.estimate, draw, figures.differences))
     return tuple(rows)
-
-
-def _about(clusters: Clusters | None, cluster: str, error_of_users: float) -> dict[str, Any]:
-    """What a row says of clusters."""
-    if clusters is None:
-        return {}
-    return {
-        "cluster": cluster,
-        "n_clusters": clusters.n,
-        "effective_n_clusters": clusters.effective_n,
-        "design_effect": clusters.design_effect(error_of_users),
-    }
 
 
 def _with_remark(sentence: str, not_shared: str) -> str:
@@ -640,9 +623,18 @@ def _rank_rows(
     n, n_users = len(models), pairs[0].n
     rows = [
         RankRow(
-            metric.label, model, n_users, mean, *each, n, ranks_in_words(model, metric.name, *each[1:], n), metric.asked
+            metric=metric.label,
+            model=model,
+            n_users=n_users,
+            mean=mean,
+            rank=rank,
+            lowest=lowest,
+            highest=highest,
+            n_models=n,
+            sentence=ranks_in_words(model, metric.name, lowest, highest, n),
+            asked=metric.asked,
         )
-        for model, mean, each in zip(models, means, sets, strict=True)
+        for model, mean, (rank, lowest, highest) in zip(models, means, sets, strict=True)
     ]
     return sorted(rows, key=lambda row: row.rank or n + 1)
 
@@ -660,12 +652,11 @@ def _pair_row(
     p = pair.p_of(test, metric.margin)
     interval = as_decided(pair.interval, p, pair.interval.level, metric.margin)
     verdict = _verdict(pair, p, metric, (model, other), shown=ShownFigures(interval))
+    clusters = ClusterFigures(
+        cluster, pair.n_clusters or 0, pair.effective_n if cluster else math.nan, pair.design_effect
+    )
     return PairRow(
         metric=metric.label, model=model, other=other, n_users=pair.n, n_undefined=n_users - pair.n, mean=means[pair.second],
-        other_mean=means[pair.first], difference=pair.difference, interval_low=interval.low,
-        interval_high=interval.high, q=pair.q, p_tukey=pair.p_tukey, p_randomised=pair.p_randomised, p=p,
-        margin=metric.margin, verdict=verdict.word, sentence=verdict.sentence, interval_method=pair.interval.method,
-        asked=metric.asked, cluster=cluster, n_clusters=pair.n_clusters or 0,
-        effective_n_clusters=pair.effective_n if cluster else math.nan,
-        design_effect=pair.design_effect, no_interval=pair.interval.reason,
+        other_mean=means[pair.first], difference=pair.difference, interval=interval, q=pair.q, p_tukey=pair.p_tukey,
+        p_randomised=pair.p_randomised, judged=Judged(p, metric.margin, *verdict), asked=metric.asked, clusters=clusters,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from spark_rankeval.errors import DataError, InputError, listed
 from spark_rankeval.evaluation.result import RowsInTable
 from spark_rankeval.printed_tables import Document, OneTable, Plain
 from spark_rankeval.records import quality
-from spark_rankeval.records.columns import AUDIT
+from spark_rankeval.records.quality import AUDIT
 from spark_rankeval.report.contents import Gate
 from spark_rankeval.request.call import ColumnNames, OnInvalid, ScoringOptions, Table, Vectors
 from spark_rankeval.spark import source_tables, sql, tasks

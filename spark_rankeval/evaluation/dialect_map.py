@@ -15,7 +15,7 @@ from spark_rankeval.metrics import base, naming
 from spark_rankeval.printed_tables import Document, OneTable, remarks
 from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.user_lists import RankingPolicy
-from spark_rankeval.records import columns, comparisons, tables_of_means
+from spark_rankeval.records import comparisons, tables_of_means
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.request import call
 from spark_rankeval.request.task import Lists, Reading, ScoringTask, Value, View, policy_of, resolve
@@ -41,13 +41,13 @@ class DialectMap(OneTable, result.RowsInTable):
         notes: what the figures could be mistaken for, in sentences.
     """
 
-    _columns = columns.DIALECT_MAP
+    _columns = tables_of_means.DIALECT_MAP
     rows: tuple[tables_of_means.MapRow, ...]
     data_quality: DataQuality
     notes: tuple[str, ...] = ()
 
     def _records(self) -> list[dict[str, Any]]:
-        return [{name: getattr(row, name) for name in columns.DIALECT_MAP.names} for row in self.rows]
+        return [{name: getattr(row, name) for name in tables_of_means.DIALECT_MAP.names} for row in self.rows]
 
     def _on_paper(self) -> Document:
         return Document((tables_of_means.dialects_table(self.rows),), remarks(self.notes))
@@ -261,12 +261,28 @@ def _evaluate(
 
 def _row(label: str, dialect: str, path: _Path | str, moments: Mapping[_Reading, Moments]) -> tables_of_means.MapRow:
     if isinstance(path, str):
-        return tables_of_means.MapRow(label, dialect, "", math.nan, math.nan, 0, (), note=path)
+        return tables_of_means.MapRow(
+            metric=label,
+            dialect=dialect,
+            definition="",
+            mean=math.nan,
+            difference=math.nan,
+            n_users=0,
+            choices=(),
+            note=path,
+        )
     means = [moments[reading].mean for _, reading in path]
     choices = tuple(
         tables_of_means.Choice(words, 0.0 if math.isnan(before) and math.isnan(after) else after - before)
         for (words, _), before, after in zip(path[1:], means[:-1], means[1:], strict=True)
     )
     last = path[-1][1]
-    difference = means[-1] - means[0]
-    return tables_of_means.MapRow(label, dialect, str(last.metric), means[-1], difference, moments[last].n, choices)
+    return tables_of_means.MapRow(
+        metric=label,
+        dialect=dialect,
+        definition=str(last.metric),
+        mean=means[-1],
+        difference=means[-1] - means[0],
+        n_users=moments[last].n,
+        choices=choices,
+    )

@@ -12,13 +12,13 @@ from spark_rankeval.checks import check_table, kind_of
 from spark_rankeval.errors import InputError, MergeError, MetricError, listed
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import column_name, parse_metric
-from spark_rankeval.records import summary as slices
-from spark_rankeval.records.columns import METRICS, RUN_ID, TIME
+from spark_rankeval.records import summary as summary_rows
+from spark_rankeval.records.columns import RUN_ID, TIME
 from spark_rankeval.records.comparisons import kept_notes_of_tables, notes_of
 from spark_rankeval.records.judges import is_estimated, merged_estimate, with_judges_alone
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.stored import item_groups_of, no_table, qualities_in, row_of
-from spark_rankeval.records.summary import MOST_LISTED, SummaryRow, bounds_of, summary_row
+from spark_rankeval.records.summary import METRICS, MOST_LISTED, SummaryRow, bounds_of, summary_row
 from spark_rankeval.request.call import Table
 from spark_rankeval.spark.catalog import columns_of_runs, replaced_files_explained
 from spark_rankeval.spark.local_tables import takes_local_tables
@@ -28,7 +28,7 @@ from spark_rankeval.statistics.exact import Mean, Moments, Sums, added, from_tex
 #: A result, or the output of its `Result.to_dict` or `Result.to_json`.
 Mergeable = Result | Mapping[str, Any] | str
 Read = TypeVar("Read")
-RunFacts = tuple[dict[str, DataQuality], tuple[slices.ItemGroup, ...]]
+RunFacts = tuple[dict[str, DataQuality], tuple[summary_rows.ItemGroup, ...]]
 
 # What rows of a table of metrics do not say: the counts by model, and the groups of items.
 _UNKNOWN: RunFacts = ({}, ())
@@ -98,7 +98,7 @@ def merge(
         merged_qualities = {
             model: DataQuality.sum_of_days([day[model] for day in qualities if model in day]) for model in models
         }
-    groups, unlike = slices.alike_groups(item_groups)
+    groups, unlike = summary_rows.alike_groups(item_groups)
     unknown = unknown_groups(summaries.values(), item_groups)
     notes = notes_of(summary) if noted else ()
     return Result(
@@ -236,7 +236,7 @@ def merged_rows(summaries: Mapping[str, Sequence[SummaryRow]]) -> tuple[SummaryR
     _add_users_outside(groups, summaries)
     models = list(dict.fromkeys(model for model, _, _ in groups))
     metrics = list(dict.fromkeys(metric for _, _, metric in groups))
-    names = sorted({slice_ for _, slice_, _ in groups}, key=lambda name: (len(slices.attributes_of(name)), name))
+    names = sorted({slice_ for _, slice_, _ in groups}, key=lambda name: (len(summary_rows.attributes_of(name)), name))
     ordered = [(model, slice_, metric) for model in models for slice_ in names for metric in metrics]
     fingerprints = {model: _fingerprints(model, summaries) for model in models}
     return with_judges_alone(_merged(groups[key], fingerprints[key[0]]) for key in ordered if key in groups)
@@ -246,15 +246,18 @@ def _add_users_outside(
     groups: Mapping[_RowKey, list[SummaryRow]], summaries: Mapping[str, Sequence[SummaryRow]]
 ) -> None:
     """Add the users of summaries without a label in a group of items: they are outside the group."""
-    item_group_keys = [key for key in groups if slices.has_item_group(key[1])]
+    item_group_keys = [key for key in groups if summary_rows.has_item_group(key[1])]
     for rows in summaries.values() if item_group_keys else ():
         by_key = {(row.model, row.slice, row.key): row for row in rows}
         for model, slice_, metric in item_group_keys:
-            user_row = by_key.get((model, slices.users_of(slice_), metric))
+            user_row = by_key.get((model, summary_rows.users_of(slice_), metric))
             if (model, slice_, metric) not in by_key and user_row is not None:
                 n_outside = user_row.n_users + user_row.n_undefined
                 group = groups[model, slice_, metric]
-                group.append(replace(group[0], n_users=0, n_undefined=n_outside, n_zero=0, moments="", cluster_sums=""))
+                nobody = group[0].spread._replace(n_zero=0)
+                group.append(
+                    replace(group[0], n_users=0, n_undefined=n_outside, spread=nobody, moments="", cluster_sums="")
+                )
 
 
 def _merged(rows: Sequence[SummaryRow], fingerprints: Mapping[str, str]) -> SummaryRow:
@@ -355,7 +358,7 @@ def _check_alike(summaries: Mapping[str, Sequence[SummaryRow]]) -> None:
         if any(map(is_estimated, rows)):
             judges[name] = {" before ".join(dict.fromkeys(row.relevance for row in rows if row.relevance))}
         if any(row.n_users + row.n_undefined for row in rows):
-            parted[name] = {" and ".join(slices.attributes_of(row.slice)) for row in rows} - {""}
+            parted[name] = {" and ".join(summary_rows.attributes_of(row.slice)) for row in rows} - {""}
         for row in rows:
             what = _what(row)
             where, other = seen.setdefault(row.key, (name, what))
@@ -400,10 +403,12 @@ def _figure_in_words(row: SummaryRow) -> str:
 
 
 def unknown_groups(
-    summaries: Iterable[Sequence[SummaryRow]], groups_by_day: Iterable[tuple[slices.ItemGroup, ...]]
+    summaries: Iterable[Sequence[SummaryRow]], groups_by_day: Iterable[tuple[summary_rows.ItemGroup, ...]]
 ) -> list[str]:
     """The groups of items with figures in a summary that does not tell their sizes and edges, which other days may not share."""
     names: set[str] = set()
     for rows, groups in zip(summaries, groups_by_day, strict=True):
-        names |= {row.slice for row in rows if slices.is_item_group(row.slice)} - {group.slice for group in groups}
-    return sorted(names, key=lambda name: (slices.attributes_of(name), name))
+        names |= {row.slice for row in rows if summary_rows.is_item_group(row.slice)} - {
+            group.slice for group in groups
+        }
+    return sorted(names, key=lambda name: (summary_rows.attributes_of(name), name))

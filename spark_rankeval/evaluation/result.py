@@ -24,9 +24,9 @@ from spark_rankeval.printed_tables import Document, Plain, Shown, Verdicts
 from spark_rankeval.ranking.batch import ATTRIBUTES
 from spark_rankeval.records import comparisons, judges, stored, tables_of_means
 from spark_rankeval.records import summary as summaries
-from spark_rankeval.records.columns import GAPS, METRICS, SUMMARY, TIME, TableColumns, frame_of
+from spark_rankeval.records.columns import TIME, TableColumns, frame_of
 from spark_rankeval.records.cross_table import CrossTable, Dimension, cross_table, result_on_screen
-from spark_rankeval.records.gaps import LARGEST_GAP, GapRow, gap_rows, gaps_tables
+from spark_rankeval.records.gaps import GAPS, LARGEST_GAP, GapRow, gap_rows, gaps_tables
 from spark_rankeval.records.quality import DataQuality, apart_in_words, excluded_labels_in_words
 from spark_rankeval.report import Gate, charts
 from spark_rankeval.report.contents import Audited, ReportedComparison, checked_path, text_of, write_page, write_report
@@ -452,7 +452,7 @@ class Gaps(Verdicts[GapRow], RowsInTable):
         return tuple(row for row in self.rows if row.kind == LARGEST_GAP)
 
     def _records(self) -> Iterator[dict[str, Any]]:
-        return ({**summaries.record_of(row), "level": self.level} for row in self.rows)
+        return ({**row.record(), "level": self.level} for row in self.rows)
 
     def _on_paper(self) -> Document:
         return Document(tuple(gaps_tables(self.rows, self.level)))
@@ -626,7 +626,7 @@ class Result(Shown, Plain):
             InputError: there is no session.
         """
         return catalog.table_of(
-            (row.shown() for row in self.summary), SUMMARY, spark, lambda: self._table().sparkSession
+            (row.shown() for row in self.summary), summaries.SUMMARY, spark, lambda: self._table().sparkSession
         )
 
     def to_stored(self, time: datetime, spark: SparkSession | None = None) -> DataFrame:
@@ -637,7 +637,7 @@ class Result(Shown, Plain):
             spark: as in `to_spark`.
         """
         records = ({**stored.metrics_record(row), TIME: time} for row in self.summary)
-        return catalog.table_of(records, METRICS, spark, lambda: self._table().sparkSession)
+        return catalog.table_of(records, summaries.METRICS, spark, lambda: self._table().sparkSession)
 
     @property
     def slices(self) -> pd.DataFrame:

@@ -16,12 +16,12 @@ from spark_rankeval.checks import as_names, check_table, one_of
 from spark_rankeval.errors import DataError, InputError, OptionError, warn
 from spark_rankeval.evaluation import result
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.records import summary as slices
-from spark_rankeval.records.columns import COUNT, FIGURE, FIGURES, RUN_ID, SUMMARY, TEXT
+from spark_rankeval.records import summary as summary_rows
+from spark_rankeval.records.columns import COUNT, FIGURE, FIGURES, RUN_ID, TEXT
 from spark_rankeval.records.comparisons import notes_of, notes_of_given_order, notes_of_tables
 from spark_rankeval.records.judges import estimated_row, judged_rows, notes_judge_columns, with_judges_alone
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, bounds_of, metric_or_none, summary_row
+from spark_rankeval.records.summary import SELF_NORMALISED, SUMMARY, SummaryRow, bounds_of, metric_or_none, summary_row
 from spark_rankeval.request import call
 from spark_rankeval.request.task import NORMALISER, has_groups
 from spark_rankeval.spark import catalog, engine, scoring
@@ -82,7 +82,7 @@ class Findings:
     def total_figures(self) -> dict[str, scoring.ModelFigures]:
         """The figures of all users by model. They alone have counts, and fingerprints, which slices share."""
         return {
-            model: next(figures for key, figures in by_slice.items() if slices.is_of_all(key))
+            model: next(figures for key, figures in by_slice.items() if summary_rows.is_of_all(key))
             for model, by_slice in self.figures.by_model.items()
         }
 
@@ -176,13 +176,13 @@ def checked_qualities(findings: Findings) -> dict[str, DataQuality]:
 
 def summary_of_findings(findings: Findings) -> tuple[SummaryRow, ...]:
     """One row for each model, slice and metric."""
-    names = [*map(slices.item_attribute, findings.item_attributes), *findings.schema.slices]
+    names = [*map(summary_rows.item_attribute, findings.item_attributes), *findings.schema.slices]
     orders = [findings.schema.orders.get(name, ()) for name in names]
     return with_judges_alone(
         row
         for model, by_slice in findings.figures.by_model.items()
-        for key in slices.sorted_keys(list(by_slice), orders)
-        for row in _rows(model, key, slices.slice_name(names, key) if names else "all", findings)
+        for key in summary_rows.sorted_keys(list(by_slice), orders)
+        for row in _rows(model, key, summary_rows.slice_name(names, key) if names else "all", findings)
     )
 
 
@@ -218,10 +218,10 @@ def _quality_of(figures: scoring.ModelFigures, findings: Findings) -> DataQualit
     return quality.with_counts(n_missing_clusters=max(n_missing, default=0))
 
 
-def _rows(model: str, key: slices.Key, slice_: str, findings: Findings) -> Iterator[SummaryRow]:
+def _rows(model: str, key: summary_rows.Key, slice_: str, findings: Findings) -> Iterator[SummaryRow]:
     """The rows of a slice; of a group of items only those of metrics that look at labels alone."""
     figures = findings.figures.by_model[model][key]
-    is_item_group = not slices.is_of_all(key[: len(findings.item_attributes)])
+    is_item_group = not summary_rows.is_of_all(key[: len(findings.item_attributes)])
     # Who has no label in a group of items is not in its means, and who has no answer is in none.
     # Nor who was not graded by people.
     has_others = is_item_group or not {"has_no_answer", call.GRADING_WEIGHT}.isdisjoint(findings.schema.counts)
@@ -314,7 +314,7 @@ def _write(
     rows = {(row.model, row.slice, row.key): row for row in (*summary, *written.summary)}
     # A slice without users has no row in a table of users.
     shown = {(row.model, row.slice) for row in written.summary}
-    shown |= {(row.model, row.slice) for row in summary if slices.has_item_group(row.slice)}
+    shown |= {(row.model, row.slice) for row in summary if summary_rows.has_item_group(row.slice)}
     return replace(written, summary=tuple(row for (*slice_, _), row in rows.items() if tuple(slice_) in shown))
 
 
@@ -468,7 +468,7 @@ def _states_of(
 
 
 def _findings(
-    groups: Mapping[slices.Key, Figures],
+    groups: Mapping[summary_rows.Key, Figures],
     schema: user_tables.PerUserSchema,
     run: str | None,
     on_invalid: call.OnInvalid | None,
@@ -573,7 +573,7 @@ def _column_of_runs(per_user: DataFrame, schema: user_tables.PerUserSchema) -> s
     return None if column == schema.model else column
 
 
-def _check_one_run(groups: Mapping[slices.Key, Figures], column: str, *, has_models: bool) -> None:
+def _check_one_run(groups: Mapping[summary_rows.Key, Figures], column: str, *, has_models: bool) -> None:
     """Refuse a per-user table of several runs, because it may repeat users."""
     for key, group in groups.items():
         run = group.counts[scoring.RUN]
@@ -593,17 +593,17 @@ def _standards(schema: user_tables.PerUserSchema) -> list[user_tables.MetricColu
 
 
 def _by_model(
-    groups: Mapping[slices.Key, Figures],
+    groups: Mapping[summary_rows.Key, Figures],
     schema: user_tables.PerUserSchema,
     estimated: Sequence[user_tables.MetricColumn],
-) -> dict[str, dict[slices.Key, scoring.ModelFigures]]:
+) -> dict[str, dict[summary_rows.Key, scoring.ModelFigures]]:
     """The figures by model and slice; models stand in the order in which they were named."""
     standards, several = _standards(schema), schema.model is not None
-    figures: dict[str, dict[slices.Key, scoring.ModelFigures]] = {}
+    figures: dict[str, dict[summary_rows.Key, scoring.ModelFigures]] = {}
     for key, group in groups.items():
         values, standard_values = group.values[: len(schema.metrics)], group.values[len(schema.metrics) :]
         by_metric = {metric.key: value for metric, value in zip(schema.metrics, values, strict=True)}
-        is_total = slices.is_of_all(key[1:] if several else key)
+        is_total = summary_rows.is_of_all(key[1:] if several else key)
         model_figures = scoring.ModelFigures(
             by_metric | {metric.key: by_metric[metric.human_key] for metric in estimated},
             {metric.key: value.mean for metric, value in zip(standards, standard_values, strict=True)},

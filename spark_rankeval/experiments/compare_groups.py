@@ -31,9 +31,9 @@ from spark_rankeval.experiments.covariates import (
     layout_of_groups,
 )
 from spark_rankeval.printed_tables import Document, remarks
-from spark_rankeval.records.columns import GROUP_COMPARISON
-from spark_rankeval.records.comparisons import GroupRow, groups_table
-from spark_rankeval.records.summary import ALL_VALUES, record_of
+from spark_rankeval.records.comparisons import GROUP_COMPARISON, GroupRow, groups_table
+from spark_rankeval.records.judges import Judged
+from spark_rankeval.records.summary import ALL_VALUES, ClusterFigures
 from spark_rankeval.records.tables_of_means import VerdictTables
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.models import ModelTable, ModelTables, read_table
@@ -202,10 +202,6 @@ def compared_group(
     return ComparedGroup(metric, (group, other), adjustment, difference, interval, p, n_without_covariate)
 
 
-def _n_clusters(group: Group) -> int:
-    return 0 if group.clusters is None else group.clusters.n
-
-
 def group_rows(compared: Sequence[ComparedGroup], options: GroupTest) -> Iterator[GroupRow]:
     """The row of each group and metric, with the p-value corrected for all of them."""
     family = family_of([each.p for each in compared], options.correction, options.level)
@@ -225,17 +221,16 @@ def group_rows(compared: Sequence[ComparedGroup], options: GroupTest) -> Iterato
             higher_is_better=metric.direction,
             shown=ShownFigures(joint, judged.n, (mean, other_mean), lift[:3]),
         )
+        clusters = ClusterFigures()
+        if group.clusters is not None:
+            clusters = ClusterFigures(n=group.clusters.n, effective_n=min(group.effective_n, other.effective_n))
         row = GroupRow(
             metric=metric.label, group=group.name, baseline=other.name, n_users=group.n, n_baseline_users=other.n,
             n_undefined=group.moments.n_undefined + other.moments.n_undefined, mean=mean, baseline_mean=other_mean,
-            difference=difference.estimate, relative_lift=lift.value,
-            standard_error=difference.standard_error, df=difference.df, interval_low=interval.low,
-            interval_high=interval.high, joint_low=joint.low, joint_high=joint.high, n_joint=judged.n, lift_low=lift.low,
-            lift_high=lift.high, no_lift=lift.reason, interval_method=interval.method, no_interval=interval.reason, p=p,
-            margin=metric.margin, larger_is_better=metric.larger_is_better, verdict=verdict.word,
-            sentence=verdict.sentence, n_without_covariate=n_without_covariate, asked=metric.asked,
-            n_clusters=_n_clusters(group), n_baseline_clusters=_n_clusters(other),
-            effective_n_clusters=math.nan if group.clusters is None else min(group.effective_n, other.effective_n),
+            difference=difference.estimate, standard_error=difference.standard_error, df=difference.df, interval=interval,
+            joint=joint, lift=lift, judged=Judged(p, metric.margin, *verdict, judged.n),
+            larger_is_better=metric.larger_is_better, n_without_covariate=n_without_covariate, asked=metric.asked,
+            clusters=clusters, n_baseline_clusters=0 if other.clusters is None else other.clusters.n,
         )  # fmt: skip
         if adjustment is not None:
             row = replace(
@@ -297,7 +292,7 @@ def group_records(comparison: GroupComparison) -> Iterator[dict[str, Any]]:
     """The rows by column, as the tables of comparisons of groups have them."""
     names = ("level", "correction", "covariate", "sequential", "tightest_at")
     shared = {name: getattr(comparison, name) for name in names}
-    return ({**record_of(row), **shared} for row in comparison.rows)
+    return ({**row.record(), **shared} for row in comparison.rows)
 
 
 # The bytes that the sums of a metric and group take.
@@ -390,7 +385,10 @@ def compare_groups(
         for place, metric in enumerate(compared)
         for name in others
     ]
-    rows = tuple(replace(row, cluster=", ".join(tables.clusters)) for row in group_rows(compared_groups, options))
+    cluster = ", ".join(tables.clusters)
+    rows = tuple(
+        replace(row, clusters=row.clusters._replace(cluster=cluster)) for row in group_rows(compared_groups, options)
+    )
     notes = tables.notes(labels)
     if clusters is not None:
         warn_of_few_clusters(rows)

@@ -20,7 +20,8 @@ from spark_rankeval.jobs import outputs
 from spark_rankeval.jobs.compare import CompareConfig, CompareGroupsConfig, Comparison, ComparisonConfig, PerUserTable
 from spark_rankeval.jobs.config import EventLog, Output, Source
 from spark_rankeval.jobs.outputs import Run, about_the_run, folded, planned, read_table, running, write_report
-from spark_rankeval.records.columns import COMPARISONS, GROUP_COMPARISONS, TIME
+from spark_rankeval.records.columns import TIME
+from spark_rankeval.records.comparisons import COMPARISONS, GROUP_COMPARISONS
 from spark_rankeval.request.call import parts_of
 from spark_rankeval.spark.catalog import schema_of, table_of
 from spark_rankeval.spark.per_user import marked_as_model

@@ -44,12 +44,11 @@ from spark_rankeval.jobs.outputs import (
 from spark_rankeval.jobs.tracking import track
 from spark_rankeval.metrics.item_groups import GroupShare
 from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics
-from spark_rankeval.records.columns import GATES as GATE_COLUMNS
-from spark_rankeval.records.columns import METRICS as METRIC_COLUMNS
 from spark_rankeval.records.columns import RUN_ID, TIME
 from spark_rankeval.records.quality import CHECKS
 from spark_rankeval.records.stored import row_of
-from spark_rankeval.records.summary import SummaryRow, as_json_record, has_item_group
+from spark_rankeval.records.summary import METRICS as METRIC_COLUMNS
+from spark_rankeval.records.summary import SummaryRow, has_item_group
 from spark_rankeval.records.tables_of_means import MapRow, headline_keys
 from spark_rankeval.request.call import POPULARITY, UNUSABLE_FACTS, Facts, attributes_in
 from spark_rankeval.run_history.gates import (
@@ -61,6 +60,7 @@ from spark_rankeval.run_history.gates import (
     lacking_rows,
     render_gates,
 )
+from spark_rankeval.run_history.gates import GATES as GATE_COLUMNS
 from spark_rankeval.run_history.history import date_of_run
 from spark_rankeval.spark.catalog import read_while_others_write, schema_of, table_of
 from spark_rankeval.spark.per_user import PerUserSchema, without_standards
@@ -155,7 +155,7 @@ def write_gates(run: Run, outcomes: Sequence[GateOutcome]) -> None:
     """Write outcomes, if there are any, as a table with one row per condition, model and slice, and log an event for each."""
     if not outcomes:
         return
-    plain = [as_json_record(outcome) for outcome in outcomes]
+    plain = [outcome.as_json() for outcome in outcomes]
     records = ({**outcome, TIME: run.started} for outcome in plain)
     run.write(table_of(records, GATE_COLUMNS, run.spark).coalesce(1), GATES)
     for outcome in plain:
@@ -167,7 +167,10 @@ def facts_of_gates(outcomes: Sequence[GateOutcome]) -> dict[str, Any]:
     """What a manifest says of gates, if there are any."""
     if not outcomes:
         return {}
-    return {"gates": [*map(as_json_record, outcomes)], "gates_failed": sum(not outcome.passed for outcome in outcomes)}
+    return {
+        "gates": [outcome.as_json() for outcome in outcomes],
+        "gates_failed": sum(not outcome.passed for outcome in outcomes),
+    }
 
 
 def audit_tables(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> Audit | None:

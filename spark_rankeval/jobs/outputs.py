@@ -33,8 +33,8 @@ from spark_rankeval.errors import ConfigurationError, InputError, OptionError, S
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs.command import OK, outcome_of
 from spark_rankeval.jobs.config import EventLog, JobConfig, Output, Source, errors_with_keys, redacted_settings
-from spark_rankeval.records.columns import METRICS as METRIC_COLUMNS
 from spark_rankeval.records.columns import RUN_ID
+from spark_rankeval.records.summary import METRICS as METRIC_COLUMNS
 from spark_rankeval.spark.catalog import (
     CatalogTable,
     exists,

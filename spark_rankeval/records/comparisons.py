@@ -8,13 +8,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from spark_rankeval.dialects.published import formula
 from spark_rankeval.errors import listed
 from spark_rankeval.metrics.base import UNSET, RelevanceMetric
 from spark_rankeval.metrics.gains import GainMetric
 from spark_rankeval.printed_tables import DASH, Column, Note, Table, common_format, number, share, text_column
+from spark_rankeval.records.columns import (
+    CORRECTION,
+    COUNT,
+    FLAG,
+    LEVEL,
+    TEXT,
+    TIME_COLUMN,
+    Part,
+    TableColumn,
+    TableColumns,
+    described,
+)
 from spark_rankeval.records.judges import (
     TONES,
     VERDICT,
@@ -40,6 +52,7 @@ from spark_rankeval.records.summary import (
     MOST_LISTED,
     SLICE,
     USERS,
+    ClusterFigures,
     MetricRow,
     SummaryRow,
     metric_or_none,
@@ -48,7 +61,16 @@ from spark_rankeval.statistics.comparisons import UNDECIDED, interval_in_words, 
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, SCORE
 
 
-@dataclass(frozen=True)
+class Tests(NamedTuple):
+    """The p-values of a comparison before correction; see `ComparisonRow`."""
+
+    p_t: float
+    p_sign_flip: float
+    p_test: str = ""
+    p_margin: float = math.nan
+
+
+@dataclass(frozen=True, kw_only=True)
 class ComparisonRow(LiftedRow):
     """One metric of one model against the baseline, over the users for whom both have a value.
 
@@ -114,48 +136,31 @@ class ComparisonRow(LiftedRow):
             empty: none, or the tables of users do not tell.
     """
 
-    metric: str
-    model: str
-    baseline: str
-    slice: str
-    n_users: int
-    n_undefined: int
-    mean: float
-    baseline_mean: float
-    difference: float
-    relative_lift: float
-    std: float
-    standard_error: float
-    interval_low: float
-    interval_high: float
-    joint_low: float
-    joint_high: float
-    n_joint: int
-    lift_low: float
-    lift_high: float
-    no_lift: str
-    p_t: float
-    p_sign_flip: float
-    p: float
-    cohens_d: float
-    wins: int
-    ties: int
-    losses: int
-    margin: float
-    larger_is_better: bool
-    verdict: str
-    sentence: str
-    interval_method: str = "t"
-    p_test: str = ""
-    p_margin: float = math.nan
-    asked: str = ""
-    cluster: str = ""
-    n_clusters: int = 0
-    effective_n_clusters: float = math.nan
-    df: float = math.nan
-    design_effect: float = math.nan
-    no_interval: str = ""
-    not_shared: str = ""
+    model: str = described("the name of the predictions; empty if they have none")
+    baseline: str = described("the model that it is compared with")
+    slice: str = described("the users, such as country=DE; all")
+    n_users: int = described("how many users have a value of both models")
+    n_undefined: int = described("how many users are left out, because a model has no value")
+    mean: float = described("the mean of the model over these users")
+    std: float = described("the standard deviation of the users' differences, divisor n - 1")
+    df: float = described("the degrees of freedom of the standard error", math.nan)
+    cohens_d: float = described("difference / std, the effect size")
+    tests: Tests
+    p_t = Part("tests.p_t", float, "the two-sided p-value of the paired t test")
+    p_sign_flip = Part(
+        "tests.p_sign_flip", float, "the two-sided p-value of the test that gives each difference a random sign"
+    )
+    p_test = Part("tests.p_test", str, "the test of p: exact, sign_flip, t, score or clopper_pearson")
+    p_margin = Part("tests.p_margin", float, "the p-value of the statement about the margin; NaN without a margin")
+    wins: int = described("how many users are better off")
+    ties: int = described("for how many users both are equal")
+    losses: int = described("how many users are worse off")
+    clusters: ClusterFigures = ClusterFigures()
+    cluster = SummaryRow.cluster
+    n_clusters = SummaryRow.n_clusters
+    effective_n_clusters = SummaryRow.effective_n_clusters
+    design_effect = SummaryRow.design_effect
+    not_shared: str = described("which tables the two were not both evaluated on; empty if none, or not known", "")
 
     @property
     def figure(self) -> str:
@@ -172,6 +177,23 @@ class ComparisonRow(LiftedRow):
     def names(self) -> set[str]:
         """The model, and the slice unless it is all users."""
         return {self.model} if self.slice == "all" else {self.model, self.slice}
+
+
+_MODEL_COMPARISON = (
+    "metric model baseline slice n_users n_undefined mean baseline_mean difference relative_lift std standard_error interval_low "
+    "interval_high joint_low joint_high n_joint lift_low lift_high no_lift p_t p_sign_flip p cohens_d wins ties losses margin "
+    "larger_is_better verdict sentence interval_method p_test p_margin asked cluster n_clusters effective_n_clusters df design_effect "
+    "no_interval not_shared level correction headline"
+)
+_HEADLINE = TableColumn(
+    "headline", TEXT, "the metric that was tested first, as its rows have it in asked; empty if there is none"
+)
+#: What `ModelComparison.to_spark` has, of all users and of slices.
+MODEL_COMPARISON = TableColumns.of(
+    ComparisonRow, "each metric, model and slice", _MODEL_COMPARISON, LEVEL, CORRECTION, _HEADLINE
+)
+#: The table of comparisons of a job.
+COMPARISONS = TableColumns(MODEL_COMPARISON.row, (*MODEL_COMPARISON.columns, TIME_COLUMN))
 
 
 def largest_losses(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
@@ -331,7 +353,7 @@ def _raised_by_headline(rows: Sequence[ComparisonRow], headline: str) -> dict[st
     return raised
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PairRow(VerdictRow):
     """The difference of two models on a metric, over the users with a value under every model of `all_pairs`.
 
@@ -367,30 +389,21 @@ class PairRow(VerdictRow):
         no_interval: as in `ComparisonRow`.
     """
 
-    metric: str
-    model: str
-    other: str
-    n_users: int
-    n_undefined: int
-    mean: float
-    other_mean: float
-    difference: float
-    interval_low: float
-    interval_high: float
-    q: float
-    p_tukey: float
-    p_randomised: float
-    p: float
-    margin: float
-    verdict: str
-    sentence: str
-    interval_method: str = "tukey"
-    asked: str = ""
-    cluster: str = ""
-    n_clusters: int = 0
-    effective_n_clusters: float = math.nan
-    design_effect: float = math.nan
-    no_interval: str = ""
+    model: str = described("the name of the predictions; empty if they have none")
+    other: str = described("the model that it is compared with")
+    n_users: int = described("how many users have a value of all models")
+    n_undefined: int = described("how many users are left out, because they have no value")
+    other_mean: float = described("the mean of the other side")
+    q: float = described("the statistic of the studentized range")
+    p_tukey: float = described("the p-value of q, corrected for the number of pairs")
+    p_randomised: float = described(
+        "the p-value of the test that permutes models within each user; NaN if not requested"
+    )
+    clusters: ClusterFigures = ClusterFigures()
+    cluster = SummaryRow.cluster
+    n_clusters = SummaryRow.n_clusters
+    effective_n_clusters = SummaryRow.effective_n_clusters
+    design_effect = SummaryRow.design_effect
 
     @property
     def figure(self) -> str:
@@ -403,7 +416,17 @@ class PairRow(VerdictRow):
         return {self.model, self.other}
 
 
-@dataclass(frozen=True)
+#: What `PairwiseComparison.to_spark` has.
+PAIRS = TableColumns.of(
+    PairRow,
+    "each metric and pair of models",
+    "metric model other n_users n_undefined mean other_mean difference interval_low interval_high q p_tukey p_randomised p margin "
+    "verdict sentence interval_method asked cluster n_clusters effective_n_clusters design_effect no_interval level",
+    LEVEL,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
 class RankRow(MetricRow):
     """The rank of one of several models on a metric, and the confidence set of its true rank; 1 is the best.
 
@@ -420,16 +443,23 @@ class RankRow(MetricRow):
         asked: the caller's name for the metric, such as ``map@10`` for ``ap@10``; empty if it equals `metric`.
     """
 
-    metric: str
-    model: str
-    n_users: int
-    mean: float
-    rank: int
-    lowest: int
-    highest: int
-    n_models: int
-    sentence: str
-    asked: str = ""
+    model: str = described("the name of the predictions; empty if they have none")
+    n_users: int = described("how many users have a value of all models")
+    mean: float = described("the mean over the users who have a value; NaN over none")
+    rank: int = described("the rank by the mean, 1 for the best; 0 without a mean")
+    lowest: int = described("the best rank that the true one may be")
+    highest: int = described("the worst rank that the true one may be")
+    n_models: int = described("how many models there are")
+    sentence: str = described("the verdict in a sentence, with the figures")
+
+
+#: What the ranks of a `PairwiseComparison` have.
+RANKS = TableColumns.of(
+    RankRow,
+    "each metric and model",
+    "metric model n_users mean rank lowest highest n_models sentence asked level",
+    LEVEL,
+)
 
 
 def ranks_in_words(model: str, metric: str, lowest: int, highest: int, n_models: int) -> str:
@@ -494,7 +524,7 @@ def pair_notes(rows: Sequence[PairRow], test: str, replicates: int) -> list[Note
     return [Note(correction, "p"), Note(users, "interval"), *map(Note, [*others, *missing_intervals(rows)])]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupRow(LiftedRow):
     """One metric of one group of users against the baseline, which is another group.
 
@@ -545,42 +575,21 @@ class GroupRow(LiftedRow):
         effective_n_clusters: how many clusters of equal weight would do as well, of the group with fewer; NaN if users are independent.
     """
 
-    metric: str
-    group: str
-    baseline: str
-    n_users: int
-    n_baseline_users: int
-    n_undefined: int
-    mean: float
-    baseline_mean: float
-    difference: float
-    relative_lift: float
-    standard_error: float
-    df: float
-    interval_low: float
-    interval_high: float
-    joint_low: float
-    joint_high: float
-    n_joint: int
-    lift_low: float
-    lift_high: float
-    no_lift: str
-    interval_method: str
-    no_interval: str
-    p: float
-    margin: float
-    larger_is_better: bool
-    verdict: str
-    sentence: str
-    theta: float = math.nan
-    variance_saved: float = math.nan
-    n_without_covariate: int = 0
-    not_adjusted: str = ""
-    asked: str = ""
-    cluster: str = ""
-    n_clusters: int = 0
-    n_baseline_clusters: int = 0
-    effective_n_clusters: float = math.nan
+    group: str = described("the group of users")
+    baseline: str = described("the group that it is compared with")
+    n_users: int = described("how many users of the group have a value")
+    n_baseline_users: int = described("how many users of the baseline have a value")
+    n_undefined: int = described("how many users of both have no value")
+    df: float = described("the degrees of freedom of the standard error")
+    theta: float = described("by how much the metric rises with the covariate; NaN without an adjustment", math.nan)
+    variance_saved: float = described("the share of the variance that the adjustment saved; NaN without one", math.nan)
+    n_without_covariate: int = described("how many users have a value but no covariate, and take its mean", 0)
+    not_adjusted: str = described("why there is no adjustment although there is a covariate", "")
+    clusters: ClusterFigures = ClusterFigures()
+    cluster = SummaryRow.cluster
+    n_clusters = SummaryRow.n_clusters
+    n_baseline_clusters: int = described("how many clusters have a user of the baseline with a value", 0)
+    effective_n_clusters = SummaryRow.effective_n_clusters
 
     @property
     def figure(self) -> str:
@@ -591,6 +600,24 @@ class GroupRow(LiftedRow):
     def names(self) -> set[str]:
         """The group."""
         return {self.group}
+
+
+#: What `GroupComparison.to_spark` has.
+GROUP_COMPARISON = TableColumns.of(
+    GroupRow,
+    "each metric and group",
+    "metric group baseline n_users n_baseline_users n_undefined mean baseline_mean difference relative_lift standard_error df "
+    "interval_low interval_high joint_low joint_high n_joint lift_low lift_high no_lift interval_method no_interval p margin "
+    "larger_is_better verdict sentence theta variance_saved n_without_covariate not_adjusted asked cluster n_clusters "
+    "n_baseline_clusters effective_n_clusters level correction covariate sequential tightest_at",
+    LEVEL,
+    CORRECTION,
+    TableColumn("covariate", TEXT, "the column by which means are adjusted; null if there is none"),
+    TableColumn("sequential", FLAG, "whether intervals and p-values hold at all looks together"),
+    TableColumn("tightest_at", COUNT, "the number of users at which such intervals are tightest; null without them"),
+)
+#: The table of comparisons of groups of a job.
+GROUP_COMPARISONS = TableColumns(GROUP_COMPARISON.row, (*GROUP_COMPARISON.columns, TIME_COLUMN))
 
 
 def groups_table(

@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import accumulate
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from spark_rankeval.errors import InputError, listed
 from spark_rankeval.printed_tables import DASH, Column, Note, Table, text_column
+from spark_rankeval.records.columns import LEVEL, TableColumns, described
 from spark_rankeval.records.judges import (
     GAP_VERDICT,
     JointRow,
+    Judged,
     corrected_in_words,
     difference_columns,
     joint_notes,
@@ -44,9 +46,6 @@ from spark_rankeval.statistics.exact import Sums, added, from_text, mean_of_sums
 from spark_rankeval.statistics.groups import Difference, Group, difference_of, largest_gap
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, GroupedClusters, Interval, clusters_of_days
 
-if TYPE_CHECKING:
-    pass
-
 #: What a row compares, and what it calls the users of all other slices.
 LARGEST_GAP, AGAINST_OTHERS = "largest gap", "against all others"
 ALL_OTHERS = "all others"
@@ -61,7 +60,7 @@ _DRAWN = "people graded users who were not drawn alike, and sums of their values
 _SPOILT = "the mean is over all users, and some have no value"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GapRow(JointRow):
     """The difference between the users of a slice and other users, on one metric of one model.
 
@@ -101,39 +100,33 @@ class GapRow(JointRow):
         cluster: the columns of the clusters that users come in, which interval and p are of; empty: users are independent.
     """
 
-    kind: str
-    metric: str
-    model: str
-    attribute: str
-    slice: str
-    other: str
-    n_users: int
-    n_other_users: int
-    mean: float
-    other_mean: float
-    difference: float
-    standard_error: float
-    interval_low: float
-    interval_high: float
-    joint_low: float
-    joint_high: float
-    n_joint: int
-    interval_method: str
-    no_interval: str
-    p: float
-    margin: float
-    larger_is_better: bool
-    verdict: str
-    sentence: str
-    asked: str = ""
-    n_left_out: int = 0
-    cluster: str = ""
+    kind: str = described("largest gap, or against all others")
+    model: str = described("the name of the predictions; empty if they have none")
+    attribute: str = described("what divides the users, such as country")
+    slice: str = described("the slice; of the largest gap the one with the highest mean")
+    other: str = described("all others, or the slice with the lowest mean")
+    n_users: int = described("how many users of the slice have a value")
+    n_other_users: int = described("how many of the others have a value")
+    other_mean: float = described("the mean of the other side")
+    standard_error: float = described("the standard error of the difference")
+    n_left_out: int = described("how many slices the largest gap leaves out", 0)
+    cluster: str = described("the columns of the clusters of users; empty if users are independent", "")
 
     @property
     def figure(self) -> str:
         """The metric, the model and the slice, in words."""
         whose = f"{self.name} of {self.model}" if self.model else self.name
         return f"{whose} for users with {self.slice}" if self.slice else whose
+
+
+#: What `Gaps.to_spark` has.
+GAPS = TableColumns.of(
+    GapRow,
+    "each gap between slices",
+    "kind metric model attribute slice other n_users n_other_users mean other_mean difference standard_error interval_low interval_high "
+    "joint_low joint_high n_joint interval_method no_interval p margin larger_is_better verdict sentence asked n_left_out cluster level",
+    LEVEL,
+)
 
 
 class _ComparedGroups(NamedTuple):
@@ -207,13 +200,12 @@ def largest_gaps(rows: Sequence[SummaryRow], attribute: str) -> list[tuple[Summa
     gaps = gap_rows(rows, attribute.split(", "), level=level, others=False)
     largest = []
     for gap in gaps:
+        total_row, interval = total_rows[gap.model, gap.metric], gap.interval
         row = replace(
-            total_rows[gap.model, gap.metric],
+            total_row,
             slice=f"the largest gap by {attribute}",
             mean=gap.difference,
-            interval_low=gap.interval_low,
-            interval_high=gap.interval_high,
-            no_interval=gap.no_interval,
+            interval=total_row.interval._replace(low=interval.low, high=interval.high, reason=interval.reason),
         )
         largest.append((row, f"{gap.slice} less {gap.other}" if gap.slice else ""))
     return largest
@@ -345,10 +337,8 @@ def _judged(compared: Sequence[_ComparedGroups], kind: str, attribute: str, marg
         yield GapRow(
             kind=kind, metric=row.key, model=row.model, attribute=attribute, slice=group.name, other=other.name,
             n_users=group.n, n_other_users=other.n, mean=group.mean, other_mean=other.mean, difference=difference.estimate,
-            standard_error=difference.standard_error, interval_low=interval.low, interval_high=interval.high,
-            joint_low=joint.low, joint_high=joint.high, n_joint=judged.n, interval_method=interval.method,
-            no_interval=interval.reason, p=p, margin=margin,
-            larger_is_better=direction is not False, verdict=verdict.word, sentence=verdict.sentence,
+            standard_error=difference.standard_error, interval=interval, joint=joint,
+            judged=Judged(p, margin, *verdict, judged.n), larger_is_better=direction is not False,
             asked=row.name if row.name != row.key else "", n_left_out=each.n_left_out, cluster=row.cluster,
         )  # fmt: skip
 

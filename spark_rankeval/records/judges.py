@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
 
@@ -25,18 +25,20 @@ from spark_rankeval.printed_tables import (
     probability,
     text_column,
 )
+from spark_rankeval.records.columns import Part, as_json_value, described
 from spark_rankeval.records.summary import (
     MOST_LISTED,
     SLICE,
+    ClusterFigures,
     MetricRow,
+    Spread,
     SummaryRow,
-    as_json_value,
     bounds_of,
     methods_in_words,
 )
 from spark_rankeval.statistics.comparisons import interval_in_words, percent
 from spark_rankeval.statistics.grade_agreement import Estimate
-from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval
+from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval, Lift
 from spark_rankeval.statistics.judged_queries import JudgedQueries
 from spark_rankeval.statistics.prediction_powered import (
     DrawCheck,
@@ -52,28 +54,30 @@ _UNLIKELY = 0.01
 
 
 def estimated_row(
-    label: str, queries: JudgedQueries, level: float, *, definition: str, slice_: str = "all", **about: Any
+    label: str,
+    queries: JudgedQueries,
+    level: float,
+    *,
+    definition: str,
+    slice_: str = "all",
+    cluster: str = "",
+    **about: Any,
 ) -> SummaryRow:
     """The row of a mean under human grades, from what both judges say; `about` has further attributes of `SummaryRow`."""
     text = queries.text()
     estimate = _estimate(text, level, definition)
     interval = estimate.interval
     n_others = queries.n_defined_others
-    nan = math.nan
     clusters = queries.clusters_of_people(estimate.standard_error)
-    if clusters is not None:
-        independent = judged_estimate(queries.independent, level, bounds=bounds_of(definition))
-        about |= {
-            "n_clusters": clusters.n,
-            "effective_n_clusters": clusters.effective_n,
-            "design_effect": clusters.design_effect(independent.standard_error),
-        }
+    independent = (
+        judged_estimate(queries.independent, level, bounds=bounds_of(definition)) if clusters is not None else estimate
+    )
     return SummaryRow(
         metric=label, definition=definition, slice=slice_, mean=estimate.value, n_users=queries.n_graded + n_others,
-        n_undefined=queries.n_others - n_others, std=nan, standard_error=estimate.standard_error, minimum=nan, maximum=nan, n_zero=0,
-        interval_low=interval.low, interval_high=interval.high, interval_level=level,
-        interval_method=PREDICTION_POWERED, no_interval=interval.reason,
-        effective_n_users=estimate.effective_n, df=estimate.df, moments=text, **about,
+        n_undefined=queries.n_others - n_others, std=math.nan, standard_error=estimate.standard_error, df=estimate.df,
+        interval=interval._replace(level=level, method=PREDICTION_POWERED), spread=Spread(math.nan, math.nan, 0),
+        effective_n_users=estimate.effective_n, clusters=ClusterFigures.of(cluster, clusters, independent.standard_error),
+        moments=text, **about,
     )  # fmt: skip
 
 
@@ -96,13 +100,14 @@ def with_judges_alone(rows: Iterable[SummaryRow]) -> tuple[SummaryRow, ...]:
         estimate = _estimate(row.moments, row.interval_level, row.definition)
         for name, mean in zip(judges, (estimate.judge, estimate.human), strict=False):
             alone[row.model, row.slice, f"{row.metric} [{name}]"] = {
-                "mean": mean.value, "standard_error": mean.standard_error, "df": float(mean.df), "effective_n_users": mean.equal_n,
-                "interval_low": mean.interval.low, "interval_high": mean.interval.high, "interval_method": mean.interval.method,
-                "no_interval": mean.interval.reason, **({} if mean.equal_n == mean.n else {"standard_mean": math.nan}),
-            }  # fmt: skip
-    return tuple(
-        replace(row, **alone[key]) if (key := (row.model, row.slice, row.key)) in alone else row for row in rows
-    )
+                "mean": mean.value,
+                "standard_error": mean.standard_error,
+                "df": float(mean.df),
+                "effective_n_users": mean.equal_n,
+                "interval": mean.interval._replace(level=row.interval_level),
+                **({} if mean.equal_n == mean.n else {"standard_mean": math.nan}),
+            }
+    return tuple(replace(row, **alone.get((row.model, row.slice, row.key), {})) for row in rows)
 
 
 def _judges(rows: Iterable[SummaryRow]) -> tuple[str, ...]:
@@ -360,19 +365,34 @@ def merged_estimate(rows: Sequence[SummaryRow]) -> SummaryRow:
     return replace(made, asked=first.asked, over_all=False)
 
 
-class VerdictRow(MetricRow):
-    """A row with a difference of two means on a metric, and the verdict on it."""
+class Judged(NamedTuple):
+    """How a difference is judged: see `ComparisonRow`."""
 
-    mean: float
-    difference: float
-    interval_low: float
-    interval_high: float
-    interval_method: str
-    no_interval: str
     p: float
     margin: float
     verdict: str
     sentence: str
+    n_joint: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerdictRow(MetricRow):
+    """A row with a difference of two means on a metric, and the verdict on it."""
+
+    mean: float = described("the mean over the users who have a value; NaN over none")
+    difference: float = described("the first mean minus the second")
+    interval: Interval
+    interval_low = Part("interval.low", float, "the lower end of the interval; NaN if there is none")
+    interval_high = Part("interval.high", float, "the upper end of the interval")
+    interval_method = Part("interval.method", str, "how the interval was computed; empty if none was requested")
+    no_interval = Part("interval.reason", str, "why there is no interval; empty if there is one")
+    judged: Judged
+    p = Part("judged.p", float, "the p-value of the verdict, corrected for the number of comparisons")
+    margin = Part("judged.margin", float, "the largest difference that does not matter")
+    verdict = Part(
+        "judged.verdict", str, "better, worse, higher, lower, no relevant difference, undecided or no user differs"
+    )
+    sentence = Part("judged.sentence", str, "the verdict in a sentence, with the figures")
 
     @property
     def figure(self) -> str:
@@ -393,12 +413,19 @@ class VerdictRow(MetricRow):
 Row = TypeVar("Row", bound=VerdictRow)
 
 
+@dataclass(frozen=True, kw_only=True)
 class JointRow(VerdictRow):
     """A row that also has the interval that is corrected for the other comparisons as p is."""
 
-    joint_low: float
-    joint_high: float
-    n_joint: int
+    larger_is_better: bool = described("whether a larger value of the metric is better; true if neither is")
+    joint: Interval
+    joint_low = Part(
+        "joint.low",
+        float,
+        "the lower end of the interval that is corrected as p is, and leaves out 0 exactly if p decides",
+    )
+    joint_high = Part("joint.high", float, "the upper end of that interval")
+    n_joint = Part("judged.n_joint", int, "how many comparisons p and the joint interval are corrected for")
 
     @property
     def shown_ends(self) -> tuple[float, float]:
@@ -406,13 +433,17 @@ class JointRow(VerdictRow):
         return self.joint_low, self.joint_high
 
 
+@dataclass(frozen=True, kw_only=True)
 class LiftedRow(JointRow):
     """A row whose difference is also a share of the baseline's mean."""
 
-    relative_lift: float
-    lift_low: float
-    lift_high: float
-    no_lift: str
+    baseline_mean: float = described("the mean of the baseline")
+    standard_error: float = described("the standard error of the difference")
+    lift: Lift
+    relative_lift = Part("lift.value", float, "difference / |baseline_mean|; NaN if that is 0")
+    lift_low = Part("lift.low", float, "the lower end of the joint interval of relative_lift; NaN if there is none")
+    lift_high = Part("lift.high", float, "the upper end of the joint interval of relative_lift")
+    no_lift = Part("lift.reason", str, "why relative_lift has no interval; empty if it has one")
 
 
 #: The colour of each verdict that decides.

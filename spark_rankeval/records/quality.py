@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError, did_you_mean, listed
 from spark_rankeval.printed_tables import DASH, Cell, Column, Note, Table, Tone, share, text_column
+from spark_rankeval.records.columns import COUNT, FIGURE, TEXT, TableColumn, TableColumns
 from spark_rankeval.request.call import ALL_COUNTS, INVALID_COUNTS, KINDS
 from spark_rankeval.statistics.exact import Mean, Moments
 
@@ -535,6 +536,21 @@ class AuditRow:
         if self.not_checked:
             return "not checked"
         return self.check.kind if self.n else "none"
+
+
+#: What `Audit.to_spark` has.
+AUDIT = TableColumns(
+    "each check",
+    (
+        TableColumn("check", TEXT, "the name of the check, such as labels_in_training"),
+        TableColumn("result", TEXT, "leak, problem or note if there is any; none; not checked"),
+        TableColumn("n", COUNT, "how many there are"),
+        TableColumn("of", COUNT, "among how many"),
+        TableColumn("share", FIGURE, "n / of; NaN if the check was not made, or if there is nothing to count among"),
+        TableColumn("not_checked", TEXT, "why the check was not made; empty if it was"),
+        TableColumn("examples", TEXT, "up to three of them, in words"),
+    ),
+)
 
 
 class InvalidRows(NamedTuple):

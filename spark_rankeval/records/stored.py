@@ -14,9 +14,20 @@ from spark_rankeval.errors import InputError, SparkRankEvalError, listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.printed_tables import Column, Document, Note, Table, common_format, text_column
-from spark_rankeval.records.columns import COUNT, FIGURE, FIGURES, FLAG, METRICS, TEXT, TEXTS, TIME
+from spark_rankeval.records.columns import (
+    COUNT,
+    FIGURE,
+    FIGURES,
+    FLAG,
+    RUN_COLUMN,
+    TEXT,
+    TEXTS,
+    TIME,
+    TIME_COLUMN,
+    TableColumns,
+)
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.summary import ItemGroup, SummaryRow, ends_in_words
+from spark_rankeval.records.summary import METRICS, SUMMARY, ItemGroup, SummaryRow, ends_in_words
 from spark_rankeval.statistics.comparisons import interval_in_words
 
 PREDICTIONS = "predictions"
@@ -104,7 +115,7 @@ def row_of(record: Mapping[str, Any]) -> SummaryRow:
             values[name] = value if name == "cutoff" else _READERS[kind](value)
     if values["asked"] == values["metric"]:
         values["asked"] = ""
-    return SummaryRow(**values)
+    return SummaryRow.of(**values)
 
 
 _NO_RESULT = "this is not a result, nor what Result.to_dict or to_json returned"
@@ -196,6 +207,10 @@ NO_ITEM_GROUPS = no_table(
 _MOST_RUNS = 20
 _CALL = "to_pandas() has them all"
 _MOST_TABLES_OF_RUNS = 12
+
+
+#: The figures of several runs, as `History.to_spark` has them.
+HISTORY = TableColumns(f"each run, {SUMMARY.row.removeprefix('each ')}", (RUN_COLUMN, TIME_COLUMN, *SUMMARY.columns))
 
 
 class HistoryRow(NamedTuple):

@@ -7,10 +7,10 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from spark_rankeval.errors import MetricError, listed
 from spark_rankeval.metrics.base import Metric
@@ -28,13 +28,21 @@ from spark_rankeval.printed_tables import (
     remarks,
     text_column,
 )
-from spark_rankeval.records.columns import SUMMARY
+from spark_rankeval.records.columns import (
+    FIGURE,
+    TIME_COLUMN,
+    Part,
+    Row,
+    TableColumns,
+    as_json_value,
+    described,
+)
 from spark_rankeval.records.quality import DataQuality, quality_notes
 from spark_rankeval.request.task import GROUP_FACTS
 from spark_rankeval.statistics.comparisons import interval_in_words
 from spark_rankeval.statistics.description import MEDIAN, Description
 from spark_rankeval.statistics.exact import as_text
-from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, adjusted_interval, requested_method
+from spark_rankeval.statistics.intervals import UNBOUNDED, Clusters, Interval, adjusted_interval, requested_method
 
 Key = tuple[Any, ...]
 
@@ -328,19 +336,50 @@ _INFINITIES = (math.inf, -math.inf)
 _SHARE = re.compile(r"q[\d.]")
 
 
-class MetricRow:
+@dataclass(frozen=True, kw_only=True)
+class MetricRow(Row):
     """A row about a metric: its label, and what the caller called it; empty: as the label has it."""
 
-    metric: str
-    asked: str
+    metric: str = described("the label of the metric, by which programs know it")
+    asked: str = described("what the caller called the metric, such as map@10 for ap@10", "")
 
     @property
     def name(self) -> str:
         """The metric as people read it: what the caller called it."""
         return self.asked or self.metric
 
+    def record(self) -> dict[str, Any]:
+        """The values by column, with the metric as the caller called it, as tables have them."""
+        return self.by_column() | {"asked": self.name}
 
-@dataclass(frozen=True)
+
+class Spread(NamedTuple):
+    """The extremes and quantiles of users' values; see `SummaryRow`."""
+
+    minimum: float
+    maximum: float
+    n_zero: int
+    median: float = math.nan
+    quantiles: Mapping[float, float] = {}  # never changed
+
+
+class ClusterFigures(NamedTuple):
+    """The clusters that users of a row come in; none if users are independent."""
+
+    cluster: str = ""
+    n: int = 0
+    effective_n: float = math.nan
+    design_effect: float = math.nan
+
+    @classmethod
+    def of(cls, cluster: str, clusters: Clusters | None, error_of_users: float) -> ClusterFigures:
+        """Those of a mean or difference, by the columns of the clusters."""
+        if clusters is None:
+            return cls(cluster)
+        return cls(cluster, clusters.n, clusters.effective_n, clusters.design_effect(error_of_users))
+
+
+@dataclass(frozen=True, kw_only=True)
 class SummaryRow(MetricRow):
     """One metric of one model over all users of a slice.
 
@@ -403,43 +442,57 @@ class SummaryRow(MetricRow):
         fingerprints: those of the tables that the model was evaluated on, by table; empty if they are not known. No column of tables.
     """
 
-    model: str
-    dialect: str
-    metric: str
-    relevance: str
-    definition: str
-    cutoff: int | None
-    slice: str
-    mean: float
-    n_users: int
-    n_undefined: int
-    std: float
-    standard_error: float
-    minimum: float
-    maximum: float
-    n_zero: int
-    interval_low: float = math.nan
-    interval_high: float = math.nan
-    interval_level: float = math.nan
-    interval_method: str = ""
-    no_interval: str = NOT_REQUESTED
-    median: float = math.nan
-    quantiles: Mapping[float, float] = field(default_factory=dict, hash=False)
-    user_weight: str = ""
-    effective_n_users: float = math.nan
-    cluster: str = ""
-    n_clusters: int = 0
-    effective_n_clusters: float = math.nan
-    df: float = math.nan
-    design_effect: float = math.nan
-    over_all: bool = False
-    moments: str = ""
-    cluster_sums: str = ""
+    model: str = described("the name of the predictions; empty if they have none")
+    dialect: str = described("the conventions that filled what was not set")
+    relevance: str = described("the column of grades, if several were named; else empty")
+    definition: str = described("the metric with every parameter written out")
+    cutoff: int | None = described("k; null for the whole list")
+    slice: str = described("the users, such as country=DE; all")
+    mean: float = described("the mean over the users who have a value; NaN over none")
+    n_users: int = described("how many users the figures are over")
+    n_undefined: int = described("how many users are left out, because they have no value")
+    std: float = described("the standard deviation between users, divisor n - 1")
+    standard_error: float = described("the standard error of the mean")
+    df: float = described("the degrees of freedom of the standard error", math.nan)
+    interval: Interval = Interval.missing(math.nan, "", NOT_REQUESTED)
+    interval_low = Part("interval.low", float, "the lower end of the interval; NaN if there is none")
+    interval_high = Part("interval.high", float, "the upper end of the interval")
+    interval_level = Part("interval.level", float, "the share of such intervals that hold the true mean")
+    interval_method = Part("interval.method", str, "how the interval was computed; empty if none was requested")
+    no_interval = Part("interval.reason", str, "why there is no interval; empty if there is one")
+    spread: Spread = field(hash=False)
+    minimum = Part("spread.minimum", float, "the smallest value of a user")
+    maximum = Part("spread.maximum", float, "the largest value of a user")
+    n_zero = Part("spread.n_zero", int, "how many users have the value 0")
+    median = Part("spread.median", float, "half of the users have less; NaN if no quantile was requested")
+    quantiles = Part(
+        "spread.quantiles",
+        Mapping[float, float],  # type: ignore[type-abstract] # not made
+        "the values below which a share of the users lies, by these shares",
+    )
+    user_weight: str = described("the column of users' weights; empty if each user counts the same", "")
+    effective_n_users: float = described("how many users of equal weights would do as well", math.nan)
+    clusters: ClusterFigures = ClusterFigures()
+    cluster = Part("clusters.cluster", str, "the columns of the clusters of users; empty if users are independent")
+    n_clusters = Part("clusters.n", int, "how many clusters have a user with a value; 0 if users are independent")
+    effective_n_clusters = Part(
+        "clusters.effective_n", float, "how many clusters of equal weight would do as well; NaN without clusters"
+    )
+    design_effect = Part("clusters.design_effect", float, "the variance with clusters / without; NaN without clusters")
+    over_all: bool = described(
+        "whether the mean is over every user, so that one undefined value makes it undefined", False
+    )
+    moments: str = described("the exact sums behind mean and spread, which merge reads; empty if there are none", "")
+    cluster_sums: str = described("the sums of groups of clusters, which merge reads; empty if there are none", "")
     # What stands beside the figure is no part of it: a stored table gives equal rows without knowing that.
-    standard: str = field(default="", compare=False)
-    standard_mean: float = field(default=math.nan, compare=False)
-    asked: str = field(default="", compare=False)
-    fingerprints: Mapping[str, str] = field(default_factory=dict, compare=False)
+    standard: str = described(
+        "what dialect standard means by the metric, if that is another definition", "", compare=False
+    )
+    standard_mean: float = described("the mean by that definition", math.nan, compare=False)
+    asked: str = described("what the caller called the metric, such as map@10 for ap@10", "", compare=False)
+    fingerprints: Mapping[str, str] = described(
+        "the fingerprints of the tables that the model was evaluated on, by table", default_factory=dict, compare=False
+    )
 
     def record(self) -> dict[str, Any]:
         """The figures by column, as tables have them; each quantile is a column."""
@@ -463,9 +516,9 @@ class SummaryRow(MetricRow):
     @classmethod
     def from_stored(cls, record: Mapping[str, Any]) -> SummaryRow:
         """The row of `stored`; what is of no row is a `TypeError` or a `ValueError`."""
-        kinds = {item.name: item.type for item in fields(cls)}
+        kinds = {name: column.kind for name, column in cls.declared().items()}
         stored: dict[str, Any] = {
-            name: float(value) if kinds.get(name, "float") == "float" and value in ("inf", "-inf") else value
+            name: float(value) if kinds.get(name, FIGURE) == FIGURE and value in ("inf", "-inf") else value
             for name, value in record.items()
         }
         values = {name: value for name, value in stored.items() if name in kinds}
@@ -477,7 +530,7 @@ class SummaryRow(MetricRow):
             quantiles[MEDIAN] = values["median"]
         by_share = {share: math.nan if value is None else value for share, value in sorted(quantiles.items())}
         spelling = values.pop("asked", "")
-        return cls(**values, quantiles=by_share, asked="" if spelling == values.get("metric") else spelling)
+        return cls.of(**values, quantiles=by_share, asked="" if spelling == values.get("metric") else spelling)
 
     @property
     def key(self) -> str:
@@ -490,6 +543,23 @@ class SummaryRow(MetricRow):
         return f"{super().name} [{self.relevance}]" if self.relevance else super().name
 
 
+#: The figures of an evaluation, as `Result.to_spark` has them.
+SUMMARY = TableColumns.of(
+    SummaryRow,
+    "each model, metric and slice",
+    "model dialect metric relevance definition cutoff slice mean n_users n_undefined std standard_error minimum maximum n_zero "
+    "interval_low interval_high interval_level interval_method no_interval median quantiles user_weight effective_n_users cluster "
+    "n_clusters effective_n_clusters df design_effect asked",
+)
+#: The table of metrics of a job: the same, and what `merge` and gates read.
+METRICS = TableColumns.of(
+    SummaryRow,
+    SUMMARY.row,
+    f"{' '.join(SUMMARY.names)} over_all moments cluster_sums fingerprints time",
+    TIME_COLUMN,
+)
+
+
 def summary_row(
     label: str,
     figures: Description,
@@ -498,6 +568,7 @@ def summary_row(
     bounds: tuple[float, float],
     over_all: bool,
     slice_: str = "all",
+    cluster: str = "",
     **about: Any,
 ) -> SummaryRow:
     """A row of figures over users, whose values are within the metric's bounds; `about` has further attributes of `SummaryRow`."""
@@ -515,14 +586,10 @@ def summary_row(
         interval = Interval.missing(interval.level, interval.method, reason)
     return SummaryRow(
         metric=label, definition=definition, slice=slice_, mean=math.nan if spoilt else mean, n_users=moments.n,
-        n_undefined=moments.n_undefined, std=std, standard_error=figures.standard_error, minimum=moments.least,
-        maximum=moments.greatest, n_zero=moments.n_zero, median=figures.median, quantiles=figures.quantiles,
-        interval_low=interval.low, interval_high=interval.high, interval_level=interval.level,
-        interval_method=interval.method, no_interval=interval.reason, effective_n_users=effective_n,
-        n_clusters=0 if clusters is None else clusters.n,
-        effective_n_clusters=math.nan if clusters is None else clusters.effective_n,
-        df=df if clusters is None else clusters.df,
-        design_effect=math.nan if clusters is None else clusters.design_effect(figures.error_of_users),
+        n_undefined=moments.n_undefined, std=std, standard_error=figures.standard_error,
+        df=df if clusters is None else clusters.df, interval=interval,
+        spread=Spread(moments.least, moments.greatest, moments.n_zero, figures.median, figures.quantiles),
+        effective_n_users=effective_n, clusters=ClusterFigures.of(cluster, clusters, figures.error_of_users),
         over_all=over_all, moments="" if sums is None else as_text(sums),
         cluster_sums="" if clusters is None or clusters.grouped is None else clusters.grouped.text(),
         **about,
@@ -573,21 +640,6 @@ def shared_by_groups(definition: str) -> str:
     """
     metric = metric_or_none(definition)
     return metric.shared if isinstance(metric, GroupShare) else ""
-
-
-def as_json_value(value: Any) -> Any:
-    """A value as JSON has it: NaN and infinities are null."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def record_of(row: Any) -> dict[str, Any]:
-    """The fields of a row about a metric by name, with the metric as the caller called it, as tables have them."""
-    return {**vars(row), "asked": row.name}
-
-
-def as_json_record(row: Any) -> dict[str, Any]:
-    """The fields of a row by name, as JSON has them: NaN and infinities are null."""
-    return {name: as_json_value(value) for name, value in vars(row).items()}
 
 
 _METHODS = {

@@ -31,12 +31,12 @@ from spark_rankeval.printed_tables import (
     text_column,
 )
 from spark_rankeval.ranking.user_lists import LIST_PARAMETERS
+from spark_rankeval.records.columns import TEXT, TableColumn, TableColumns, described
 from spark_rankeval.records.comparisons import ComparisonRow, PairRow
 from spark_rankeval.records.judges import VerdictRow
 from spark_rankeval.records.summary import (
     MetricRow,
     SummaryRow,
-    as_json_record,
     bounds_of,
     is_over_lists,
     metric_or_none,
@@ -199,7 +199,7 @@ class VerdictTables(Verdicts[AnyVerdict], OneTable, Plain):
         options = {name: getattr(self, name) for name in names}
         # JSON has lists.
         options = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
-        return {"rows": [as_json_record(row) for row in self.rows], **options}
+        return {"rows": [row.as_json() for row in self.rows], **options}
 
 
 #: A metric; a model and a metric; or either and a slice.
@@ -785,7 +785,7 @@ class Choice:
     effect: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MapRow(MetricRow):
     """One metric in one dialect.
 
@@ -799,15 +799,13 @@ class MapRow(MetricRow):
         note: why there is no value.
     """
 
-    metric: str
-    dialect: str
-    definition: str
-    mean: float
-    difference: float
-    n_users: int
+    dialect: str = described("the dialect, with the version that was compared")
+    definition: str = described("the metric with every parameter written out")
+    mean: float = described("the mean over the users that the dialect counts; NaN if there is none")
+    difference: float = described("the mean minus that in the default dialect")
+    n_users: int = described("how many users the figures are over")
     choices: tuple[Choice, ...]
     note: str = ""
-    asked: str = ""
 
     @property
     def because(self) -> str:
@@ -820,6 +818,15 @@ class MapRow(MetricRow):
         if self.dialect == "default":
             return "the reference"
         return "the same definition" if not self.choices else "the same on this data"
+
+
+#: What `DialectMap.to_spark` has.
+DIALECT_MAP = TableColumns.of(
+    MapRow,
+    "each metric and dialect",
+    "metric dialect mean difference n_users because definition",
+    TableColumn("because", TEXT, "the choices that move the mean, in words"),
+)
 
 
 def dialects_table(rows: Sequence[MapRow], caption: str = "The same data under other dialects") -> Table:

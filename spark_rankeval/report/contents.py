@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from spark_rankeval.checks import needs_extra
 from spark_rankeval.errors import OptionError
 from spark_rankeval.printed_tables import DASH, Cell, Column, Table, common_format, text_column
+from spark_rankeval.records.columns import Row, described
 from spark_rankeval.records.comparisons import ComparisonRow
 from spark_rankeval.records.quality import AuditRow, DataQuality, InvalidRows
 from spark_rankeval.records.summary import METRIC, MODEL, ItemGroup, SummaryRow
@@ -23,7 +24,7 @@ from spark_rankeval.report.charts import ComparisonPlots, ResultPlots
 
 
 @dataclass(frozen=True)
-class Gate:
+class Gate(Row):
     """A condition that a run had to meet.
 
     Attributes:
@@ -33,10 +34,10 @@ class Gate:
         passed: whether the condition was met.
     """
 
-    name: str
-    condition: str
-    found: str
-    passed: bool
+    name: str = described("the figure in words, after the gate's own name if it has one")
+    condition: str = described("the condition in words")
+    found: str = described("the figure that was found, in words")
+    passed: bool = described("whether the condition is met")
 
 
 class ReportedComparison(Protocol):

@@ -13,6 +13,7 @@ from spark_rankeval.checks import is_number
 from spark_rankeval.errors import ConfigurationError, did_you_mean, listed
 from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.printed_tables import Document, as_text
+from spark_rankeval.records.columns import TIME_COLUMN, TableColumns, described
 from spark_rankeval.records.gaps import largest_gaps
 from spark_rankeval.records.stored import changed_tables
 from spark_rankeval.records.summary import SummaryRow, attributes_of
@@ -227,15 +228,24 @@ class GateOutcome(Gate):
         changed: which of labels, users and exclusions are not those of that run, in words; empty: none, or not known.
     """
 
-    metric: str
-    model: str
-    slice: str
-    on: str
-    rule: str
-    value: float
-    limit: float
-    earlier: str
-    changed: str = ""
+    metric: str = described("the label of the metric, by which programs know it")
+    model: str = described("the name of the predictions; empty if they have none")
+    slice: str = described("the users, such as country=DE; all")
+    on: str = described("the figure: mean, ci_low or ci_high; of an audit share")
+    rule: str = described("the name of the condition, such as max_drop")
+    value: float = described("the value of the figure; null if it is undefined")
+    limit: float = described("the smallest or largest value that passes; null if no earlier run has the figure")
+    earlier: str = described("the last good run, if the condition refers to it and there is one")
+    changed: str = described("which of labels, users and exclusions are not those of that run", "")
+
+
+#: The outcomes of gates of a job.
+GATES = TableColumns.of(
+    GateOutcome,
+    "each condition, model and slice",
+    "name condition found passed metric model slice on rule value limit earlier changed time",
+    TIME_COLUMN,
+)
 
 
 def check_gates(

@@ -19,8 +19,9 @@ from spark_rankeval.checks import check_table, needs_extra
 from spark_rankeval.errors import UnknownMetricError, listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.printed_tables import as_text
-from spark_rankeval.records.columns import HISTORY, METRICS, RUN_ID, TIME
+from spark_rankeval.records.columns import RUN_ID, TIME
 from spark_rankeval.records.stored import (
+    HISTORY,
     HistoryRow,
     changes_of,
     figure_in_words,
@@ -28,6 +29,7 @@ from spark_rankeval.records.stored import (
     newest_names,
     row_of,
 )
+from spark_rankeval.records.summary import METRICS
 from spark_rankeval.records.tables_of_means import PURPOSE, WIDTH, Estimate, headline_keys, mean_of
 from spark_rankeval.report.charts import interval_reading
 from spark_rankeval.report.contents import checked_path, write_page

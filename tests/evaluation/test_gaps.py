@@ -1,7 +1,6 @@
 """Gaps between slices, from the sums of a summary, against the users themselves."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from evaluation.test_merged_summary import clustered, summary_of
 from helpers.scenes import scene
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
+from worlds.summary_rows import replace
 
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.merge import merged_rows

@@ -3,12 +3,11 @@
 import copy
 import math
 import pickle
-from dataclasses import replace
 from functools import partial
 
 import pytest
 from helpers.scenes import scene
-from worlds.summary_rows import QUALITY, row, undefined
+from worlds.summary_rows import QUALITY, replace, row, undefined
 
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.result import Result
@@ -60,7 +59,7 @@ def test_a_name_that_nothing_answers_to_is_an_error_with_what_was_meant(name, ex
 
 def everything(result):
     """All of a result but its tables, as text, to the last bit: NaN is equal to nothing."""
-    rows = [{name: repr(value) for name, value in vars(one).items()} for one in result.summary]
+    rows = [{name: repr(value) for name, value in one.by_column().items()} for one in result.summary]
     return rows, result.qualities, result.columns, result.plan, result.explain(), repr(result)
 
 

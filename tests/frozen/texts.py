@@ -13,6 +13,7 @@ import pandas as pd
 
 from spark_rankeval import Result
 from spark_rankeval.errors import SparkRankEvalError, SparkRankEvalWarning
+from spark_rankeval.records.columns import Row
 
 # Tables wrap their sentences at the width of the terminal, which differs from one machine to the next.
 _TERMINAL = {"COLUMNS": "140"}
@@ -128,4 +129,8 @@ def _json(value):
 
 
 def _plain(value):
-    return dataclasses.asdict(value) if dataclasses.is_dataclass(value) else _text(value)
+    if isinstance(value, Row):
+        return value.by_column()
+    if dataclasses.is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    return _text(value)

@@ -3,22 +3,22 @@
 import itertools
 import json
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from worlds.judged_users import estimated, users
-from worlds.summary_rows import row
+from worlds.summary_rows import replace, row
 
 from spark_rankeval import history, merge
 from spark_rankeval.errors import InputError
 from spark_rankeval.jobs import evaluate_run, outputs
 from spark_rankeval.jobs.config import Output
 from spark_rankeval.jobs.trend import read_history
-from spark_rankeval.records.columns import METRICS, TIME
+from spark_rankeval.records.columns import TIME
 from spark_rankeval.records.stored import metrics_record
+from spark_rankeval.records.summary import METRICS
 from spark_rankeval.run_history.gates import read_gates
 from spark_rankeval.spark.catalog import table_of
 

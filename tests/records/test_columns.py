@@ -2,7 +2,6 @@
 
 import gc
 import math
-from dataclasses import fields
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from unittest import mock
@@ -11,54 +10,28 @@ import pandas as pd
 import pytest
 from pyspark.sql import types as T
 from worlds.model_frames import groups_of_frames
-from worlds.summary_rows import comparison_of, difference, pair, pairs_of, result_of, row
+from worlds.summary_rows import comparison_of, difference, pair, pairs_of, result_of, row, verdict_row
 
-from spark_rankeval.comparison.compare_models import ModelComparison, ModelRanks
+from spark_rankeval.comparison.compare_models import ModelRanks
 from spark_rankeval.errors import InputError
 from spark_rankeval.evaluation.audit import Audit
 from spark_rankeval.evaluation.dialect_map import DialectMap
 from spark_rankeval.evaluation.result import Gaps, Result
-from spark_rankeval.experiments.compare_groups import GroupComparison
 from spark_rankeval.records import columns as table_columns
-from spark_rankeval.records import comparisons, gaps
+from spark_rankeval.records import comparisons, gaps, quality, stored, summary, tables_of_means
 from spark_rankeval.records.quality import CHECKS, AuditRow
 from spark_rankeval.records.stored import HistoryRow
-from spark_rankeval.records.summary import SummaryRow
-from spark_rankeval.records.tables_of_means import Choice, MapRow
 from spark_rankeval.run_history import gates, history
 from spark_rankeval.spark import catalog
 from spark_rankeval.worker.process import without_collection
 
-KINDS = {
-    "str": "string", "str | None": "string", "float": "double", "int": "bigint", "int | None": "bigint", "bool": "boolean",
-    "Mapping[float, float]": "map<double,double>", "Mapping[str, str]": "map<string,string>",
-}  # fmt: skip
-# What columns lack of a row: what is shown beside a figure, and the steps of a map.
-NO_COLUMNS = {"standard", "standard_mean", "choices", "note"}
-LISTS = {name: value for name, value in vars(table_columns).items() if isinstance(value, table_columns.TableColumns)}
-
-
-@pytest.mark.parametrize(
-    ("name", "rows", "whole"),
-    [
-        ("METRICS", SummaryRow, None),
-        ("SUMMARY", SummaryRow, None),
-        ("COMPARISONS", comparisons.ComparisonRow, ModelComparison),
-        ("PAIRS", comparisons.PairRow, ModelComparison),
-        ("GROUP_COMPARISONS", comparisons.GroupRow, GroupComparison),
-        ("RANKS", comparisons.RankRow, ModelComparison),
-        ("GAPS", gaps.GapRow, ModelComparison),
-        ("GATES", gates.GateOutcome, None),
-        ("DIALECT_MAP", MapRow, None),
-    ],
-)
-def test_columns_have_the_names_and_types_of_rows(name, rows, whole):
-    columns = LISTS[name]
-    kinds = {field.name: KINDS.get(field.type) for field in (*fields(rows), *(() if whole is None else fields(whole)))}
-    kinds |= {"time": "timestamp", "because": "string"}
-    assert {name: kind for name, kind, _ in columns.columns} == {name: kinds[name] for name in columns.names}
-    if name not in ("SUMMARY", "DIALECT_MAP"):
-        assert {field.name for field in fields(rows)} - NO_COLUMNS <= set(columns.names)
+TABLES = (comparisons, gaps, gates, quality, stored, summary, tables_of_means)
+LISTS = {
+    name: value
+    for module in TABLES
+    for name, value in vars(module).items()
+    if isinstance(value, table_columns.TableColumns)
+}
 
 
 @pytest.mark.parametrize("columns", LISTS.values(), ids=LISTS)
@@ -114,20 +87,29 @@ USERS = {
     name: pd.DataFrame({"user": range(first, first + 40), "rr": [(place % 7) / 7 for place in range(40)]})
     for first, name in ((0, "a"), (100, "b"))
 }
-GAP = gaps.GapRow(
-    "largest gap", "rr", "", "country", "country=DE", "country=FR", 9, 8, 0.5, 0.4, 0.1, 0.02, 0.06, 0.14, 0.05, 0.15, 2, "welch", "",
-    0.001, 0.0, True, "better", "DE is better.", asked="mrr",
+GAP = verdict_row(
+    gaps.GapRow, kind="largest gap", metric="rr", model="", attribute="country", slice="country=DE", other="country=FR", n_users=9,
+    n_other_users=8, mean=0.5, other_mean=0.4, difference=0.1, standard_error=0.02, interval_low=0.06, interval_high=0.14,
+    joint_low=0.05, joint_high=0.15, n_joint=2, interval_method="welch", p=0.001, margin=0.0, larger_is_better=True,
+    verdict="better", sentence="DE is better.", asked="mrr",
+)  # fmt: skip
+RANK = comparisons.RankRow(
+    metric="ap@10", model="als", n_users=9, mean=0.3, rank=1, lowest=1, highest=2, n_models=3, sentence="als is between 1st and 2nd.",
+)  # fmt: skip
+MAP = tables_of_means.MapRow(
+    metric="ndcg", dialect="ranx", definition="ndcg", mean=0.3, difference=0.01, n_users=9,
+    choices=(tables_of_means.Choice("other gains", 0.01),),
 )  # fmt: skip
 SHOWN = {
     "SUMMARY": lambda: result_of(ROWS),
     "HISTORY": lambda: history.History(tuple(HistoryRow("007", datetime(2026, 11, 20, 4, 30, tzinfo=UTC), one) for one in ROWS)),
     "MODEL_COMPARISON": lambda: comparison_of([difference("ap@10", asked="map@10")]),
     "PAIRS": lambda: pairs_of([pair("ap@10")]),
-    "RANKS": lambda: ModelRanks((comparisons.RankRow("ap@10", "als", 9, 0.3, 1, 1, 2, 3, "als is between 1st and 2nd."),), 0.95),
+    "RANKS": lambda: ModelRanks((RANK,), 0.95),
     "GROUP_COMPARISON": lambda: groups_of_frames(USERS, {"rr": "rr"}, "a"),
     "GAPS": lambda: Gaps((GAP,), 0.95),
     "AUDIT": lambda: Audit((AuditRow(CHECKS[0].name, 2, 9, ({"user": 1},)), AuditRow(CHECKS[1].name, 0, 0, not_checked="no times"))),
-    "DIALECT_MAP": lambda: DialectMap((MapRow("ndcg", "ranx", "ndcg", 0.3, 0.01, 9, (Choice("other gains", 0.01),)),), None),
+    "DIALECT_MAP": lambda: DialectMap((MAP,), None),
 }  # fmt: skip
 
 

@@ -1,12 +1,11 @@
 """Rows of means that two judges estimate: what they say, how they merge, and what does not take them for values of users."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from worlds.judged_users import estimated, result_of, rows_of, users
-from worlds.summary_rows import row
+from worlds.summary_rows import replace, row
 
 from spark_rankeval import labels_needed
 from spark_rankeval.errors import InputError, MergeError, OptionError, UnknownMetricError

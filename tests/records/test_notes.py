@@ -1,7 +1,6 @@
 """Notes: who leaves open what AP and NDCG are gets the value that most systems would give, and learns whom figures are of."""
 
 import math
-from dataclasses import replace
 
 import pytest
 from altair.utils.schemapi import debug_mode
@@ -9,7 +8,7 @@ from helpers.charts import heading_of
 from helpers.reports import comparison, result
 from helpers.scenes import cells_of
 from helpers.scored import KNOWN, values_in
-from worlds.summary_rows import row
+from worlds.summary_rows import replace, row
 
 from spark_rankeval.dialects import DEFAULT, STANDARD
 from spark_rankeval.metrics.naming import parse_metrics

@@ -2,12 +2,11 @@
 
 import math
 import re
-from dataclasses import replace
 from operator import attrgetter
 
 import pytest
 from helpers.scenes import as_summary, cells_of, in_all_formats, scene, summary_in_all_formats
-from worlds.summary_rows import comparison_of, difference, models_rows, pair, pairs_of, result_of, row
+from worlds.summary_rows import comparison_of, difference, models_rows, pair, pairs_of, replace, result_of, row
 
 from spark_rankeval.comparison.compare_models import ModelRanks, detectable_difference
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
@@ -53,7 +52,7 @@ def charted(chart, names):
 # --- summaries
 
 
-WITHOUT = SummaryRow(**vars(ROW) | {"interval_method": "", "no_interval": "not asked for"})
+WITHOUT = SummaryRow.of(**ROW.by_column() | {"interval_method": "", "no_interval": "not asked for"})
 OTHER_COUNTS = {"als": QUALITY, "popularity": QUALITY.with_counts(n_in_both=1277)}
 SUMMARIES = {
     "an interval, and why there is none": ([ROW, NONE], COUNTED),
@@ -266,12 +265,20 @@ def test_a_page_begins_with_the_headline_then_other_verdicts_then_what_is_undeci
     assert first_sentences([], "") == []
 
 
+def rank(model, mean, place, lowest, highest, sentence):
+    """A row of three models on map@10."""
+    return RankRow(
+        metric="ap@10", model=model, n_users=9, mean=mean, rank=place, lowest=lowest, highest=highest, n_models=3, sentence=sentence,
+        asked="map@10",
+    )  # fmt: skip
+
+
 def test_ranks(golden):
     places = (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 101, 111, 112, 113)
     golden("\n".join(ranks_in_words("als", "map@10", place, place, 200) for place in places), "in words")
     rows = (
-        RankRow("ap@10", "als", 9, 0.31, 1, 1, 2, 3, "als is between 1st and 2nd of 3 on map@10.", "map@10"),
-        RankRow("ap@10", "none", 9, NAN, 0, 3, 3, 3, "none is 3rd of 3 on map@10.", "map@10"),
+        rank("als", 0.31, 1, 1, 2, "als is between 1st and 2nd of 3 on map@10."),
+        rank("none", NAN, 0, 3, 3, "none is 3rd of 3 on map@10."),
     )
     golden(scene(ModelRanks(rows, 0.9), ModelRanks(rows, 0.9).to_pandas().T.to_string()), "as a table")
 

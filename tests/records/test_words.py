@@ -1,11 +1,10 @@
 """Words beside comparisons, funnels and counts: what figures are corrected for, and whom they are of."""
 
 import math
-from dataclasses import replace
 
 import pytest
 from helpers.scenes import scene
-from worlds.summary_rows import QUALITY, comparison_of, difference, pair, pairs_of, row, undefined
+from worlds.summary_rows import QUALITY, comparison_of, difference, pair, pairs_of, replace, row, undefined
 
 from spark_rankeval.printed_tables import Document, as_text
 from spark_rankeval.records import cross_table

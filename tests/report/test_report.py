@@ -7,7 +7,6 @@ import stat
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ import pytest
 from helpers.reports import GATES, MANIFEST, MODELS, comparison, full_report, result
 from worlds.judged_users import result_of as judged_result
 from worlds.judged_users import rows_of, users
-from worlds.summary_rows import QUALITY, result_of, row, undefined
+from worlds.summary_rows import QUALITY, replace, result_of, row, undefined
 
 from spark_rankeval import package_zip
 from spark_rankeval.checks import EXTRAS

@@ -3,10 +3,9 @@
 import math
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
-from worlds.summary_rows import row, undefined
+from worlds.summary_rows import replace, row, undefined
 
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.report import Gate

@@ -32,7 +32,7 @@ def compared(tables):
 def without_p(rows):
     """The figures but for those of the randomisation test, whose signs depend on how Spark hashes users."""
     drawn = ("p_sign_flip", "p", "p_test", "verdict", "sentence")
-    return [{name: value for name, value in vars(row).items() if name not in drawn} for row in rows]
+    return [{name: value for name, value in row.by_column().items() if name not in drawn} for row in rows]
 
 
 def long(tables, name="model"):

@@ -218,7 +218,7 @@ def figures(result, only=None, without=(), model=None):
     return {
         (row.model, row.slice, row.key, name): repr(value)
         for row in result.summary
-        for name, value in vars(row).items()
+        for name, value in row.by_column().items()
         if model in (None, row.model) and (name in only if only else name not in without)
     }
 

@@ -59,7 +59,7 @@ def compared(comparison):
     """The figures of each row, by its words."""
     found = {}
     for row in comparison.rows:
-        record = {name: value for name, value in dataclasses.asdict(row).items() if name not in NO_FIGURES}
+        record = {name: value for name, value in row.by_column().items() if name not in NO_FIGURES}
         words = [one for one in record.values() if isinstance(one, str)]
         found[" ".join(words)] = numbers(one for one in record.values() if isinstance(one, int | float))
     return found

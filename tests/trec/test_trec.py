@@ -37,7 +37,7 @@ def row(text, dialect="trec_eval", mean=0.5, relevance="", **params):
     convention = find_dialect(dialect)
     defaults = SimpleNamespace(defaults_for=lambda metric: params)
     definition = str(parse_metric(text).resolve(defaults, convention))
-    return SummaryRow(
+    return SummaryRow.of(
         model="", dialect=convention.name, metric=text, relevance=relevance, definition=definition, cutoff=None, slice="all",
         mean=mean, n_users=1, n_undefined=0, std=0.0, standard_error=0.0, minimum=0.0, maximum=0.0, n_zero=0,
     )  # fmt: skip

@@ -1,13 +1,16 @@
 """Rows of summaries and comparisons as evaluations give them, without one."""
 
+import dataclasses
 import math
 import zlib
 
 from spark_rankeval.comparison.compare_models import ModelComparison, PairwiseComparison
 from spark_rankeval.evaluation.result import Result
+from spark_rankeval.records.columns import Part
 from spark_rankeval.records.comparisons import ComparisonRow, PairRow
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.statistics.intervals import Interval
 
 QUALITY = DataQuality.of(
     n_users=1300,
@@ -31,7 +34,27 @@ def row(metric="ndcg@10", mean=0.25, **others):
         "interval_low": mean - 0.02, "interval_high": mean + 0.02, "interval_level": 0.95, "interval_method": "t",
         "no_interval": "", "median": mean, "quantiles": {0.5: mean},
     }  # fmt: skip
-    return SummaryRow(**(figures | others))
+    return SummaryRow.of(**(figures | others))
+
+
+def verdict_row(kind, /, **columns):
+    """A row of these columns, none of which has the level of its intervals."""
+    ends = {"interval_method": "t", "no_interval": ""} | columns
+    interval = Interval(
+        ends.pop("interval_low"), ends.pop("interval_high"), 0.95, ends.pop("interval_method"), ends.pop("no_interval")
+    )
+    if "joint_low" in ends:
+        ends["joint"] = Interval(ends.pop("joint_low"), ends.pop("joint_high"), 0.95, interval.method)
+    return kind.of(**ends, interval=interval)
+
+
+def replace(whole, **changes):
+    """As `dataclasses.replace` does it; parts of the values of a row may be named by their columns."""
+    for name in [name for name in changes if isinstance(getattr(type(whole), name, None), Part)]:
+        part = getattr(type(whole), name)
+        value = changes.get(part.field, getattr(whole, part.field))
+        changes[part.field] = value._replace(**{part.attribute: changes.pop(name)})
+    return dataclasses.replace(whole, **changes)
 
 
 def undefined(metric="ndcg@10", **others):
@@ -52,7 +75,7 @@ def difference(metric="ndcg@10", model="als", value=0.03, **others):
         "margin": 0.0, "larger_is_better": True, "verdict": "better",
         "sentence": f"{model} is {others.get('verdict', 'better')} on {metric}.",
     }  # fmt: skip
-    return ComparisonRow(**(figures | others))
+    return verdict_row(ComparisonRow, **(figures | others))
 
 
 def pair(metric="ndcg@10", model="als", other="popularity", value=0.03, **others):
@@ -62,7 +85,7 @@ def pair(metric="ndcg@10", model="als", other="popularity", value=0.03, **others
         "other_mean": 0.25, "difference": value, "interval_low": value - 0.02, "interval_high": value + 0.02, "q": 4.0,
         "p_tukey": 0.01, "p_randomised": math.nan, "p": 0.01, "margin": 0.0, "verdict": "better", "sentence": "better.",
     }  # fmt: skip
-    return PairRow(**(figures | others))
+    return verdict_row(PairRow, **({"interval_method": "tukey"} | figures | others))
 
 
 def models_rows(models=("als", "popularity"), cutoffs=(1, 5, 10, 20, 50), recalls=True, slices=()):

@@ -24,7 +24,7 @@ def figures(result):
         (row.model, row.slice, row.key): {
             # A map that comes back from Spark has another order.
             name: repr(sorted(value.items()) if isinstance(value, dict) else value)
-            for name, value in vars(row).items()
+            for name, value in row.by_column().items()
             if name not in UNKNOWN
         }
         for row in result.summary
