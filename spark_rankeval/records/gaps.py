@@ -12,34 +12,9 @@ from typing import Any, NamedTuple
 
 from spark_rankeval.errors import InputError, listed
 from spark_rankeval.printed_tables import DASH, Column, Note, Table, text_column
+from spark_rankeval.records import judges, summary
 from spark_rankeval.records.columns import LEVEL, TableColumns, described
-from spark_rankeval.records.judges import (
-    GAP_VERDICT,
-    JointRow,
-    Judged,
-    corrected_in_words,
-    difference_columns,
-    joint_notes,
-    margins_in_words,
-    means_columns,
-    rare_value_notes,
-)
-from spark_rankeval.records.summary import (
-    ITEM_PREFIX,
-    METRIC,
-    MODEL,
-    MOST_LISTED,
-    OF_ALL_LISTS,
-    SummaryRow,
-    attributes_of,
-    bounds_of,
-    direction_of,
-    has_item_group,
-    is_item_group,
-    is_over_lists,
-    metric_or_none,
-    slice_of,
-)
+from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.statistics.comparisons import ShownFigures, as_decided, family_of, verdict_of
 from spark_rankeval.statistics.description import with_reliable_figures
 from spark_rankeval.statistics.exact import Sums, added, from_text, mean_of_sums, moments_of_sums
@@ -61,7 +36,7 @@ _SPOILT = "the mean is over all users, and some have no value"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GapRow(JointRow):
+class GapRow(judges.JointRow):
     """The difference between the users of a slice and other users, on one metric of one model.
 
     Examples:
@@ -156,7 +131,7 @@ def gap_rows(
     """
     largest, against = [], []
     for row, slices in _figures(rows, attributes):
-        parts = {} if is_over_lists(row) else slices
+        parts = {} if summary.is_over_lists(row) else slices
         users = {name: _users_of_rows(slice_rows) for name, slice_rows in parts.items()}
         gap = largest_gap([each.named(name, row) for name, each in users.items()], level, least_n)
         pair = (gap.highest or _Users().named("", row), gap.lowest or _Users().named("", row))
@@ -177,7 +152,7 @@ def gap_rows(
 
 def _without_unknown_interval(compared: _ComparedGroups) -> _ComparedGroups:
     """Remove the interval if there are no users, or if users come in clusters, and a slice has no sums of them."""
-    reason = OF_ALL_LISTS if is_over_lists(compared.row) else _CLUSTERED
+    reason = summary.OF_ALL_LISTS if summary.is_over_lists(compared.row) else _CLUSTERED
     is_known = not compared.row.cluster or all(group.clusters is not None or not group.n for group in compared.groups)
     if is_known and reason == _CLUSTERED:
         return compared
@@ -213,8 +188,8 @@ def largest_gaps(rows: Sequence[SummaryRow], attribute: str) -> list[tuple[Summa
 
 def attributes_in_slices(rows: Sequence[SummaryRow]) -> list[str]:
     """The attributes that divide the users of a summary, in the order of its slices; groups of items share users."""
-    slices = dict.fromkeys(row.slice for row in rows if not has_item_group(row.slice))
-    return list(dict.fromkeys(name for slice_ in slices for name in attributes_of(slice_)))
+    slices = dict.fromkeys(row.slice for row in rows if not summary.has_item_group(row.slice))
+    return list(dict.fromkeys(name for slice_ in slices for name in summary.attributes_of(slice_)))
 
 
 def _figures(
@@ -222,27 +197,27 @@ def _figures(
 ) -> list[tuple[SummaryRow, dict[str, list[SummaryRow]]]]:
     """For each figure of all users, the rows of its slices, by the slice of these attributes that they are part of."""
     wanted = set(attributes)
-    attribute_sets = {attributes_of(row.slice) for row in rows if not has_item_group(row.slice)}
+    attribute_sets = {summary.attributes_of(row.slice) for row in rows if not summary.has_item_group(row.slice)}
     fitting = [names for names in attribute_sets if wanted <= set(names)]
     if not wanted or not fitting:
         there = ", ".join(attributes_in_slices(rows)) or "nothing; evaluate with by="
         msg = f"there are no slices by {' and '.join(map(repr, attributes)) or 'no attribute'}; slices are by {there}"
         item_attributes = {
-            name.removeprefix(ITEM_PREFIX)
+            name.removeprefix(summary.ITEM_PREFIX)
             for row in rows
-            if is_item_group(row.slice)
-            for name in attributes_of(row.slice)
+            if summary.is_item_group(row.slice)
+            for name in summary.attributes_of(row.slice)
         }
-        if item_attributes & {name.removeprefix(ITEM_PREFIX) for name in attributes}:
+        if item_attributes & {name.removeprefix(summary.ITEM_PREFIX) for name in attributes}:
             msg += ". Groups of items have no gaps, because they share users"
         raise InputError(msg)
     # Slices of fewer attributes are totals of the others: any of them hold all users.
     used = min(fitting, key=lambda names: (len(names), names))
     parts: dict[tuple[str, str], dict[str, list[SummaryRow]]] = {}
     for row in rows:
-        if attributes_of(row.slice) == used:
+        if summary.attributes_of(row.slice) == used:
             by_slice = parts.setdefault((row.model, row.key), {})
-            by_slice.setdefault(slice_of(row.slice, attributes), []).append(row)
+            by_slice.setdefault(summary.slice_of(row.slice, attributes), []).append(row)
     return [(row, parts.get((row.model, row.key), {})) for row in rows if row.slice == "all"]
 
 
@@ -277,7 +252,7 @@ class _Users(NamedTuple):
         if problem:
             moments, weighted = moments._replace(mean=math.nan), None
         clusters = clusters_of_days(self.grouped) if row.cluster and self.grouped else None
-        return Group(name, moments, weighted, bounds_of(row.definition), problem, clusters)
+        return Group(name, moments, weighted, summary.bounds_of(row.definition), problem, clusters)
 
 
 def _grouped(users: Sequence[_Users]) -> tuple[GroupedClusters, ...] | None:
@@ -323,7 +298,7 @@ def _judged(compared: Sequence[_ComparedGroups], kind: str, attribute: str, marg
         row, (group, other), difference, level, *_ = each
         p, interval = judged.p, each.interval_function(level)
         joint = as_decided(each.interval_function(judged.level), p, level, margin)
-        direction = direction_of(metric_or_none(row.definition))
+        direction = summary.direction_of(summary.metric_or_none(row.definition))
         verdict = verdict_of(
             interval,
             p,
@@ -338,7 +313,7 @@ def _judged(compared: Sequence[_ComparedGroups], kind: str, attribute: str, marg
             kind=kind, metric=row.key, model=row.model, attribute=attribute, slice=group.name, other=other.name,
             n_users=group.n, n_other_users=other.n, mean=group.mean, other_mean=other.mean, difference=difference.estimate,
             standard_error=difference.standard_error, interval=interval, joint=joint,
-            judged=Judged(p, margin, *verdict, judged.n), larger_is_better=direction is not False,
+            judged=judges.Judged(p, margin, *verdict, judged.n), larger_is_better=direction is not False,
             asked=row.name if row.name != row.key else "", n_left_out=each.n_left_out, cluster=row.cluster,
         )  # fmt: skip
 
@@ -356,35 +331,35 @@ def gaps_tables(rows: Sequence[GapRow], level: float) -> list[Table]:
 
 def _gaps_table(rows: Sequence[GapRow], level: float, caption: str) -> Table:
     is_largest = rows[0].kind == LARGEST_GAP
-    apart = list(dict.fromkeys(row.name for row in rows if row.no_interval == OF_ALL_LISTS))
+    apart = list(dict.fromkeys(row.name for row in rows if row.no_interval == summary.OF_ALL_LISTS))
     rows = [row for row in rows if row.name not in apart]
     columns: list[Column[Any]] = [
-        METRIC,
-        *([MODEL] if any(row.model for row in rows) else []),
+        summary.METRIC,
+        *([summary.MODEL] if any(row.model for row in rows) else []),
         text_column("highest mean" if is_largest else "slice", lambda row: row.slice or DASH),
         *([text_column("lowest mean", lambda row: row.other or DASH)] if is_largest else []),
         Column("users", lambda row: f"{row.n_users:,}"),
         Column("others", lambda row: f"{row.n_other_users:,}"),
-        *means_columns(rows, "others' mean", attrgetter("other_mean")),
-        *difference_columns(rows, level),
-        GAP_VERDICT,
+        *judges.means_columns(rows, "others' mean", attrgetter("other_mean")),
+        *judges.difference_columns(rows, level),
+        judges.GAP_VERDICT,
     ]
     return Table(
         rows, columns, caption, caption,
-        [*_gap_notes(rows, level, is_largest=is_largest), *(Note(f"no gap of {name}: {OF_ALL_LISTS}") for name in apart)],
+        [*_gap_notes(rows, level, is_largest=is_largest), *(Note(f"no gap of {name}: {summary.OF_ALL_LISTS}") for name in apart)],
         dash_means="there is no interval", is_grouped=True,
     )  # fmt: skip
 
 
 def _gap_notes(rows: Sequence[GapRow], level: float, *, is_largest: bool) -> list[Note]:
-    corrected = corrected_in_words(rows, _CORRECTION)
+    corrected = judges.corrected_in_words(rows, _CORRECTION)
     if is_largest:
         p = Note(f"from the Games-Howell test for all pairs of slices{corrected}", "p")
         notes = [p, Note("holds although the pair was chosen for its difference", "interval")]
     else:
         notes = [Note(f"from Welch's test{corrected}", "p")]
-    notes += joint_notes(rows, level)
-    notes += [Note(text, "verdict") for text in margins_in_words(rows)]
+    notes += judges.joint_notes(rows, level)
+    notes += [Note(text, "verdict") for text in judges.margins_in_words(rows)]
     clusters = listed(list(dict.fromkeys(row.cluster for row in rows if row.cluster)))
     if clusters:
         notes.append(Note(f"takes the clusters by {clusters} as independent, not their users", "interval"))
@@ -395,10 +370,10 @@ def _gap_notes(rows: Sequence[GapRow], level: float, *, is_largest: bool) -> lis
     if is_largest:
         notes += _small_slice_notes(rows)
     rare = [row.figure for row in rows if row.interval_method == "mover" and not row.no_interval]
-    notes += rare_value_notes(rare)
+    notes += judges.rare_value_notes(rare)
     reasons = list(dict.fromkeys(row.no_interval for row in rows if row.no_interval))
     if reasons:
-        notes.append(Note(f"no interval: {listed(reasons, MOST_LISTED)}"))
+        notes.append(Note(f"no interval: {listed(reasons, summary.MOST_LISTED)}"))
     return notes
 
 
@@ -408,7 +383,7 @@ def _small_slice_notes(rows: Sequence[GapRow]) -> list[Note]:
     small = [f"{name} ({n:,})" for name, n in sorted(users.items(), key=lambda item: item[1]) if n < _SMALL]
     if not small:
         return []
-    text = f"slices of few users: {listed(small, MOST_LISTED)}"
+    text = f"slices of few users: {listed(small, summary.MOST_LISTED)}"
     return [Note(text, call=f"result.gaps(…, min_users={_SMALL}) leaves them out")]
 
 
@@ -422,7 +397,9 @@ def attribute_gap_tables(rows: Sequence[SummaryRow]) -> tuple[list[Table], list[
     level = levels[0] if levels else 0.95
     largest, others = [], []
     for attribute in attributes_in_slices(rows):
-        n_slices = len({slice_of(row.slice, [attribute]) for row in rows if attribute in attributes_of(row.slice)})
+        n_slices = len(
+            {summary.slice_of(row.slice, [attribute]) for row in rows if attribute in summary.attributes_of(row.slice)}
+        )
         gaps = gap_rows(rows, [attribute], level=level, others=n_slices <= _MOST_AGAINST_OTHERS)
         first, *rest = gaps_tables(gaps, level)
         largest.append(first)

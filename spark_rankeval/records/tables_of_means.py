@@ -31,19 +31,11 @@ from spark_rankeval.printed_tables import (
     text_column,
 )
 from spark_rankeval.ranking.user_lists import LIST_PARAMETERS
+from spark_rankeval.records import summary as summary_rows
 from spark_rankeval.records.columns import TEXT, TableColumn, TableColumns, described
 from spark_rankeval.records.comparisons import ComparisonRow, PairRow
 from spark_rankeval.records.judges import VerdictRow
-from spark_rankeval.records.summary import (
-    MetricRow,
-    SummaryRow,
-    bounds_of,
-    is_over_lists,
-    metric_or_none,
-    slice_name,
-    slice_pieces,
-    users_in_words,
-)
+from spark_rankeval.records.summary import MetricRow, SummaryRow
 
 Metrics = str | Metric | Iterable[str | Metric] | None
 
@@ -300,7 +292,7 @@ def _ordered_slices(names: Iterable[str], order: Mapping[str, Sequence[Any]]) ->
     >>> _ordered_slices(["all", "age=old", "age=young", "age=null"], {"age": ["young", "old"]})
     ['all', 'age=young', 'age=old', 'age=null']
     """
-    parted = {name: slice_pieces(name) for name in names}
+    parted = {name: summary_rows.slice_pieces(name) for name in names}
     places: dict[str, dict[str, int]] = {}
     for pieces in parted.values():
         for attribute, piece in pieces.items():
@@ -311,7 +303,7 @@ def _ordered_slices(names: Iterable[str], order: Mapping[str, Sequence[Any]]) ->
             msg = f"there are no slices by {attribute!r}; slices are by {', '.join(map(repr, places)) or 'nothing'}"
             raise OptionError(msg)
         ranks = places[attribute]
-        named = [slice_name([attribute], (value,)) for value in values]
+        named = [summary_rows.slice_name([attribute], (value,)) for value in values]
         unknown = [piece for piece in named if piece not in ranks]
         if unknown:
             msg = f"no slice has {', '.join(unknown)}; available: {', '.join(ranks)}"
@@ -380,13 +372,13 @@ def axis_of(definition: str) -> str:
     >>> axis_of("ndcg@10"), axis_of("dcg@10") == axis_of("dcg@5"), axis_of("dcg@10") == axis_of("novelty@10")
     ('', True, False)
     """
-    low, high = bounds_of(definition)
+    low, high = summary_rows.bounds_of(definition)
     return "" if low >= 0 and high <= 1 else re.sub(r"@\d+$", "", definition)
 
 
 def means_title(rows: Sequence[SummaryRow]) -> str:
     """The title of a chart or table of several figures."""
-    n_over_lists = sum(map(is_over_lists, rows))
+    n_over_lists = sum(map(summary_rows.is_over_lists, rows))
     if n_over_lists == len(rows):
         return "Values of all lists together"
     return "Means over users, and values of all lists" if n_over_lists else "Means over users"
@@ -394,7 +386,7 @@ def means_title(rows: Sequence[SummaryRow]) -> str:
 
 def mean_of(row: SummaryRow, name: str) -> str:
     """The title of an axis of a row's metric, by that name."""
-    return name if is_over_lists(row) else f"mean {name}"
+    return name if summary_rows.is_over_lists(row) else f"mean {name}"
 
 
 def with_interval(estimate: Estimate) -> str:
@@ -623,7 +615,7 @@ class ModelsTable(OneTable):
     @property
     def caption(self) -> str:
         """A sentence on the content of the table."""
-        about = users_in_words([replace(row, model="") for row in self.rows])
+        about = summary_rows.users_in_words([replace(row, model="") for row in self.rows])
         bold = bold_in_words("metric", is_compared=self.better is not None) if self._has_best else ""
         raised = "; a raised letter: significantly better than the model with that letter" if self.better else ""
         return f"Means over users, {about}{bold}{raised}"
@@ -731,7 +723,7 @@ def _other(row: ComparisonRow | PairRow) -> str:
 
 
 def _larger_is_better(row: SummaryRow) -> bool:
-    metric = metric_or_none(row.definition)
+    metric = summary_rows.metric_or_none(row.definition)
     return metric is None or metric.larger_is_better
 
 

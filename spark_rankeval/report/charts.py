@@ -13,54 +13,11 @@ from spark_rankeval.errors import InputError, MetricError, UnknownMetricError, d
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import expand, parse_metric
 from spark_rankeval.printed_tables import common_format, number
+from spark_rankeval.records import judges, summary, tables_of_means
 from spark_rankeval.records.comparisons import ComparisonRow, PairRow, note_of_definitions
 from spark_rankeval.records.cross_table import StageRow, figures_of, stage_bars, stage_estimates
-from spark_rankeval.records.judges import (
-    JudgedMeans,
-    interval_kind,
-    is_estimated,
-    joined_in_words,
-    judged_means,
-    lift_in_words,
-)
-from spark_rankeval.records.summary import (
-    SELF_NORMALISED,
-    SummaryRow,
-    about_items,
-    attributes_of,
-    group_of,
-    has_item_group,
-    interval_name,
-    is_item_group,
-    is_over_lists,
-    item_attribute,
-    shared_by_groups,
-)
-from spark_rankeval.records.tables_of_means import (
-    MOST_LINES,
-    PURPOSE,
-    WIDTH,
-    Bin,
-    Counts,
-    CurveAxis,
-    Estimate,
-    Grid,
-    Histogram,
-    Metrics,
-    answers,
-    axis_of,
-    chosen,
-    coarsened,
-    cutoff_points,
-    headline_keys,
-    largest,
-    largest_in_words,
-    mean_of,
-    means_title,
-    parameter_points,
-    recall_points,
-    rows_of_one_metric,
-)
+from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.records.tables_of_means import WIDTH, Counts, CurveAxis, Estimate, Histogram, Metrics
 from spark_rankeval.request.call import POPULARITY
 
 if TYPE_CHECKING:
@@ -69,7 +26,7 @@ if TYPE_CHECKING:
 
 def forest(estimates: Sequence[Estimate], **options: Any) -> Drawing:
     """A line for each place, with the options of `forest_chart`."""
-    with needs_extra("report", PURPOSE):
+    with needs_extra("report", tables_of_means.PURPOSE):
         from spark_rankeval.report.drawing import forest_chart
     return forest_chart(estimates, **options)
 
@@ -86,8 +43,8 @@ def users_in_note(row: SummaryRow) -> str:
 
 def interval_reading(rows: Sequence[SummaryRow], mark: str, how: str = "") -> str:
     """A sentence on the means and the kind of their intervals."""
-    name = interval_name(rows, all_methods=True) if rows else ""
-    figure = "Value of all lists together" if rows and all(map(is_over_lists, rows)) else "Mean over users"
+    name = summary.interval_name(rows, all_methods=True) if rows else ""
+    figure = "Value of all lists together" if rows and all(map(summary.is_over_lists, rows)) else "Mean over users"
     if not name:
         return f"{figure}; no intervals were asked for."
     return f"{figure}; {mark}: {name}{', ' if how else ''}{how}."
@@ -113,23 +70,25 @@ def parts_chart(
         ],
         title=f"{first.name} by {parts}",
         reading=reading,
-        x_title=mean_of(first, first.name),
+        x_title=tables_of_means.mean_of(first, first.name),
         series=series,
         reference={row.model: row.mean for row in total_rows} if has_totals else {},
         width=width,
     )
 
 
-def judged_chart(judged: JudgedMeans, width: int) -> Drawing:
+def judged_chart(judged: judges.JudgedMeans, width: int) -> Drawing:
     """Means under human grades: a line for each metric and model, with a mark for both judges together and one for each alone."""
-    rows = judged.rows[:MOST_LINES]
+    rows = judged.rows[: tables_of_means.MOST_LINES]
     has_models = any(row.model for row in rows)
     series = ["both", f"{judged.human} alone", f"{judged.judge} alone"]
     estimates = []
     for row in rows:
         place = f"{row.metric} · {row.model}" if has_models else row.metric
         for name, (value, ends) in zip(series, row.means, strict=True):
-            estimates.append(Estimate(name, place, value, ends.low, ends.high, axis=axis_of(row.metric)))
+            estimates.append(
+                Estimate(name, place, value, ends.low, ends.high, axis=tables_of_means.axis_of(row.metric))
+            )
     level = f"{rows[0].estimate.interval.level:.0%} " if rows else ""
     return forest(
         estimates,
@@ -143,11 +102,11 @@ def judged_chart(judged: JudgedMeans, width: int) -> Drawing:
 
 def funnel_chart(rows: Sequence[StageRow], width: int) -> Drawing:
     """What becomes of the relevant items at each stage of one slice, and below what each stage reaches, with its ceiling."""
-    with needs_extra("report", PURPOSE):
+    with needs_extra("report", tables_of_means.PURPOSE):
         from spark_rankeval.report.drawing import stages_chart
     name = rows[0].slice
-    title = "Relevant items, stage by stage" + ("" if name == "all" else f": {about_items(name)}")
-    interval = interval_name(figures_of(rows), all_methods=True)
+    title = "Relevant items, stage by stage" + ("" if name == "all" else f": {summary.about_items(name)}")
+    interval = summary.interval_name(figures_of(rows), all_methods=True)
     reading = [f"Line: {interval}."] if interval else []
     return stages_chart(
         stage_bars(rows),
@@ -186,7 +145,7 @@ class ComparisonPlots:
     baseline: str
     level: float
     models: Sequence[str]
-    users_by_difference: Callable[[str, Grid], Counts] | None = None
+    users_by_difference: Callable[[str, tables_of_means.Grid], Counts] | None = None
 
     def __repr__(self) -> str:
         return "plot(metrics=None), or one of plot.slices(metric), plot.histogram(metric)"
@@ -201,7 +160,7 @@ class ComparisonPlots:
         Raises:
             UnknownMetricError: one is not in the comparison.
         """
-        rows = chosen(self.rows, metrics)[:MOST_LINES]
+        rows = tables_of_means.chosen(self.rows, metrics)[: tables_of_means.MOST_LINES]
         models = list(dict.fromkeys(row.model for row in rows))
         whose = models[0] if len(models) == 1 else "Models"
         return _chart(
@@ -226,8 +185,11 @@ class ComparisonPlots:
         total_rows = self._rows_of(metric)
         key, name = (total_rows[0].metric, total_rows[0].name) if total_rows else ("", "")
         rows = [row for row in self.sliced if row.metric == key]
-        shown = largest(rows)
-        reading = [f"{self._reading(shown)} Dashed line: all users.", *largest_in_words(shown, rows, "slices")]
+        shown = tables_of_means.largest(rows)
+        reading = [
+            f"{self._reading(shown)} Dashed line: all users.",
+            *tables_of_means.largest_in_words(shown, rows, "slices"),
+        ]
         return _chart(
             _differences(shown, [row.slice for row in shown]),
             reading,
@@ -251,7 +213,7 @@ class ComparisonPlots:
             UnknownMetricError: it is not in the comparison.
             InputError: the comparison was not made by `compare`, and knows no users.
         """
-        with needs_extra("report", PURPOSE):
+        with needs_extra("report", tables_of_means.PURPOSE):
             from spark_rankeval.report.drawing import histogram_chart
         if self.users_by_difference is None:
             msg = "this comparison has no differences of users to draw; make it with compare(…)"
@@ -260,7 +222,7 @@ class ComparisonPlots:
         histograms, beyond = self._histograms(rows, self.users_by_difference)
         first, name = rows[:1], rows[0].name
         reading = [
-            f"Dashed line: mean difference; shaded: its {interval_kind(first, self.level)}{joined_in_words(first)}.",
+            f"Dashed line: mean difference; shaded: its {judges.interval_kind(first, self.level)}{judges.joined_in_words(first)}.",
             "Grey: users who are worse off. Users without a difference are not drawn.",
         ]
         if beyond:
@@ -277,38 +239,38 @@ class ComparisonPlots:
 
     @staticmethod
     def _histograms(
-        rows: Sequence[ComparisonRow], count_users: Callable[[str, Grid], Counts]
+        rows: Sequence[ComparisonRow], count_users: Callable[[str, tables_of_means.Grid], Counts]
     ) -> tuple[list[Histogram], bool]:
         """The users of each model by their difference, and whether some lie beyond the outer bins."""
         # Equal differences have no spread, and that of one user is not known.
         scales = [scale for row in rows for scale in (row.std, 2 * abs(row.difference) / _REACH) if scale > 0]
         spread = max(scales, default=1.0)
         counts: Counts = {}
-        grid = Grid(-_REACH * spread, spread / _FINE, 2 * _FINE * _REACH)
+        grid = tables_of_means.Grid(-_REACH * spread, spread / _FINE, 2 * _FINE * _REACH)
         beyond = False
         if any(row.wins + row.losses for row in rows):
             counts = count_users(rows[0].metric, grid)
             beyond = any({0, grid.n - 1} & set(users) for users in counts.values())
-            counts, grid = coarsened(counts, grid, _MOST_BINS)
+            counts, grid = tables_of_means.coarsened(counts, grid, _MOST_BINS)
         histograms = []
         for row in rows:
             users = sorted(counts.get(row.model, {}).items())
-            bars = tuple(Bin(*grid.edges(index), count) for index, count in users)
+            bars = tuple(tables_of_means.Bin(*grid.edges(index), count) for index, count in users)
             ends = (row.difference, *row.shown_ends)
             note = f"{row.wins:,} better, {row.losses:,} worse\n{row.ties:,} equal: not drawn"
             histograms.append(Histogram(row.model, bars, row.n_users, *ends, note))
         return histograms, beyond
 
     def _rows_of(self, metric: str | Metric | None) -> list[ComparisonRow]:
-        return chosen(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
+        return tables_of_means.chosen(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
 
     def _reading(self, rows: Sequence[ComparisonRow]) -> str:
-        return f"Line: {interval_kind(rows, self.level)} of each mean difference{joined_in_words(rows)}."
+        return f"Line: {judges.interval_kind(rows, self.level)} of each mean difference{judges.joined_in_words(rows)}."
 
 
 def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: int) -> Drawing:
     """The differences between all pairs of models with their joint intervals."""
-    shown = chosen(rows, metrics)[:MOST_LINES]
+    shown = tables_of_means.chosen(rows, metrics)[: tables_of_means.MOST_LINES]
     several = len({row.metric for row in shown}) > 1
     format_value = common_format((row.difference for row in shown), sign="+")
     estimates = []
@@ -322,7 +284,7 @@ def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: 
                 Estimate("", place, *figures, f"{format_value(row.difference)} · {row.verdict}", row.margin)
             )
     names = list(dict.fromkeys(row.name for row in shown)) if several else [""]
-    reading = [f"Line: {interval_kind(shown, level)}; the intervals of all pairs of a metric hold together."]
+    reading = [f"Line: {judges.interval_kind(shown, level)}; the intervals of all pairs of a metric hold together."]
     title = "Differences between all pairs of models" + ("" if several or not shown else f": {shown[0].name}")
     return _chart(estimates, reading, title=title, x_title="difference in means", series=names, width=width)
 
@@ -336,7 +298,7 @@ def _chart(estimates: Sequence[Estimate], reading: list[str], **options: Any) ->
 
 def _axis(row: ComparisonRow | PairRow) -> str:
     """The axis of a row's metric, whose label may have a relevance."""
-    return axis_of(row.metric.partition(" [")[0])
+    return tables_of_means.axis_of(row.metric.partition(" [")[0])
 
 
 def _differences(rows: Sequence[ComparisonRow], places: Sequence[str]) -> list[Estimate]:
@@ -344,7 +306,7 @@ def _differences(rows: Sequence[ComparisonRow], places: Sequence[str]) -> list[E
     return [
         Estimate(
             row.model, place, row.difference, *row.shown_ends,
-            f"{format_value(row.difference)}{lift_in_words(row)} · {row.verdict}", row.margin, _axis(row),
+            f"{format_value(row.difference)}{judges.lift_in_words(row)} · {row.verdict}", row.margin, _axis(row),
         )
         for row, place in zip(rows, places, strict=True)
     ]  # fmt: skip
@@ -379,7 +341,7 @@ class ResultPlots:
     rows: tuple[SummaryRow, ...]
     columns: Mapping[str, str]
     models: Sequence[str]
-    users_by_value: Callable[[str, Grid], Counts]
+    users_by_value: Callable[[str, tables_of_means.Grid], Counts]
     notes: bool = True
 
     def __repr__(self) -> str:
@@ -398,7 +360,7 @@ class ResultPlots:
         Raises:
             UnknownMetricError: nothing answers to the name.
         """
-        if metric is None or any(answers(row, metric) for row in self._total_rows()):
+        if metric is None or any(tables_of_means.answers(row, metric) for row in self._total_rows()):
             return self.means(metric, width=width)
         if isinstance(metric, str) and "@" not in metric and len(expand(metric)) > 1:
             return self.precision_recall(width=width)
@@ -419,7 +381,7 @@ class ResultPlots:
         Raises:
             InputError: the grades were not those of `Judged`.
         """
-        judged = judged_means(self._total_rows())
+        judged = judges.judged_means(self._total_rows())
         if judged is None:
             msg = "only evaluate(…, relevance=Judged(human=…, judge=…)) has means of two judges to draw"
             raise InputError(msg)
@@ -436,13 +398,13 @@ class ResultPlots:
         Raises:
             UnknownMetricError: one is not in the result.
         """
-        rows = chosen(self._total_rows(), metrics)
+        rows = tables_of_means.chosen(self._total_rows(), metrics)
         if metrics is None:
-            rows = [row for row in rows if not shared_by_groups(row.definition)] or rows
+            rows = [row for row in rows if not summary.shared_by_groups(row.definition)] or rows
         several = len({row.model for row in rows}) > 1
         alone = several and len({row.key for row in rows}) == 1
         keys = list(dict.fromkeys(row.key for row in rows))
-        headline = headline_keys(rows) if metrics is None else keys
+        headline = tables_of_means.headline_keys(rows) if metrics is None else keys
         shown = [row for row in rows if row.key in headline]
         format_value = common_format(row.mean for row in shown)
         reading = [interval_reading(rows, "line")]
@@ -453,13 +415,13 @@ class ResultPlots:
         estimates = []
         for row in shown:
             estimate = estimate_of(row, row.model, row.model if alone else row.name, format_value(row.mean))
-            x_title = _OVER_LISTS if is_over_lists(row) else _OVER_USERS
-            estimates.append(replace(estimate, axis=axis_of(row.definition), x_title=x_title))
+            x_title = _OVER_LISTS if summary.is_over_lists(row) else _OVER_USERS
+            estimates.append(replace(estimate, axis=tables_of_means.axis_of(row.definition), x_title=x_title))
         return forest(
             estimates,
-            title=f"{'' if is_over_lists(rows[0]) else 'Mean '}{rows[0].name} by model"
+            title=f"{'' if summary.is_over_lists(rows[0]) else 'Mean '}{rows[0].name} by model"
             if alone
-            else means_title(shown),
+            else tables_of_means.means_title(shown),
             reading=[*reading, *self._notes(shown)],
             x_title=_OVER_USERS,
             series=self.models,
@@ -478,18 +440,26 @@ class ResultPlots:
             UnknownMetricError: no row is of that metric, or rows of several definitions are.
         """
         if over != "cutoff":
-            limits, x_title = parameter_points(self._total_rows(), metric, over), _LIMITS[over]
+            limits, x_title = tables_of_means.parameter_points(self._total_rows(), metric, over), _LIMITS[over]
             name = str(parse_metric(metric))
             return self._lines(
-                limits, f"{name} by {x_title}", x_title, mean_of(limits[0][1], name), [], width, whole=False
+                limits,
+                f"{name} by {x_title}",
+                x_title,
+                tables_of_means.mean_of(limits[0][1], name),
+                [],
+                width,
+                whole=False,
             )
-        points = cutoff_points(self._total_rows(), metric)
+        points = tables_of_means.cutoff_points(self._total_rows(), metric)
         labels = {re.sub(r"@\d+$", "", row.asked or row.metric) for _, row in points}
         name = labels.pop() if len(labels) == 1 else str(parse_metric(metric))
         uncut = [f"{row.model} {number(row.mean)}".strip() for cutoff, row in points if cutoff is None]
         more = [f"Without a cutoff: {', '.join(uncut)}."] if uncut else []
         places = [(cutoff, row) for cutoff, row in points if cutoff is not None]
-        return self._lines(places, f"{name} by cutoff", "cutoff k", mean_of(points[0][1], name), more, width)
+        return self._lines(
+            places, f"{name} by cutoff", "cutoff k", tables_of_means.mean_of(points[0][1], name), more, width
+        )
 
     def precision_recall(self, *, width: int = WIDTH) -> Drawing:
         """Interpolated precision against recall, averaged over users, with bands.
@@ -500,7 +470,7 @@ class ResultPlots:
             UnknownMetricError: the result has no such curve, or several definitions of it.
         """
         words = ("Precision against recall", "recall", "mean interpolated precision")
-        return self._lines(recall_points(self._total_rows()), *words, [], width, whole=False)
+        return self._lines(tables_of_means.recall_points(self._total_rows()), *words, [], width, whole=False)
 
     def _lines(
         self,
@@ -513,7 +483,7 @@ class ResultPlots:
         *,
         whole: bool = True,
     ) -> Drawing:
-        with needs_extra("report", PURPOSE):
+        with needs_extra("report", tables_of_means.PURPOSE):
             from spark_rankeval.report.drawing import curve_chart
         names = {(row.model, row.relevance): _series(row) for _, row in points}
         ordered = [name for model in self.models for (whose, _), name in names.items() if whose == model]
@@ -542,17 +512,21 @@ class ResultPlots:
         Raises:
             UnknownMetricError: it is not in the result.
         """
-        with needs_extra("report", PURPOSE):
+        with needs_extra("report", tables_of_means.PURPOSE):
             from spark_rankeval.report.drawing import nothing
-        total_rows = rows_of_one_metric(self._total_rows(), self.rows[0].key if metric is None else metric)
+        total_rows = tables_of_means.rows_of_one_metric(
+            self._total_rows(), self.rows[0].key if metric is None else metric
+        )
         key, name = total_rows[0].key, total_rows[0].name
-        rows = [row for row in self.rows if row.slice != "all" and row.key == key and not has_item_group(row.slice)]
+        rows = [
+            row for row in self.rows if row.slice != "all" and row.key == key and not summary.has_item_group(row.slice)
+        ]
         if not rows:
-            more = "; item_groups draws groups of items" if any(map(is_item_group, self._slices())) else ""
+            more = "; item_groups draws groups of items" if any(map(summary.is_item_group, self._slices())) else ""
             return nothing(f"{name} by slice of users", f"there are no slices of users; evaluate with by={more}", width)
-        shown = largest(rows)
+        shown = tables_of_means.largest(rows)
         reading = [interval_reading(total_rows, "line"), "Dashed line: all users."]
-        reading += [*largest_in_words(shown, rows, "slices"), *self._notes(total_rows)]
+        reading += [*tables_of_means.largest_in_words(shown, rows, "slices"), *self._notes(total_rows)]
         return parts_chart(
             shown, total_rows, str, "slice of users", reading, series=self.models, has_totals=True, width=width
         )
@@ -568,28 +542,28 @@ class ResultPlots:
             UnknownMetricError: it is not in the result.
             InputError: the result has no groups of items.
         """
-        rows = [row for row in self.rows if is_item_group(row.slice)]
+        rows = [row for row in self.rows if summary.is_item_group(row.slice)]
         if not rows:
             msg = "the result has no groups of items; evaluate with facts=Facts(items=…, item_by=…)"
             raise InputError(msg)
-        total_rows = rows_of_one_metric(self._total_rows(), rows[0].key if metric is None else metric)
+        total_rows = tables_of_means.rows_of_one_metric(self._total_rows(), rows[0].key if metric is None else metric)
         rows = [row for row in rows if row.key == total_rows[0].key]
         with_users = {row.slice for row in rows if row.n_users}
         drawable = [row for row in rows if row.slice in with_users]
-        shown = largest(drawable)
-        share = shared_by_groups(total_rows[0].definition)
+        shown = tables_of_means.largest(drawable)
+        share = summary.shared_by_groups(total_rows[0].definition)
         reading = ["Only labels of the group count, and only users who have one. Dashed line: all items."]
         if share:
             reading = [f"A value of 0.3: the group has on average 30% of a list's {share}."]
         reading += _popularity_reading(shown)
         if n_empty := len({row.slice for row in rows}) - len(with_users):
             reading.append(f"Not drawn: {n_empty} {'group' if n_empty == 1 else 'groups'} without a user.")
-        reading += largest_in_words(shown, drawable, "groups")
+        reading += tables_of_means.largest_in_words(shown, drawable, "groups")
         reading += [interval_reading(drawable or total_rows, "line"), *self._notes(total_rows)]
         return parts_chart(
             shown,
             total_rows,
-            group_of,
+            summary.group_of,
             "group of items",
             reading,
             series=self.models,
@@ -610,16 +584,20 @@ class ResultPlots:
         Raises:
             UnknownMetricError: it is not in the result.
         """
-        with needs_extra("report", PURPOSE):
+        with needs_extra("report", tables_of_means.PURPOSE):
             from spark_rankeval.report.drawing import histogram_chart
-        rows = rows_of_one_metric(self._total_rows(), metric)
+        rows = tables_of_means.rows_of_one_metric(self._total_rows(), metric)
         if rows[0].key not in self.columns:
-            why = "is estimated from two judges" if is_estimated(rows[0]) else "has one value for all lists together"
+            why = (
+                "is estimated from two judges"
+                if judges.is_estimated(rows[0])
+                else "has one value for all lists together"
+            )
             msg = f"{rows[0].name} {why}, so there are no values of users to draw"
             raise UnknownMetricError(msg)
         histograms = self._histograms(rows, bins)
         name, weight = rows[0].name, rows[0].user_weight
-        basis = "a ratio of two sums over users" if weight == SELF_NORMALISED else f"weighted by {weight}"
+        basis = "a ratio of two sums over users" if weight == summary.SELF_NORMALISED else f"weighted by {weight}"
         weighted = [f"The bars count each user once; the mean is {basis}."] if weight else []
         return histogram_chart(
             histograms,
@@ -638,12 +616,12 @@ class ResultPlots:
         low = min(0.0, *(row.minimum for row in drawable))
         high = max(row.maximum for row in drawable)
         high = 1.0 if low == 0.0 and high <= 1.0 else high
-        grid = Grid(low, (high - low) / bins or 1.0, bins)
+        grid = tables_of_means.Grid(low, (high - low) / bins or 1.0, bins)
         counts = self.users_by_value(self.columns[rows[0].key], grid)
         histograms = []
         for row in drawable:
             users = counts.get(row.model, {})
-            bars = tuple(Bin(*grid.edges(index), count) for index, count in sorted(users.items()))
+            bars = tuple(tables_of_means.Bin(*grid.edges(index), count) for index, count in sorted(users.items()))
             ends = (row.mean, row.interval_low, row.interval_high)
             histograms.append(Histogram(row.model, bars, sum(users.values()), *ends, users_in_note(row)))
         return histograms
@@ -662,7 +640,11 @@ class ResultPlots:
 
 def _popularity_reading(rows: Sequence[SummaryRow]) -> list[str]:
     """A sentence on the order of groups by popularity, if there are any."""
-    groups = [group_of(row.slice) for row in rows if attributes_of(row.slice) == (item_attribute(POPULARITY),)]
+    groups = [
+        summary.group_of(row.slice)
+        for row in rows
+        if summary.attributes_of(row.slice) == (summary.item_attribute(POPULARITY),)
+    ]
     numbered = [group for group in groups if group.removeprefix(f"{POPULARITY}=").isdigit()]
     if not numbered:
         return []

@@ -19,14 +19,8 @@ from markupsafe import Markup
 from spark_rankeval.checks import __version__
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.printed_tables import Table
-from spark_rankeval.records.comparisons import (
-    definitions_table,
-    difference_notes,
-    differences_table,
-    first_sentences,
-    reversals_in_words,
-    slice_notes,
-)
+from spark_rankeval.records import comparisons
+from spark_rankeval.records import summary as summary_rows
 from spark_rankeval.records.gaps import attribute_gap_tables
 from spark_rankeval.records.judges import JudgedMeans, is_estimated, judged_means
 from spark_rankeval.records.quality import (
@@ -39,17 +33,7 @@ from spark_rankeval.records.quality import (
     unchecked_in_words,
 )
 from spark_rankeval.records.stored import HistoryRow, history_table
-from spark_rankeval.records.summary import (
-    SELF_NORMALISED,
-    MetricRow,
-    SummaryRow,
-    has_item_group,
-    is_item_group,
-    item_groups_table,
-    means_table,
-    missing_intervals,
-    shared_by_groups,
-)
+from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.records.tables_of_means import dialects_table, headline_keys, one_of_each
 from spark_rankeval.report.contents import (
     Audited,
@@ -189,8 +173,8 @@ def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Se
 
 def _facts(contents: Contents) -> list[tuple[str, str]]:
     models = [model for model in contents.plots.models if model]
-    slices = {row.slice for row in contents.summary if not is_item_group(row.slice)} - {"all"}
-    groups = {row.slice for row in contents.summary if is_item_group(row.slice)}
+    slices = {row.slice for row in contents.summary if not summary_rows.is_item_group(row.slice)} - {"all"}
+    groups = {row.slice for row in contents.summary if summary_rows.is_item_group(row.slice)}
     dialects = dict.fromkeys(row.dialect for row in contents.summary if row.dialect)
     facts = _which_run(contents.manifest)
     if models:
@@ -202,7 +186,9 @@ def _facts(contents: Contents) -> list[tuple[str, str]]:
         facts.append(("slices", f"{len(slices):,}"))
     if groups:
         facts.append(("groups of items", f"{len(groups):,}"))
-    weights = dict.fromkeys(row.user_weight for row in contents.summary if row.user_weight not in ("", SELF_NORMALISED))
+    weights = dict.fromkeys(
+        row.user_weight for row in contents.summary if row.user_weight not in ("", summary_rows.SELF_NORMALISED)
+    )
     if weights:
         facts.append(("users weighted by", ", ".join(weights)))
     if dialects:
@@ -236,7 +222,7 @@ def _sections(contents: Contents, judged: JudgedMeans | None) -> Iterator[Sectio
         words = [(f"model {model!r}: " if model else "") + apart_in_words(quality) for model, quality in apart.items()]
         yield Section("apart", "Before you read on", words=words, alarm=True)
     # Of all items together a share of groups is 1.
-    telling = [row for row in total_rows if not shared_by_groups(row.definition)] or total_rows
+    telling = [row for row in total_rows if not summary_rows.shared_by_groups(row.definition)] or total_rows
     yield _means(contents, telling) if judged is None else _judges(judged, contents, total_rows)
     if contents.comparison is not None:
         yield _differences(contents.comparison, contents, one_of_each(telling))
@@ -247,9 +233,9 @@ def _sections(contents: Contents, judged: JudgedMeans | None) -> Iterator[Sectio
     # The curve may not have been asked for.
     with suppress(UnknownMetricError):
         yield Section("precision-recall", "Precision and recall", pictures=[picture(contents.plots.precision_recall)])
-    if any(row.slice != "all" and not has_item_group(row.slice) for row in contents.summary):
+    if any(row.slice != "all" and not summary_rows.has_item_group(row.slice) for row in contents.summary):
         yield _slices(contents, total_rows, judged)
-    if any(is_item_group(row.slice) for row in contents.summary):
+    if any(summary_rows.is_item_group(row.slice) for row in contents.summary):
         yield _item_groups(contents, total_rows)
     # Users have values of each judge alone.
     by_judge = [row for row in contents.plots.rows if row.slice == "all" and row.relevance]
@@ -287,14 +273,14 @@ def _means(contents: Contents, total_rows: list[SummaryRow]) -> Section:
         "Means",
         words=_notes(contents, total_rows),
         pictures=[picture(contents.plots.means)],
-        tables=[means_table("The means as a table", shown)],
-        folded=[means_table("All means", total_rows)] if len(shown) < len(total_rows) else [],
+        tables=[summary_rows.means_table("The means as a table", shown)],
+        folded=[summary_rows.means_table("All means", total_rows)] if len(shown) < len(total_rows) else [],
     )
 
 
 def _notes(contents: Contents, rows: Sequence[SummaryRow]) -> list[str]:
     """What means could be mistaken for, and why some have no interval."""
-    return [*_as_sentences(contents.notes, rows), *map(_sentence, missing_intervals(rows))]
+    return [*_as_sentences(contents.notes, rows), *map(_sentence, summary_rows.missing_intervals(rows))]
 
 
 def _judges(judged: JudgedMeans, contents: Contents, total_rows: Sequence[SummaryRow]) -> Section:
@@ -311,7 +297,7 @@ def _judges(judged: JudgedMeans, contents: Contents, total_rows: Sequence[Summar
     )
 
 
-def _as_sentences(notes: Sequence[str], rows: Sequence[MetricRow]) -> list[str]:
+def _as_sentences(notes: Sequence[str], rows: Sequence[summary_rows.MetricRow]) -> list[str]:
     """Notes as sentences. A name of a metric at the beginning stays as it is."""
     names = {row.name for row in rows}
     return [_ended(note) if note.split()[0].rstrip(",") in names else _sentence(note) for note in notes]
@@ -346,22 +332,24 @@ def _differences(comparison: ReportedComparison, contents: Contents, keys: Seque
         f"Each model is compared with {comparison.baseline}. Only users with a value under both models are compared."
     )
     remarks = [
-        *(f"Slices have {words}." for words in reversals_in_words(rows, sliced)),
+        *(f"Slices have {words}." for words in comparisons.reversals_in_words(rows, sliced)),
         *_as_sentences(comparison.notes, rows),
     ]
     caption = f"Differences from {comparison.baseline}"
     correction, level = comparison.correction, comparison.level
-    notes = difference_notes(rows, level, comparison.test, correction, comparison.replicates, comparison.headline)
-    notes_of_slices = slice_notes(sliced, sliced, level, correction)
+    notes = comparisons.difference_notes(
+        rows, level, comparison.test, correction, comparison.replicates, comparison.headline
+    )
+    notes_of_slices = comparisons.slice_notes(sliced, sliced, level, correction)
     return Section(
         "differences",
         "Which model is better",
         words=[words],
-        points=first_sentences(rows, comparison.headline),
+        points=comparisons.first_sentences(rows, comparison.headline),
         remarks=remarks,
         pictures=list(map(picture, draws)),
-        tables=[differences_table(rows, level, caption, notes, headline=comparison.headline)],
-        folded=[differences_table(sliced, level, f"{caption} by slice", notes_of_slices, slices=True)]
+        tables=[comparisons.differences_table(rows, level, caption, notes, headline=comparison.headline)],
+        folded=[comparisons.differences_table(sliced, level, f"{caption} by slice", notes_of_slices, slices=True)]
         if sliced
         else [],
     )
@@ -377,7 +365,7 @@ def _curves(rows: Sequence[SummaryRow]) -> list[str]:
 
 
 def _slices(contents: Contents, total_rows: list[SummaryRow], judged: JudgedMeans | None) -> Section:
-    rows = [row for row in contents.summary if row.slice != "all" and not has_item_group(row.slice)]
+    rows = [row for row in contents.summary if row.slice != "all" and not summary_rows.has_item_group(row.slice)]
     present = {row.key for row in rows}
     keys = [key for key in one_of_each(total_rows) if key in present]
     drawn = keys[:_MOST_SLICED]
@@ -385,9 +373,9 @@ def _slices(contents: Contents, total_rows: list[SummaryRow], judged: JudgedMean
         "Slices with few users have wide intervals. A mean away from the dashed line is not enough to show that a slice differs."
     ]
     if judged is None:
-        with_gaps = [row for row in contents.summary if row.key in drawn and not has_item_group(row.slice)]
+        with_gaps = [row for row in contents.summary if row.key in drawn and not summary_rows.has_item_group(row.slice)]
         largest, others = attribute_gap_tables(with_gaps)
-        means = means_table("Means by slice", _headline(rows, total_rows), slices=True)
+        means = summary_rows.means_table("Means by slice", _headline(rows, total_rows), slices=True)
     else:
         largest, others, means = [], [], judged.part(slices=True).as_table()
         words.append(
@@ -399,7 +387,7 @@ def _slices(contents: Contents, total_rows: list[SummaryRow], judged: JudgedMean
 
 
 def _item_groups(contents: Contents, total_rows: list[SummaryRow]) -> Section:
-    rows = [row for row in contents.summary if is_item_group(row.slice)]
+    rows = [row for row in contents.summary if summary_rows.is_item_group(row.slice)]
     present = {row.key for row in rows}
     keys = [key for key in one_of_each(total_rows) if key in present]
     return Section(
@@ -410,8 +398,8 @@ def _item_groups(contents: Contents, total_rows: list[SummaryRow]) -> Section:
             "count. An item may be in several groups."
         ],
         pictures=[picture(partial(contents.plots.item_groups, key)) for key in keys[:_MOST_GROUPED]],
-        tables=[item_groups_table(contents.item_groups)] if contents.item_groups else [],
-        folded=[means_table("Means by group of items", _headline(rows, total_rows), item_groups=True)],
+        tables=[summary_rows.item_groups_table(contents.item_groups)] if contents.item_groups else [],
+        folded=[summary_rows.means_table("Means by group of items", _headline(rows, total_rows), item_groups=True)],
     )
 
 
@@ -430,7 +418,7 @@ def _definitions(contents: Contents, total_rows: list[SummaryRow]) -> Section:
     return Section(
         "definitions",
         "Definitions",
-        tables=[definitions_table(total_rows), *several],
+        tables=[comparisons.definitions_table(total_rows), *several],
         folded=every if len(shown) < len(contents.dialects) else [],
     )
 
