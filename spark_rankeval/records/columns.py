@@ -79,11 +79,13 @@ class Part(Generic[Value]):
 class Row:
     """A row of a table: a dataclass whose fields are `described`, or values with a `Part` for each of their columns."""
 
+    #: The names of the columns in their order; empty: as they are declared, those of base classes first.
+    order: ClassVar[str] = ""
     _declared: ClassVar[dict[str, TableColumn]]
 
     @classmethod
     def declared(cls) -> dict[str, TableColumn]:
-        """The columns by name, those of base classes first."""
+        """The columns by name."""
         if "_declared" not in vars(cls):
             kinds = get_type_hints(cls)
             columns: dict[str, TableColumn] = {}
@@ -94,7 +96,7 @@ class Row:
                 for name, part in vars(base).items():
                     if isinstance(part, Part):
                         columns[name] = TableColumn(name, _KINDS[part.kind], part.meaning)
-            cls._declared = columns
+            cls._declared = {name: columns[name] for name in cls.order.split()} or columns
         return cls._declared
 
     @classmethod
@@ -138,10 +140,9 @@ class TableColumns:
     columns: tuple[TableColumn, ...]
 
     @classmethod
-    def of(cls, rows: type[Row], row: str, order: str, *more: TableColumn) -> TableColumns:
-        """Columns of a class of rows, and more that all rows share, in an order of their names."""
-        columns = rows.declared() | {column.name: column for column in more}
-        return cls(row, tuple(columns[name] for name in order.split()))
+    def of(cls, rows: type[Row], row: str, *more: TableColumn) -> TableColumns:
+        """The columns of a class of rows, and after them more that all rows share."""
+        return cls(row, (*rows.declared().values(), *more))
 
     @property
     def names(self) -> list[str]:

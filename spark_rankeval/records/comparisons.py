@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from spark_rankeval.dialects.published import formula
 from spark_rankeval.errors import listed
-from spark_rankeval.metrics.base import UNSET, RelevanceMetric
+from spark_rankeval.metrics.base import RelevanceMetric
 from spark_rankeval.metrics.gains import GainMetric
 from spark_rankeval.printed_tables import DASH, Column, Note, Table, common_format, number, share, text_column
 from spark_rankeval.records.columns import (
@@ -32,15 +32,14 @@ from spark_rankeval.records.judges import (
     VERDICT,
     LiftedRow,
     VerdictRow,
-    corrected_in_words,
     difference_columns,
     is_smallest_p,
+    joined_in_words,
     joint_notes,
     lift_columns,
     lift_notes,
     margins_in_words,
     means_columns,
-    missing_intervals,
     name_of_test,
     rare_value_notes,
     smallest_p_in_words,
@@ -56,6 +55,8 @@ from spark_rankeval.records.summary import (
     MetricRow,
     SummaryRow,
     metric_or_none,
+    missing_intervals,
+    reasons_in_words,
 )
 from spark_rankeval.statistics.comparisons import UNDECIDED, interval_in_words, p_in_words, signed
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, SCORE
@@ -136,6 +137,13 @@ class ComparisonRow(LiftedRow):
             empty: none, or the tables of users do not tell.
     """
 
+    order = (
+        "metric model baseline slice n_users n_undefined mean baseline_mean difference relative_lift std standard_error interval_low "
+        "interval_high joint_low joint_high n_joint lift_low lift_high no_lift p_t p_sign_flip p cohens_d wins ties losses margin "
+        "larger_is_better verdict sentence interval_method p_test p_margin asked cluster n_clusters effective_n_clusters df "
+        "design_effect no_interval not_shared"
+    )
+
     model: str = described("the name of the predictions; empty if they have none")
     baseline: str = described("the model that it is compared with")
     slice: str = described("the users, such as country=DE; all")
@@ -179,19 +187,11 @@ class ComparisonRow(LiftedRow):
         return {self.model} if self.slice == "all" else {self.model, self.slice}
 
 
-_MODEL_COMPARISON = (
-    "metric model baseline slice n_users n_undefined mean baseline_mean difference relative_lift std standard_error interval_low "
-    "interval_high joint_low joint_high n_joint lift_low lift_high no_lift p_t p_sign_flip p cohens_d wins ties losses margin "
-    "larger_is_better verdict sentence interval_method p_test p_margin asked cluster n_clusters effective_n_clusters df design_effect "
-    "no_interval not_shared level correction headline"
-)
 _HEADLINE = TableColumn(
     "headline", TEXT, "the metric that was tested first, as its rows have it in asked; empty if there is none"
 )
 #: What `ModelComparison.to_spark` has, of all users and of slices.
-MODEL_COMPARISON = TableColumns.of(
-    ComparisonRow, "each metric, model and slice", _MODEL_COMPARISON, LEVEL, CORRECTION, _HEADLINE
-)
+MODEL_COMPARISON = TableColumns.of(ComparisonRow, "each metric, model and slice", LEVEL, CORRECTION, _HEADLINE)
 #: The table of comparisons of a job.
 COMPARISONS = TableColumns(MODEL_COMPARISON.row, (*MODEL_COMPARISON.columns, TIME_COLUMN))
 
@@ -251,11 +251,11 @@ def difference_notes(
     """Notes that explain the columns of a table of differences."""
     return [
         *_headline_notes(rows, headline),
-        Note(f"from {name_of_test(test, replicates)}{_corrected_in_words(rows, correction, headline)}", "p"),
-        *joint_notes(rows, level, headline),
+        Note(f"from {name_of_test(test, replicates)}{joined_in_words(rows, correction)}", "p"),
+        *joint_notes(rows, level),
         *lift_notes(rows),
         *(Note(text, "verdict") for text in margins_in_words(rows)),
-        *map(Note, _exceptions(rows, test, replicates, headline)),
+        *map(Note, _exceptions(rows, test, replicates)),
     ]
 
 
@@ -266,10 +266,10 @@ def slice_notes(
     is_judged = any(row.p_test == PREDICTION_POWERED for row in rows)
     test = name_of_test(PREDICTION_POWERED, 0) if is_judged else "all patterns of signs or the paired t test"
     return [
-        Note(f"from {test}{corrected_in_words(sliced, correction)}", "p"),
+        Note(f"from {test}{joined_in_words(sliced, correction)}", "p"),
         *joint_notes(sliced, level),
         *lift_notes(rows),
-        *map(Note, missing_intervals(rows)),
+        *map(Note, missing_intervals(rows, attrgetter("figure"))),
     ]
 
 
@@ -284,20 +284,6 @@ def first_sentences(rows: Sequence[ComparisonRow], headline: str) -> list[str]:
     undecided = [row.figure for row in others if row.verdict == UNDECIDED]
     rest = [f"Undecided: {listed(undecided, MOST_LISTED)}."] if undecided else []
     return [*sentences[:_MOST_SENTENCES], *more, *rest]
-
-
-def _corrected_in_words(rows: Sequence[ComparisonRow], correction: str, headline: str) -> str:
-    """How p-values are corrected if a headline metric, which may be empty, is tested first; after the name of their test."""
-    first = [row for row in rows if row.metric == headline]
-    sizes = sorted({row.n_joint for row in rows if row.metric != headline and not math.isnan(row.p)})
-    if not first or not sizes:
-        return corrected_in_words(rows, correction)
-    if sizes[-1] == 1:
-        return f", each metric alone, {first[0].name} first"
-    n_models = max(row.n_joint for row in first)
-    own = "alone" if n_models == 1 else f"corrected for {n_models:,} models"
-    n = " or ".join(f"{size:,}" for size in sizes)
-    return f", {first[0].name} {own}, other metrics corrected for {n} comparisons ({correction})"
 
 
 def _headline_notes(rows: Sequence[ComparisonRow], headline: str) -> list[Note]:
@@ -320,7 +306,7 @@ def reversals_in_words(rows: Sequence[ComparisonRow], sliced: Sequence[Compariso
     return [f"the opposite of the mean over all users: {listed(opposite, MOST_LISTED)}"] if opposite else []
 
 
-def _exceptions(rows: Sequence[ComparisonRow], test: str, replicates: int, headline: str) -> list[str]:
+def _exceptions(rows: Sequence[ComparisonRow], test: str, replicates: int) -> list[str]:
     """Sentences on the rows without an interval, or whose p or interval comes from another method than in the other rows."""
     same = "Clopper-Pearson interval, because all users have nearly the same difference, or are few"
     far = "longer interval and larger p than of t, because few users differ far more than others"
@@ -328,8 +314,6 @@ def _exceptions(rows: Sequence[ComparisonRow], test: str, replicates: int, headl
         smallest_p_in_words(replicates, " before correction"): [
             row for row in rows if row.p_test == "sign_flip" and is_smallest_p(row.p_sign_flip, replicates)
         ],
-        **_raised_by_headline(rows, headline),
-        "p from all patterns of signs, not from random ones": [row for row in rows if row.p_test == "exact"],
         "p from the paired t test": [row for row in rows if row.p_test == "t" != test and not math.isnan(row.p)],
         far: [row for row in rows if row.interval_method == SCORE],
         same: [row for row in rows if row.interval_method == "clopper_pearson"],
@@ -337,20 +321,8 @@ def _exceptions(rows: Sequence[ComparisonRow], test: str, replicates: int, headl
     figures = {kind: [row.figure for row in kind_rows] for kind, kind_rows in kinds.items()}
     return [
         *(f"{kind}: {listed(names, MOST_LISTED)}" for kind, names in figures.items() if names),
-        *missing_intervals(rows),
+        *missing_intervals(rows, attrgetter("figure")),
     ]
-
-
-def _raised_by_headline(rows: Sequence[ComparisonRow], headline: str) -> dict[str, list[ComparisonRow]]:
-    """The rows whose p would be smaller if the headline metric of their model were not tested first."""
-    gates = {row.model: row for row in rows if row.metric == headline}
-    raised: dict[str, list[ComparisonRow]] = {}
-    for row in rows:
-        gate = gates.get(row.model, row)
-        p_alone = row.p_margin if row.margin else row.p_t if math.isnan(row.p_of_signs) else row.p_of_signs
-        if gate is not row and p_alone < row.p == gate.p < 1:
-            raised.setdefault(f"p no smaller than that of {gate.name}, which is tested first", []).append(row)
-    return raised
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -389,6 +361,11 @@ class PairRow(VerdictRow):
         no_interval: as in `ComparisonRow`.
     """
 
+    order = (
+        "metric model other n_users n_undefined mean other_mean difference interval_low interval_high q p_tukey p_randomised p margin "
+        "verdict sentence interval_method asked cluster n_clusters effective_n_clusters design_effect no_interval"
+    )
+
     model: str = described("the name of the predictions; empty if they have none")
     other: str = described("the model that it is compared with")
     n_users: int = described("how many users have a value of all models")
@@ -420,8 +397,6 @@ class PairRow(VerdictRow):
 PAIRS = TableColumns.of(
     PairRow,
     "each metric and pair of models",
-    "metric model other n_users n_undefined mean other_mean difference interval_low interval_high q p_tukey p_randomised p margin "
-    "verdict sentence interval_method asked cluster n_clusters effective_n_clusters design_effect no_interval level",
     LEVEL,
 )
 
@@ -443,6 +418,8 @@ class RankRow(MetricRow):
         asked: the caller's name for the metric, such as ``map@10`` for ``ap@10``; empty if it equals `metric`.
     """
 
+    order = "metric model n_users mean rank lowest highest n_models sentence asked"
+
     model: str = described("the name of the predictions; empty if they have none")
     n_users: int = described("how many users have a value of all models")
     mean: float = described("the mean over the users who have a value; NaN over none")
@@ -457,7 +434,6 @@ class RankRow(MetricRow):
 RANKS = TableColumns.of(
     RankRow,
     "each metric and model",
-    "metric model n_users mean rank lowest highest n_models sentence asked level",
     LEVEL,
 )
 
@@ -521,7 +497,11 @@ def pair_notes(rows: Sequence[PairRow], test: str, replicates: int) -> list[Note
     )
     smallest = [row.figure for row in rows if test == "randomised" and is_smallest_p(row.p_randomised, replicates)]
     others = [f"{smallest_p_in_words(replicates)}: {listed(smallest, MOST_LISTED)}"] if smallest else []
-    return [Note(correction, "p"), Note(users, "interval"), *map(Note, [*others, *missing_intervals(rows)])]
+    return [
+        Note(correction, "p"),
+        Note(users, "interval"),
+        *map(Note, [*others, *missing_intervals(rows, attrgetter("figure"))]),
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -575,6 +555,13 @@ class GroupRow(LiftedRow):
         effective_n_clusters: how many clusters of equal weight would do as well, of the group with fewer; NaN if users are independent.
     """
 
+    order = (
+        "metric group baseline n_users n_baseline_users n_undefined mean baseline_mean difference relative_lift standard_error df "
+        "interval_low interval_high joint_low joint_high n_joint lift_low lift_high no_lift interval_method no_interval p margin "
+        "larger_is_better verdict sentence theta variance_saved n_without_covariate not_adjusted asked cluster n_clusters "
+        "n_baseline_clusters effective_n_clusters"
+    )
+
     group: str = described("the group of users")
     baseline: str = described("the group that it is compared with")
     n_users: int = described("how many users of the group have a value")
@@ -606,10 +593,6 @@ class GroupRow(LiftedRow):
 GROUP_COMPARISON = TableColumns.of(
     GroupRow,
     "each metric and group",
-    "metric group baseline n_users n_baseline_users n_undefined mean baseline_mean difference relative_lift standard_error df "
-    "interval_low interval_high joint_low joint_high n_joint lift_low lift_high no_lift interval_method no_interval p margin "
-    "larger_is_better verdict sentence theta variance_saved n_without_covariate not_adjusted asked cluster n_clusters "
-    "n_baseline_clusters effective_n_clusters level correction covariate sequential tightest_at",
     LEVEL,
     CORRECTION,
     TableColumn("covariate", TEXT, "the column by which means are adjusted; null if there is none"),
@@ -661,7 +644,7 @@ def _saved(row: GroupRow) -> str:
 
 
 def _test_notes(rows: Sequence[GroupRow], level: float, correction: str, tightest_at: int | None) -> list[Note]:
-    corrected = corrected_in_words(rows, correction)
+    corrected = joined_in_words(rows, correction)
     if tightest_at is None:
         notes = [Note(f"from Welch's test of different users{corrected}", "p")]
     else:
@@ -670,8 +653,7 @@ def _test_notes(rows: Sequence[GroupRow], level: float, correction: str, tightes
             Note(f"a confidence sequence, valid at all looks together; tightest at {tightest_at:,} users", "interval"),
         ]
     rare = [row.figure for row in rows if row.interval_method == "mover" and not row.no_interval]
-    # The reasons name the group.
-    return [*notes, *rare_value_notes(rare), *map(Note, missing_intervals(rows, attrgetter("name")))]
+    return [*notes, *rare_value_notes(rare), *map(Note, missing_intervals(rows, attrgetter("figure")))]
 
 
 def _adjustment_notes(rows: Sequence[GroupRow], covariate: str | None) -> list[Note]:
@@ -683,10 +665,8 @@ def _adjustment_notes(rows: Sequence[GroupRow], covariate: str | None) -> list[N
     if n_missing:
         who = "1 user without it takes" if n_missing == 1 else f"{n_missing:,} users without it take"
         notes.append(Note(f"{'at most ' if len(rows) > 1 else ''}{who} its mean", covariate))
-    plain = dict.fromkeys(f"{row.figure}: {row.not_adjusted}" for row in rows if row.not_adjusted)
-    if plain:
-        notes.append(Note(f"not adjusted: {listed(list(plain), MOST_LISTED)}"))
-    return notes
+    plain = reasons_in_words("no adjustment", [(row.figure, row.not_adjusted) for row in rows if row.not_adjusted])
+    return [*notes, *map(Note, plain)]
 
 
 # Clusters whose effective number is below this share of their number differ in size.
@@ -729,8 +709,7 @@ def notes_of(
     notes = (
         note_of_definitions(total_rows),
         _note_of_short_lists(total_rows, longest),
-        _note_of_lowest_score(total_rows),
-        _note_of_users(total_rows),
+        _note_of_gains(total_rows),
         _note_of_clusters(total_rows),
         _note_of_ids(total_rows, users),
     )
@@ -824,53 +803,31 @@ def _note_of_short_lists(rows: Sequence[SummaryRow], longest: Mapping[str, int])
     )
 
 
-def _note_of_lowest_score(rows: Sequence[SummaryRow]) -> str:
-    """The note on a lowest score that the call set for metrics whose names do not say it."""
-    metrics = [metric_or_none(row.definition) for row in rows if "min_score" not in row.name]
-    lowest = {metric.min_score for metric in metrics if metric is not None and metric.min_score is not UNSET}
-    return f"lists end at the lowest score {', '.join(f'{score:g}' for score in lowest)} (min_score)" if lowest else ""
-
-
-def _note_of_users(rows: Sequence[SummaryRow]) -> str:
-    """The note on the users of gain metrics if there is a threshold: those of other metrics only if grades below it gain nothing."""
+def _note_of_gains(rows: Sequence[SummaryRow]) -> str:
+    """The note on grades below the threshold that count as gain, and give gain metrics other users than metrics of relevant items."""
     metrics = [(row, metric_or_none(row.definition)) for row in rows if row.model == rows[0].model]
-    gains = [
-        (row, metric)
+    n_users = {
+        (row.n_users, metric.threshold, row.relevance)
         for row, metric in metrics
-        if isinstance(metric, GainMetric) and metric.needs == "gain" and _is_left_open(row, metric)
+        if isinstance(metric, RelevanceMetric) and metric.labels_alone_define and metric.needs == "relevant"
+    }
+    thresholds = {(threshold, relevance) for _, threshold, relevance in n_users}
+    gains = [
+        (row.name, metric.threshold)
+        for row, metric in metrics
+        if isinstance(metric, GainMetric)
+        and (metric.needs, metric.below_threshold) == ("gain", "keep")
+        and _is_left_open(row, metric)
+        and (metric.threshold, row.relevance) in thresholds
+        and (row.n_users, metric.threshold, row.relevance) not in n_users
     ]
     if not gains:
         return ""
-    row, gain = gains[0]
-    keeps = gain.below_threshold == "keep"
-    alike = [
-        other
-        for other, metric in gains
-        if (other.n_users, other.relevance, metric.threshold) == (row.n_users, row.relevance, gain.threshold)
-    ]
-    others = [
-        other
-        for other, metric in metrics
-        if isinstance(metric, RelevanceMetric)
-        and metric.labels_alone_define
-        and (metric.needs, metric.threshold, other.relevance) == ("relevant", gain.threshold, row.relevance)
-        and (other.n_users != row.n_users) == keeps
-    ]
-    condition = f"with a grade of at least {gain.threshold:g} (relevance_threshold)"
-    if not keeps:
-        has_others = row.n_undefined and gain.undefined not in ("zero", "one_if_empty")
-        return f"{_averaged([*alike, *others], row.n_users)} {condition}" if has_others else ""
-    if not others:
-        return ""
+    names = listed(list(dict.fromkeys(name for name, _ in gains)), _FEW)
     return (
-        f"{_averaged(alike, row.n_users)} with a grade above 0; {_averaged(others, others[0].n_users)} {condition}. "
-        f"Grades below {gain.threshold:g} still count as gain; with the option below_threshold='zero' they do not"
+        f"grades below {gains[0][1]:g} still count as gain in {names}, and give it other users than metrics of relevant items have; with "
+        "the option below_threshold='zero' they do not"
     )
-
-
-def _averaged(rows: Sequence[SummaryRow], n_users: int) -> str:
-    verb, plural = "is" if len(rows) == 1 else "are", "" if n_users == 1 else "s"
-    return f"{listed([row.name for row in rows], _FEW)} {verb} averaged over the {n_users:,} user{plural}"
 
 
 def _is_left_open(row: SummaryRow, metric: GainMetric) -> bool:

@@ -75,6 +75,12 @@ class GapRow(judges.JointRow):
         cluster: the columns of the clusters that users come in, which interval and p are of; empty: users are independent.
     """
 
+    order = (
+        "kind metric model attribute slice other n_users n_other_users mean other_mean difference standard_error interval_low "
+        "interval_high joint_low joint_high n_joint interval_method no_interval p margin larger_is_better verdict sentence asked "
+        "n_left_out cluster"
+    )
+
     kind: str = described("largest gap, or against all others")
     model: str = described("the name of the predictions; empty if they have none")
     attribute: str = described("what divides the users, such as country")
@@ -98,8 +104,6 @@ class GapRow(judges.JointRow):
 GAPS = TableColumns.of(
     GapRow,
     "each gap between slices",
-    "kind metric model attribute slice other n_users n_other_users mean other_mean difference standard_error interval_low interval_high "
-    "joint_low joint_high n_joint interval_method no_interval p margin larger_is_better verdict sentence asked n_left_out cluster level",
     LEVEL,
 )
 
@@ -352,7 +356,7 @@ def _gaps_table(rows: Sequence[GapRow], level: float, caption: str) -> Table:
 
 
 def _gap_notes(rows: Sequence[GapRow], level: float, *, is_largest: bool) -> list[Note]:
-    corrected = judges.corrected_in_words(rows, _CORRECTION)
+    corrected = judges.joined_in_words(rows, _CORRECTION)
     if is_largest:
         p = Note(f"from the Games-Howell test for all pairs of slices{corrected}", "p")
         notes = [p, Note("holds although the pair was chosen for its difference", "interval")]
@@ -371,10 +375,7 @@ def _gap_notes(rows: Sequence[GapRow], level: float, *, is_largest: bool) -> lis
         notes += _small_slice_notes(rows)
     rare = [row.figure for row in rows if row.interval_method == "mover" and not row.no_interval]
     notes += judges.rare_value_notes(rare)
-    reasons = list(dict.fromkeys(row.no_interval for row in rows if row.no_interval))
-    if reasons:
-        notes.append(Note(f"no interval: {listed(reasons, summary.MOST_LISTED)}"))
-    return notes
+    return [*notes, *map(Note, summary.missing_intervals(rows, attrgetter("figure")))]
 
 
 def _small_slice_notes(rows: Sequence[GapRow]) -> list[Note]:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
@@ -35,6 +34,7 @@ from spark_rankeval.records.summary import (
     SummaryRow,
     bounds_of,
     methods_in_words,
+    reasons_in_words,
 )
 from spark_rankeval.statistics.comparisons import interval_in_words, percent
 from spark_rankeval.statistics.grade_agreement import Estimate
@@ -331,19 +331,19 @@ def _sure_sign(interval: Interval) -> int:
 
 def notes_judge_columns(rows: Sequence[JudgedRow], figure: str = "") -> list[str]:
     """What the figures of both judges could be mistaken for; `figure` stands before the metric, such as "difference in "."""
-    reasons: dict[str, list[str]] = {}
-    for row in rows:
-        if row.slice == "all" and row.estimate.note:
+    everyone = [row for row in rows if row.slice == "all"]
+    reasons = []
+    for row in everyone:
+        if row.estimate.note:
             reason, _, numbers = row.estimate.note.partition(": ")
             name = " ".join(filter(None, [row.metric, row.model, numbers and f"({numbers})"]))
-            reasons.setdefault(reason, []).append(name)
-    notes = [f"{listed(names, MOST_LISTED)}: {reason}, so people alone count" for reason, names in reasons.items()]
-    odd = [row for row in rows if row.slice == "all" and row.draw is not None and row.draw.p < _UNLIKELY]
-    for row in odd[:1]:
-        assert row.draw is not None, "chosen so"
+            reasons.append((name, reason))
+    notes = reasons_in_words("people alone count", reasons)
+    odd = [(row.metric, row.draw) for row in everyone if row.draw is not None and row.draw.p < _UNLIKELY]
+    for metric, draw in odd[:1]:
         notes.append(
-            f"the graded users do not look drawn at random: by the model's grades their {figure}{row.metric} is "
-            f"{row.draw.graded_mean:.3g}, that of all users {row.draw.all_mean:.3g} (p = {row.draw.p:.2g}). "
+            f"the graded users do not look drawn at random: by the model's grades their {figure}{metric} is "
+            f"{draw.graded_mean:.3g}, that of all users {draw.all_mean:.3g} (p = {draw.p:.2g}). "
             "The estimate is biased unless probability= says how they were drawn"
         )
     return notes
@@ -498,55 +498,25 @@ def lift_in_words(row: LiftedRow) -> str:
     return "" if math.isnan(row.lift_low) else f" ({percent(row.relative_lift)})"
 
 
-def joined_in_words(rows: Sequence[JointRow]) -> str:
-    """For how many comparisons intervals are corrected, after the word; empty if each stands alone."""
-    most = max((row.n_joint for row in rows), default=1)
-    fewer = {row.name: f"{row.n_joint:,}" if row.n_joint > 1 else "alone" for row in rows if row.n_joint < most}
-    apart = "; ".join(f"{name}: {size}" for name, size in fewer.items())
-    return f", corrected for {most:,} comparisons{f' ({apart})' if apart else ''}" if most > 1 else ""
+def joined_in_words(rows: Sequence[JointRow], correction: str = "") -> str:
+    """For how many comparisons p and intervals are corrected, after the word; empty if each stands alone."""
+    sizes = sorted({row.n_joint for row in rows if row.n_joint > 1 and not math.isnan(row.p)})
+    how = f" ({correction})" if correction else ""
+    return f", corrected for {' or '.join(f'{size:,}' for size in sizes)} comparisons{how}" if sizes else ""
 
 
-def _sizes(rows: Sequence[JointRow]) -> str:
-    """How many comparisons intervals hold together with; empty if each stands alone."""
-    return " or ".join(f"{size:,}" for size in sorted({row.n_joint for row in rows if row.n_joint > 1}))
-
-
-def joint_notes(rows: Sequence[JointRow], level: float, headline: str = "") -> list[Note]:
-    """A note that tells what intervals are corrected for, and what that promises. Empty if each stands alone.
-
-    Args:
-        rows: the rows of a comparison.
-        level: of an interval that stands alone.
-        headline: the label of the metric that is tested first; empty if there is none.
-    """
-    first = [row for row in rows if row.metric == headline]
-    others = [row for row in rows if row.metric != headline]
-    if not others:
-        first, others = [], first
-    own = ""
-    if first:
-        models = _sizes(first)
-        own = f", those of {first[0].name} for {models} models" if models else f", that of {first[0].name} stands alone"
-    sizes = _sizes(others)
-    each = f"each holds with {100 * level:.6g}% or more, all together may not"
-    text = f"corrected for {sizes}{' other' if first else ''} comparisons as p is{own}; {each}"
-    return [Note(text, "interval", "to_pandas() also has each one alone")] if sizes else []
+def joint_notes(rows: Sequence[JointRow], level: float) -> list[Note]:
+    """A note that tells what intervals that are corrected promise. Empty if each stands alone."""
+    promise = f"corrected as p is; each holds with {100 * level:.6g}% or more, all together may not"
+    is_joint = any(row.n_joint > 1 for row in rows)
+    return [Note(promise, "interval", "to_pandas() also has each one alone")] if is_joint else []
 
 
 def lift_notes(rows: Sequence[LiftedRow]) -> list[Note]:
     """Notes that define the lift, and name the rows without one."""
-    reasons: dict[str, dict[str, None]] = {}
-    for row in rows:
-        if row.no_lift and not row.no_interval:
-            reasons.setdefault(row.no_lift, {})[row.figure] = None
-    missing = [f"no lift for {listed(list(names), MOST_LISTED)}: {reason}" for reason, names in reasons.items()]
-    return [Note("difference / |baseline's mean|, with Fieller's interval", "lift"), *map(Note, missing)]
-
-
-def corrected_in_words(rows: Sequence[VerdictRow], correction: str) -> str:
-    """How p-values are corrected, after the name of their test. Empty if they are not."""
-    n_tests = sum(not math.isnan(row.p) for row in rows)
-    return "" if correction == "none" or n_tests < 2 else f", corrected for {n_tests:,} comparisons ({correction})"
+    reasons = [(row.figure, row.no_lift) for row in rows if row.no_lift and not row.no_interval]
+    missing = map(Note, reasons_in_words("no lift", reasons))
+    return [Note("difference / |baseline's mean|, with Fieller's interval", "lift"), *missing]
 
 
 def rare_value_notes(figures: Sequence[str]) -> list[Note]:
@@ -566,12 +536,6 @@ def margins_in_words(rows: Sequence[VerdictRow]) -> list[str]:
         if margin
     ]
     return [f"differences up to {' or '.join(margins)} do not matter"] if margins else []
-
-
-def missing_intervals(rows: Sequence[VerdictRow], name: Callable[[Any], str] = attrgetter("figure")) -> list[str]:
-    """A sentence on why rows have no interval, each by its name. Empty if all have one."""
-    reasons = dict.fromkeys(f"{name(row)}: {row.no_interval}" for row in rows if row.no_interval)
-    return [f"no interval: {listed(list(reasons), MOST_LISTED)}"] if reasons else []
 
 
 def is_smallest_p(p: float, replicates: int) -> bool:
@@ -803,21 +767,18 @@ def _notes(rows: Sequence[Any], names: Sequence[str]) -> list[Note]:
     """What the brackets hold, and why figures are undefined or have no interval."""
     levels = [interval.level for row in rows for name in names if (interval := _named(name, row).interval)]
     notes = [f"in brackets: {interval_in_words(levels[0])} (jackknife over users)"] if levels else []
-    reasons: dict[tuple[str, str], list[str]] = {}
+    missing: dict[str, list[tuple[str, str]]] = {"undefined": [], "no interval": []}
     for row in rows:
         about = row.name if row.slice == "all" else f"{row.name} in {row.slice}"
-        by_reason: dict[tuple[str, str], list[str]] = {}
         for name in names:
             figure = _named(name, row)
             if not figure.interval:
-                what = "undefined" if math.isnan(figure.value) else "no interval"
                 # What follows the colon are the numbers of each row.
                 reason = figure.interval.reason.partition(":")[0]
-                by_reason.setdefault((what, reason), []).append(name.replace("_", " "))
-        for key, figures in by_reason.items():
-            which = about if len(figures) == len(names) else f"{listed(figures)} of {about}"
-            reasons.setdefault(key, []).append(which)
-    notes += [f"{what} for {listed(abouts, MOST_LISTED)}: {why}" for (what, why), abouts in reasons.items()]
+                what = "undefined" if math.isnan(figure.value) else "no interval"
+                missing[what].append((f"{name.replace('_', ' ')} of {about}", reason))
+    for what, reasons in missing.items():
+        notes += reasons_in_words(what, reasons)
     return list(map(Note, notes))
 
 

@@ -330,7 +330,8 @@ NOT_REQUESTED = "not asked for"
 #: What `SummaryRow.user_weight` says of means that are quotients of sums over all users.
 SELF_NORMALISED = "self-normalised"
 # What only programs read of a row.
-_STORED = ("over_all", "moments", "cluster_sums", "standard", "standard_mean")
+_MERGED = ("over_all", "moments", "cluster_sums", "fingerprints")
+_STANDARD = ("standard", "standard_mean")
 _INFINITIES = (math.inf, -math.inf)
 # The column of a quantile.
 _SHARE = re.compile(r"q[\d.]")
@@ -442,6 +443,12 @@ class SummaryRow(MetricRow):
         fingerprints: those of the tables that the model was evaluated on, by table; empty if they are not known. No column of tables.
     """
 
+    order = (
+        "model dialect metric relevance definition cutoff slice mean n_users n_undefined std standard_error minimum maximum n_zero "
+        "interval_low interval_high interval_level interval_method no_interval median quantiles user_weight effective_n_users cluster "
+        "n_clusters effective_n_clusters df design_effect asked over_all moments cluster_sums fingerprints standard standard_mean"
+    )
+
     model: str = described("the name of the predictions; empty if they have none")
     dialect: str = described("the conventions that filled what was not set")
     relevance: str = described("the column of grades, if several were named; else empty")
@@ -509,7 +516,7 @@ class SummaryRow(MetricRow):
 
     def stored(self) -> dict[str, Any]:
         """All of the row by name, as JSON has it: NaN is None, and infinities are the texts ``inf`` and ``-inf``."""
-        stored = self.record() | {name: getattr(self, name) for name in _STORED}
+        stored = self.record() | {name: getattr(self, name) for name in (*_MERGED[:3], *_STANDARD)}
         stored["quantile_shares"] = list(self.quantiles)
         return {name: str(value) if value in _INFINITIES else as_json_value(value) for name, value in stored.items()}
 
@@ -544,19 +551,14 @@ class SummaryRow(MetricRow):
 
 
 #: The figures of an evaluation, as `Result.to_spark` has them.
-SUMMARY = TableColumns.of(
-    SummaryRow,
+SUMMARY = TableColumns(
     "each model, metric and slice",
-    "model dialect metric relevance definition cutoff slice mean n_users n_undefined std standard_error minimum maximum n_zero "
-    "interval_low interval_high interval_level interval_method no_interval median quantiles user_weight effective_n_users cluster "
-    "n_clusters effective_n_clusters df design_effect asked",
+    tuple(column for name, column in SummaryRow.declared().items() if name not in (*_MERGED, *_STANDARD)),
 )
 #: The table of metrics of a job: the same, and what `merge` and gates read.
-METRICS = TableColumns.of(
-    SummaryRow,
+METRICS = TableColumns(
     SUMMARY.row,
-    f"{' '.join(SUMMARY.names)} over_all moments cluster_sums fingerprints time",
-    TIME_COLUMN,
+    (*SUMMARY.columns, *(SummaryRow.declared()[name] for name in _MERGED), TIME_COLUMN),
 )
 
 
@@ -787,18 +789,23 @@ def marks_in_words(rows: Sequence[SummaryRow]) -> list[str]:
     return [f"{mark}: {_METHODS[method]} interval" for mark, method in letters.items()]
 
 
-def missing_intervals(rows: Sequence[SummaryRow], name: Callable[[SummaryRow], str] = attrgetter("name")) -> list[str]:
-    """Sentences on means that have no interval, by their names."""
-    reasons: dict[str, list[str]] = {}
-    for row in rows:
-        if row.interval_method and row.no_interval:
-            reasons.setdefault(row.no_interval, []).append(name(row))
-    return [f"no interval for {_listed(keys, len(rows))}: {reason}" for reason, keys in reasons.items()]
+def missing_intervals(rows: Sequence[Any], name: Callable[[Any], str] = attrgetter("name")) -> list[str]:
+    """Sentences on why means or differences have no interval although one was requested, by their names."""
+    return reasons_in_words(
+        "no interval", [(name(row), row.no_interval) for row in rows if row.no_interval not in ("", NOT_REQUESTED)]
+    )
 
 
-def _listed(names: Sequence[str], n_rows: int) -> str:
-    """List the first metrics, or say that they are all metrics of the table."""
-    return "any mean" if len(names) == n_rows > 1 else listed(list(dict.fromkeys(names)), MOST_LISTED)
+def reasons_in_words(what: str, reasons: Iterable[tuple[str, str]]) -> list[str]:
+    """A sentence for each reason why something is so, with the first names of what it is so for.
+
+    >>> reasons_in_words("no interval", [("rr", "no user"), ("ndcg", "no user"), ("rr", "no user")])
+    ['no interval for rr and ndcg: no user']
+    """
+    names: dict[str, dict[str, None]] = {}
+    for name, reason in reasons:
+        names.setdefault(reason, {})[name] = None
+    return [f"{what} for {listed(list(named), MOST_LISTED)}: {reason}" for reason, named in names.items()]
 
 
 def _by_model(rows: Sequence[SummaryRow]) -> list[list[SummaryRow]]:

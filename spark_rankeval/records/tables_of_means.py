@@ -813,11 +813,13 @@ class MapRow(MetricRow):
 
 
 #: What `DialectMap.to_spark` has.
-DIALECT_MAP = TableColumns.of(
-    MapRow,
+DIALECT_MAP = TableColumns(
     "each metric and dialect",
-    "metric dialect mean difference n_users because definition",
-    TableColumn("because", TEXT, "the choices that move the mean, in words"),
+    (
+        *(MapRow.declared()[name] for name in ("metric", "dialect", "mean", "difference", "n_users")),
+        TableColumn("because", TEXT, "the choices that move the mean, in words"),
+        MapRow.declared()["definition"],
+    ),
 )
 
 

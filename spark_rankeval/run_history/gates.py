@@ -243,7 +243,6 @@ class GateOutcome(Gate):
 GATES = TableColumns.of(
     GateOutcome,
     "each condition, model and slice",
-    "name condition found passed metric model slice on rule value limit earlier changed time",
     TIME_COLUMN,
 )
 

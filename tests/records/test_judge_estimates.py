@@ -140,7 +140,7 @@ def test_notes_tell_of_a_draw_that_does_not_look_random_and_of_people_alone():
     (alone,) = judged_rows(rows_of(human, judge, few))
     (note,) = notes_judge_columns([alone])
     why, _, numbers = alone.estimate.note.partition(": ")
-    assert note == f"ndcg@10 ({numbers}): {why}, so people alone count"
+    assert note == f"people alone count for ndcg@10 ({numbers}): {why}"
     assert notes_judge_columns([replace(alone, slice="country=DE")]) == []
     (nobody,) = judged_rows(estimated(human, judge, np.zeros(400, bool)))
     assert math.isnan(nobody.record()["p_of_draw"])

@@ -64,8 +64,8 @@ def test_the_least_p_of_pairs_is_that_of_the_replicates(golden):
 
 
 def test_intervals_are_corrected_for_several_comparisons_in_words():
-    assert joined_in_words([WAITING, *GATED]) == ", corrected for 2 comparisons (ndcg@10: alone)"
-    assert joined_in_words(GATED) == ", corrected for 2 comparisons"
+    assert joined_in_words([WAITING, *GATED]) == ", corrected for 2 comparisons"
+    assert joined_in_words(GATED, "holm") == ", corrected for 2 comparisons (holm)"
     assert joined_in_words([WAITING]) == ""
 
 
@@ -73,7 +73,7 @@ def test_only_sessions_say_what_to_call_for_single_intervals():
     compared = comparison_of([difference(n_joint=2), difference("mrr", n_joint=2)])
     assert "to_pandas() also has each one alone" in repr(compared)
     for text in (compared.to_text(), compared.to_markdown(), compared.to_latex()):
-        assert "corrected for 2 comparisons as p is; each holds with 95% or more, all together may not" in text
+        assert "corrected as p is; each holds with 95% or more, all together may not" in text
         assert "to_pandas" not in text
 
 
