@@ -80,7 +80,6 @@ def test_an_option_is_for_all_metrics(tables, expected):
     predictions, labels = tables
     result = evaluate(predictions, labels, cut, min_score=0.25, **COLUMNS)
     assert [row.mean for row in result.summary] == [expected["(min_score=0.25)", name] for name in cut]
-    assert "lists end at the lowest score 0.25 (min_score)" in result.notes
 
 
 def test_a_column_of_floats_reaches_a_score_as_it_is_written(spark):
