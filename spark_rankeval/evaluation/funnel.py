@@ -19,7 +19,7 @@ from spark_rankeval.metrics.relevance import Recall
 from spark_rankeval.metrics.stages import Added, Lost, NoValue
 from spark_rankeval.printed_tables import Document, Note, Plain, Shown, remarks
 from spark_rankeval.records import cross_table, tables_of_means
-from spark_rankeval.records.columns import as_json_value
+from spark_rankeval.records.columns import json_record
 from spark_rankeval.records.cross_table import FIGURES, StageRow, funnel_tables, stages_in_words
 from spark_rankeval.records.summary import has_item_group
 from spark_rankeval.report.charts import funnel_chart
@@ -106,7 +106,7 @@ class Funnel(Shown, Plain):
 
     def to_dict(self) -> dict[str, Any]:
         """The rows of `to_pandas` as plain values; NaN becomes None."""
-        records = [{name: as_json_value(value) for name, value in row.record().items()} for row in self.rows]
+        records = [json_record(row.record()) for row in self.rows]
         return {"stages": records}
 
     def plot(self, slice: str = "all", *, width: int = tables_of_means.WIDTH) -> Drawing:

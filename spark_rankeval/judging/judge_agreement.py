@@ -14,13 +14,13 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import check_table, one_of
 from spark_rankeval.errors import DataError, InputError, did_you_mean
 from spark_rankeval.printed_tables import Document, Note, Plain, Verdicts, remarks
+from spark_rankeval.records.columns import json_record
 from spark_rankeval.records.judges import (
     JudgePair,
     JudgesAlpha,
     agreement_tables,
     confusion_table,
     fits_on_page,
-    json_record,
 )
 from spark_rankeval.records.summary import ALL_VALUES, Key, rollup, slice_name, sorted_keys
 from spark_rankeval.request.call import ByOption, ColumnNames, Cube, ScoringOptions, Table, attributes_in

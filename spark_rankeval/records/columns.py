@@ -119,12 +119,17 @@ class Row:
 
     def as_json(self) -> dict[str, Any]:
         """The values by column as JSON has them: NaN and infinities are null."""
-        return {name: as_json_value(value) for name, value in self.by_column().items()}
+        return json_record(self.by_column())
 
 
 def as_json_value(value: Any) -> Any:
     """A value as JSON has it: NaN and infinities are null."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def json_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record as JSON has it: NaN and infinities are null."""
+    return {name: as_json_value(value) for name, value in record.items()}
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ from spark_rankeval.records.summary import (
     MOST_LISTED,
     SLICE,
     USERS,
-    ClusterFigures,
+    ClusteredRow,
     MetricRow,
     SummaryRow,
     metric_or_none,
@@ -72,7 +72,7 @@ class Tests(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparisonRow(LiftedRow):
+class ComparisonRow(LiftedRow, ClusteredRow):
     """One metric of one model against the baseline, over the users for whom both have a value.
 
     Examples:
@@ -163,11 +163,6 @@ class ComparisonRow(LiftedRow):
     wins: int = described("how many users are better off")
     ties: int = described("for how many users both are equal")
     losses: int = described("how many users are worse off")
-    clusters: ClusterFigures = ClusterFigures()
-    cluster = SummaryRow.cluster
-    n_clusters = SummaryRow.n_clusters
-    effective_n_clusters = SummaryRow.effective_n_clusters
-    design_effect = SummaryRow.design_effect
     not_shared: str = described("which tables the two were not both evaluated on; empty if none, or not known", "")
 
     @property
@@ -326,7 +321,7 @@ def _exceptions(rows: Sequence[ComparisonRow], test: str, replicates: int) -> li
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairRow(VerdictRow):
+class PairRow(VerdictRow, ClusteredRow):
     """The difference of two models on a metric, over the users with a value under every model of `all_pairs`.
 
     Only `ComparisonRow` has a lift. An interval of a lift needs the covariance of both means, and the tests of all pairs compute only the
@@ -376,11 +371,6 @@ class PairRow(VerdictRow):
     p_randomised: float = described(
         "the p-value of the test that permutes models within each user; NaN if not requested"
     )
-    clusters: ClusterFigures = ClusterFigures()
-    cluster = SummaryRow.cluster
-    n_clusters = SummaryRow.n_clusters
-    effective_n_clusters = SummaryRow.effective_n_clusters
-    design_effect = SummaryRow.design_effect
 
     @property
     def figure(self) -> str:
@@ -505,7 +495,7 @@ def pair_notes(rows: Sequence[PairRow], test: str, replicates: int) -> list[Note
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupRow(LiftedRow):
+class GroupRow(LiftedRow, ClusteredRow):
     """One metric of one group of users against the baseline, which is another group.
 
     Examples:
@@ -572,11 +562,7 @@ class GroupRow(LiftedRow):
     variance_saved: float = described("the share of the variance that the adjustment saved; NaN without one", math.nan)
     n_without_covariate: int = described("how many users have a value but no covariate, and take its mean", 0)
     not_adjusted: str = described("why there is no adjustment although there is a covariate", "")
-    clusters: ClusterFigures = ClusterFigures()
-    cluster = SummaryRow.cluster
-    n_clusters = SummaryRow.n_clusters
     n_baseline_clusters: int = described("how many clusters have a user of the baseline with a value", 0)
-    effective_n_clusters = SummaryRow.effective_n_clusters
 
     @property
     def figure(self) -> str:

@@ -24,7 +24,7 @@ from spark_rankeval.printed_tables import (
     probability,
     text_column,
 )
-from spark_rankeval.records.columns import Part, as_json_value, described
+from spark_rankeval.records.columns import Part, described, json_record
 from spark_rankeval.records.summary import (
     MOST_LISTED,
     SLICE,
@@ -221,7 +221,7 @@ class _JudgedFigures(OneTable):
 
     def records(self) -> list[dict[str, Any]]:
         """The rows as plain values; NaN and infinities become None."""
-        return [{name: as_json_value(value) for name, value in row.record().items()} for row in self.rows]
+        return [json_record(row.record()) for row in self.rows]
 
     def _table(self, title: str, figure: str) -> Table:
         rows = self.rows
@@ -678,11 +678,6 @@ def _columns_of(figures: Mapping[str, Estimate]) -> dict[str, Any]:
     return columns
 
 
-def json_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record as JSON has it: NaN is null."""
-    return {name: as_json_value(value) for name, value in record.items()}
-
-
 def _estimate_in_words(figure: Estimate) -> str:
     if math.isnan(figure.value):
         return "undefined"
@@ -767,18 +762,22 @@ def _notes(rows: Sequence[Any], names: Sequence[str]) -> list[Note]:
     """What the brackets hold, and why figures are undefined or have no interval."""
     levels = [interval.level for row in rows for name in names if (interval := _named(name, row).interval)]
     notes = [f"in brackets: {interval_in_words(levels[0])} (jackknife over users)"] if levels else []
-    missing: dict[str, list[tuple[str, str]]] = {"undefined": [], "no interval": []}
+    reasons: dict[str, list[tuple[str, str]]] = {"undefined": [], "no interval": []}
     for row in rows:
         about = row.name if row.slice == "all" else f"{row.name} in {row.slice}"
+        by_reason: dict[tuple[str, str], list[str]] = {}
         for name in names:
             figure = _named(name, row)
             if not figure.interval:
+                what = "undefined" if math.isnan(figure.value) else "no interval"
                 # What follows the colon are the numbers of each row.
                 reason = figure.interval.reason.partition(":")[0]
-                what = "undefined" if math.isnan(figure.value) else "no interval"
-                missing[what].append((f"{name.replace('_', ' ')} of {about}", reason))
-    for what, reasons in missing.items():
-        notes += reasons_in_words(what, reasons)
+                by_reason.setdefault((what, reason), []).append(name.replace("_", " "))
+        for (what, reason), figures in by_reason.items():
+            which = about if len(figures) == len(names) else f"{listed(figures)} of {about}"
+            reasons[what].append((which, reason))
+    for what, whys in reasons.items():
+        notes += reasons_in_words(what, whys)
     return list(map(Note, notes))
 
 

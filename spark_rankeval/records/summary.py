@@ -381,7 +381,20 @@ class ClusterFigures(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SummaryRow(MetricRow):
+class ClusteredRow(MetricRow):
+    """A row of users who may come in clusters."""
+
+    clusters: ClusterFigures = ClusterFigures()
+    cluster = Part("clusters.cluster", str, "the columns of the clusters of users; empty if users are independent")
+    n_clusters = Part("clusters.n", int, "how many clusters have a user with a value; 0 if users are independent")
+    effective_n_clusters = Part(
+        "clusters.effective_n", float, "how many clusters of equal weight would do as well; NaN without clusters"
+    )
+    design_effect = Part("clusters.design_effect", float, "the variance with clusters / without; NaN without clusters")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryRow(ClusteredRow):
     """One metric of one model over all users of a slice.
 
     Examples:
@@ -479,13 +492,6 @@ class SummaryRow(MetricRow):
     )
     user_weight: str = described("the column of users' weights; empty if each user counts the same", "")
     effective_n_users: float = described("how many users of equal weights would do as well", math.nan)
-    clusters: ClusterFigures = ClusterFigures()
-    cluster = Part("clusters.cluster", str, "the columns of the clusters of users; empty if users are independent")
-    n_clusters = Part("clusters.n", int, "how many clusters have a user with a value; 0 if users are independent")
-    effective_n_clusters = Part(
-        "clusters.effective_n", float, "how many clusters of equal weight would do as well; NaN without clusters"
-    )
-    design_effect = Part("clusters.design_effect", float, "the variance with clusters / without; NaN without clusters")
     over_all: bool = described(
         "whether the mean is over every user, so that one undefined value makes it undefined", False
     )
