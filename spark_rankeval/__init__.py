@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from spark_rankeval.records.summary import ItemGroup as ItemGroup
     from spark_rankeval.records.summary import SummaryRow as SummaryRow
     from spark_rankeval.records.tables_of_means import ModelsTable as ModelsTable
-    from spark_rankeval.report.charts import ComparisonPlots as ComparisonPlots
-    from spark_rankeval.report.charts import ResultPlots as ResultPlots
+    from spark_rankeval.report.contents import ComparisonPlots as ComparisonPlots
+    from spark_rankeval.report.contents import ResultPlots as ResultPlots
     from spark_rankeval.request.call import Cube as Cube
     from spark_rankeval.request.call import Facts as Facts
     from spark_rankeval.request.call import Judged as Judged
@@ -99,7 +99,7 @@ _NAMES = {
     "records.quality": "AuditRow DataQuality",
     "records.summary": "ItemGroup SummaryRow",
     "records.tables_of_means": "ModelsTable",
-    "report.charts": "ComparisonPlots ResultPlots",
+    "report.contents": "ComparisonPlots ResultPlots",
     "request.call": "Cube Facts Judged OnInvalid Vectors",
     "run_history.gates": "check_gates read_gates",
     "run_history.history": "History history",

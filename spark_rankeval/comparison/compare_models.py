@@ -61,7 +61,7 @@ from spark_rankeval.records.comparisons import (
 )
 from spark_rankeval.records.judges import JudgedDifferences
 from spark_rankeval.records.tables_of_means import WIDTH, Metrics, VerdictTables, by_slice, rows_of_metric
-from spark_rankeval.report.charts import ComparisonPlots, pairs_chart
+from spark_rankeval.report.contents import ComparisonPlots, pairs_chart
 from spark_rankeval.request.call import ByOption, Cube, attributes_in
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.models import Judges, ModelTables

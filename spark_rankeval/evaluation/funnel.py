@@ -22,7 +22,7 @@ from spark_rankeval.records import cross_table, tables_of_means
 from spark_rankeval.records.columns import json_record
 from spark_rankeval.records.cross_table import FIGURES, StageRow, funnel_tables, stages_in_words
 from spark_rankeval.records.summary import has_item_group
-from spark_rankeval.report.charts import funnel_chart
+from spark_rankeval.report.contents import funnel_chart
 from spark_rankeval.request import call
 from spark_rankeval.request.task import judges_retrieved
 from spark_rankeval.spark.local_tables import takes_local_tables

@@ -28,7 +28,7 @@ from spark_rankeval.records.columns import TIME, TableColumns, frame_of
 from spark_rankeval.records.cross_table import CrossTable, Dimension, cross_table, result_on_screen
 from spark_rankeval.records.gaps import GAPS, LARGEST_GAP, GapRow, gap_rows, gaps_tables
 from spark_rankeval.records.quality import DataQuality, apart_in_words, excluded_labels_in_words
-from spark_rankeval.report import Gate, charts
+from spark_rankeval.report import Gate, contents
 from spark_rankeval.report.contents import Audited, ReportedComparison, checked_path, text_of, write_page, write_report
 from spark_rankeval.request.call import KINDS, OnInvalid, Overlap
 from spark_rankeval.spark import catalog, engine, facts, invalid_rows, source_tables
@@ -737,13 +737,13 @@ class Result(Shown, Plain):
         return tables_of_means.recall_curve(self._total_rows())
 
     @property
-    def plot(self) -> charts.ResultPlots:
+    def plot(self) -> contents.ResultPlots:
         """Charts of the result, as Altair objects; needs the extra ``report``.
 
         ``result.plot()`` draws all means, ``result.plot("ndcg@10")`` the models side by side. ``result.plot("ndcg")`` draws the curve
         against the cutoff. `ResultPlots` has the charts by name, such as ``result.plot.slices("ndcg@10")``.
         """
-        return charts.ResultPlots(
+        return contents.ResultPlots(
             self.summary, self.columns, self.models, lambda column, grid: users_by_value(self.per_user, column, grid),
         )  # fmt: skip
 

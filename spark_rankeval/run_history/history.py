@@ -31,8 +31,7 @@ from spark_rankeval.records.stored import (
 )
 from spark_rankeval.records.summary import METRICS
 from spark_rankeval.records.tables_of_means import PURPOSE, WIDTH, Estimate, headline_keys, mean_of
-from spark_rankeval.report.charts import interval_reading
-from spark_rankeval.report.contents import checked_path, write_page
+from spark_rankeval.report.contents import checked_path, interval_reading, write_page
 from spark_rankeval.request.call import Table
 from spark_rankeval.run_history.gates import FIGURES, GateRule, names
 from spark_rankeval.spark.catalog import columns_of_runs, replaced_files_explained, table_of

@@ -23,8 +23,7 @@ from spark_rankeval.records.comparisons import (
 from spark_rankeval.records.cross_table import cross_table
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SummaryRow, means_table
-from spark_rankeval.report.charts import ResultPlots, interval_reading
-from spark_rankeval.report.contents import quantiles_table
+from spark_rankeval.report.contents import ResultPlots, interval_reading, quantiles_table
 
 NASTY = r"a<b> & 'c' | d_e * [f] 100% #1 $x$ {y} ~^ \z" + "\nnext"
 NAN = math.nan

@@ -19,7 +19,7 @@ from spark_rankeval.errors import InputError, UnknownMetricError
 from spark_rankeval.records.stored import HistoryRow
 from spark_rankeval.records.tables_of_means import Bin, Estimate, Histogram, StageBar, headline_keys, one_of_each
 from spark_rankeval.report import drawing
-from spark_rankeval.report.charts import ComparisonPlots, ResultPlots, pairs_chart
+from spark_rankeval.report.contents import ComparisonPlots, ResultPlots, pairs_chart
 from spark_rankeval.report.drawing import (
     ON_DARK,
     PALETTE,
