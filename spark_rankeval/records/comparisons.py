@@ -639,7 +639,8 @@ def _test_notes(rows: Sequence[GroupRow], level: float, correction: str, tightes
             Note(f"a confidence sequence, valid at all looks together; tightest at {tightest_at:,} users", "interval"),
         ]
     rare = [row.figure for row in rows if row.interval_method == "mover" and not row.no_interval]
-    return [*notes, *rare_value_notes(rare), *map(Note, missing_intervals(rows, attrgetter("figure")))]
+    # The reasons name the group.
+    return [*notes, *rare_value_notes(rare), *map(Note, missing_intervals(rows))]
 
 
 def _adjustment_notes(rows: Sequence[GroupRow], covariate: str | None) -> list[Note]:

@@ -375,7 +375,8 @@ def _gap_notes(rows: Sequence[GapRow], level: float, *, is_largest: bool) -> lis
         notes += _small_slice_notes(rows)
     rare = [row.figure for row in rows if row.interval_method == "mover" and not row.no_interval]
     notes += judges.rare_value_notes(rare)
-    return [*notes, *map(Note, summary.missing_intervals(rows, attrgetter("figure")))]
+    # The reasons name the slice.
+    return [*notes, *map(Note, summary.missing_intervals(rows))]
 
 
 def _small_slice_notes(rows: Sequence[GapRow]) -> list[Note]:

@@ -179,7 +179,7 @@ def test_few_users_and_odd_data_get_a_reason():
     assert rows["hit_rate", "blue"].interval_method == "mover"
     assert 0 < rows["hit_rate", "blue"].interval_low < 0.4
     assert rows["hit_rate", "green"].no_interval == "green: one user has no spread"
-    assert "no interval for hit_rate of green: green: one user has no spread" in repr(rows)
+    assert "no interval for hit_rate: green: one user has no spread" in repr(rows)
     for nobody in (FRAMES["blue"].assign(ndcg_at_10=math.nan), FRAMES["blue"].head(0)):
         row = blue(FRAMES | {"blue": nobody})
         assert (row.no_interval, row.n_users, row.verdict) == ("blue: no user has a value", 0, "undecided")
