@@ -10,17 +10,7 @@ import numpy as np
 
 from spark_rankeval.ranking import user_lists
 from spark_rankeval.ranking.batch import Look, RankingBatch, Recommended, depends_on_tie
-from spark_rankeval.ranking.user_lists import (
-    Array,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Ragged,
-    RankingPolicy,
-    RawLists,
-    Ties,
-    match,
-)
+from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, Ragged, RawLists, Ties
 
 # By so much, relative to it, a sum of costs may be above a budget and still be within: numbers in doubles are not exact.
 _ROUNDING = 2.0**-40
@@ -174,7 +164,7 @@ def _sort_tied(lists: RawLists, scores: Ragged, ties: Ties, among: BoolArray, pr
     return position[prediction]
 
 
-_DEFAULT_POLICY = RankingPolicy()
+_DEFAULT_POLICY = user_lists.RankingPolicy()
 
 
 class RankingCounts(NamedTuple):
@@ -202,7 +192,7 @@ class RankingCounts(NamedTuple):
 
 def rank_lists(
     lists: RawLists,
-    policy: RankingPolicy = _DEFAULT_POLICY,
+    policy: user_lists.RankingPolicy = _DEFAULT_POLICY,
     *,
     largest_cutoff: int | None = None,
     keep_label_order: bool = False,
@@ -269,7 +259,7 @@ def _with_judged_items(lists: RawLists, labels: user_lists.Labels) -> RawLists:
     return replace(lists.where(judged), n_predictions=None)
 
 
-def _from_score_on(lists: RawLists, policy: RankingPolicy) -> RawLists:
+def _from_score_on(lists: RawLists, policy: user_lists.RankingPolicy) -> RawLists:
     """The lists without what scores less. Of a list that was cut before, what was cut off scores less, too, if any item does."""
     assert lists.scores is not None, "a call without scores was refused"
     lowest = np.float64(policy.min_score)
@@ -311,7 +301,7 @@ def _order_of(lists: RawLists, ties: Ties) -> IntArray:
     return order
 
 
-def _within_budget(lists: RawLists, policy: RankingPolicy) -> tuple[RawLists, IntArray]:
+def _within_budget(lists: RawLists, policy: user_lists.RankingPolicy) -> tuple[RawLists, IntArray]:
     """The lists down to the item whose cost passes the budget, and 1 for users whose order of equal scores decides which one that is."""
     assert lists.costs is not None, "a call without costs was refused"
     assert policy.budget is not None, "the policy has one"
@@ -381,7 +371,7 @@ def _with_scores_of_32_bits(lists: RawLists) -> RawLists:
 def _matches(lists: RawLists, labels: user_lists.Labels, largest_cutoff: int | None) -> user_lists.Matches:
     """The labelled predictions that may carry their label."""
     # Where the order is given, what stands below the largest cutoff does not matter.
-    matches = match(lists.items, labels.items, largest_cutoff if lists.scores is None else None)
+    matches = user_lists.match(lists.items, labels.items, largest_cutoff if lists.scores is None else None)
     if lists.matchable is None:
         return matches
     allowed = lists.matchable[matches.prediction]

@@ -15,35 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.errors import did_you_mean, listed, warn
+from spark_rankeval.metrics import item_groups as group_metrics
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.metrics.item_groups import (
-    AllListsGroupMetric,
-    Amounts,
-    CorpusMetric,
-    Exposure,
-    GroupAmounts,
-    GroupExposure,
-)
 from spark_rankeval.ranking.batch import RankingBatch, Recommended, Totals
-from spark_rankeval.ranking.user_lists import (
-    Array,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Ragged,
-    starts_of_runs,
-)
+from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, Ragged, starts_of_runs
 from spark_rankeval.records.summary import ALL_VALUES, Key
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.statistics.description import (
-    N_BLOCKS,
-    Description,
-    DescriptionOptions,
-    Figures,
-    WithoutBlock,
-    blocks_of,
-    one_figure,
-)
+from spark_rankeval.statistics import description
+from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures
 from spark_rankeval.statistics.intervals import Interval
 from spark_rankeval.statistics.resampling import mixed, xxhash64
 from spark_rankeval.worker import process
@@ -162,7 +141,7 @@ def slots_of(task: ScoringTask) -> list[Slot]:
         Slot(place, metric.k)
         for place, view in enumerate(task.views)
         for metric in view.metrics
-        if isinstance(metric, CorpusMetric)
+        if isinstance(metric, group_metrics.CorpusMetric)
     )
     return list(dict.fromkeys(wanted))
 
@@ -417,8 +396,8 @@ def changed_counts(
 class SlotExposure(NamedTuple):
     """The exposure of a slot in a slice."""
 
-    whole: Exposure
-    leave_one_out: list[Exposure]  # without the users of each block that has any, if blocks are counted
+    whole: group_metrics.Exposure
+    leave_one_out: list[group_metrics.Exposure]  # without the users of each block that has any, if blocks are counted
 
 
 def exposures_of(messages: Iterable[Message], slots: list[Slot], totals: Totals) -> dict[str, dict[Slot, SlotExposure]]:
@@ -447,7 +426,7 @@ def exposures_of(messages: Iterable[Message], slots: list[Slot], totals: Totals)
     return exposures
 
 
-def _exposure(histogram: dict[str, IntArray], totals: Totals) -> Exposure:
+def _exposure(histogram: dict[str, IntArray], totals: Totals) -> group_metrics.Exposure:
     """The exposure of items from a histogram and, of users who are left out, its changes."""
     order = np.lexsort((histogram[COUNT], histogram[_KIND]))
     kind, count, n_items = (histogram[name][order] for name in (_KIND, COUNT, N_ITEMS))
@@ -456,7 +435,7 @@ def _exposure(histogram: dict[str, IntArray], totals: Totals) -> Exposure:
     kept = (n_items != 0) & (count[first] != 0)
     kind, count, n_items = kind[first][kept], count[first][kept], n_items[kept]
     is_user_count = kind == _USERS
-    return Exposure(
+    return group_metrics.Exposure(
         count=count[~is_user_count],
         n_items=n_items[~is_user_count],
         is_in_training=(kind[~is_user_count] & TRAINING_BIT) > 0,
@@ -476,7 +455,7 @@ class GroupSlot(NamedTuple):
     """What groups get in all lists, counted once for all metrics that count the same."""
 
     view: int  # the index of the view
-    metrics: tuple[AllListsGroupMetric, ...]
+    metrics: tuple[group_metrics.AllListsGroupMetric, ...]
 
     @property
     def unit(self) -> float:
@@ -486,10 +465,10 @@ class GroupSlot(NamedTuple):
 
 def group_slots_of(task: ScoringTask) -> list[GroupSlot]:
     """What the metrics of groups in all lists together count."""
-    slots: dict[tuple[int, Hashable], list[AllListsGroupMetric]] = {}
+    slots: dict[tuple[int, Hashable], list[group_metrics.AllListsGroupMetric]] = {}
     for view, task_view in enumerate(task.views):
         for metric in task_view.metrics:
-            if isinstance(metric, AllListsGroupMetric):
+            if isinstance(metric, group_metrics.AllListsGroupMetric):
                 slots.setdefault((view, metric.counted_as), []).append(metric)
     return [GroupSlot(view, tuple(metrics)) for (view, _), metrics in slots.items()]
 
@@ -515,10 +494,13 @@ class GroupAccumulator(_HeldCounts):
         for number, slot in enumerate(self._slots):
             metric, lists = slot.metrics[0], exposed[slot.view]
             amounts = metric.amounts(lists.batch)
-            cell = np.where(counted & lists.included & amounts.counted, group * N_BLOCKS + block, -1)
+            cell = np.where(counted & lists.included & amounts.counted, group * description.N_BLOCKS + block, -1)
             names = metric.names_of(lists.batch)
             for kind, cells, codes, units in _counts(amounts, cell, len(names), metric.unit):
-                users, item_groups = np.divmod(cells, N_BLOCKS), pa.array(names, pa.string()).take(pa.array(codes))
+                users, item_groups = (
+                    np.divmod(cells, description.N_BLOCKS),
+                    pa.array(names, pa.string()).take(pa.array(codes)),
+                )
                 of = pa.nulls(len(codes), pa.string()) if kind == _LISTS else item_groups
                 yield from self._hold(number, users[0], of, kind, users[1], units)
             # A slice without a user that counts still has a row, and so has a group that gets nothing.
@@ -533,7 +515,7 @@ class GroupAccumulator(_HeldCounts):
 
 
 def _counts(
-    amounts: GroupAmounts, cell: IntArray, n_groups: int, unit: float
+    amounts: group_metrics.GroupAmounts, cell: IntArray, n_groups: int, unit: float
 ) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
     """By kind: the cells of users, codes of groups, and how many units these have."""
     yield _ATTENTION, *_amount_sums(amounts.exposure, cell, n_groups, unit)
@@ -554,7 +536,9 @@ def _counts(
     yield _LISTS, *_unit_sums(users, np.zeros_like(users), np.ones_like(users), n_groups)
 
 
-def _amount_sums(amounts: Amounts, cell: IntArray, n_groups: int, unit: float) -> tuple[IntArray, IntArray, IntArray]:
+def _amount_sums(
+    amounts: group_metrics.Amounts, cell: IntArray, n_groups: int, unit: float
+) -> tuple[IntArray, IntArray, IntArray]:
     user_cells = cell[amounts.user]
     there = user_cells >= 0
     return _unit_sums(user_cells[there], amounts.group[there], _units(amounts.amount[there], unit), n_groups)
@@ -582,8 +566,10 @@ class GroupExposureMerger(Merger):
 class SlotGroups(NamedTuple):
     """What groups of items get in a slice."""
 
-    whole: GroupExposure
-    leave_one_out: list[GroupExposure]  # without the users of each block that has any, if blocks are counted
+    whole: group_metrics.GroupExposure
+    leave_one_out: list[
+        group_metrics.GroupExposure
+    ]  # without the users of each block that has any, if blocks are counted
     names: frozenset[Name]  # the groups that anything is known of
 
 
@@ -617,11 +603,11 @@ def _put_together(rows: list[dict[str, Any]], unit: float, *, has_blocks: bool) 
     return SlotGroups(_group_exposure(total, names, unit), leave_one_out, known)
 
 
-def _group_exposure(units: IntArray, names: list[Name], unit: float) -> GroupExposure:
+def _group_exposure(units: IntArray, names: list[Name], unit: float) -> group_metrics.GroupExposure:
     exposure, due = (
         {names[group]: int(counts[group]) * unit for group in np.flatnonzero(counts).tolist()} for counts in units[:2]
     )
-    return GroupExposure(exposure, due, int(units[2].sum()))
+    return group_metrics.GroupExposure(exposure, due, int(units[2].sum()))
 
 
 # A warning names so many groups, and counts the others.
@@ -637,7 +623,9 @@ def with_corpus_values(figures: Mapping[Key, Figures], gathered: process.Gathere
     _warn_of_unknown_groups(group_exposures.values())
     metrics = [(view, metric) for view, task_view in enumerate(task.views) for metric in task_view.metrics]
     slots: dict[tuple[int, Metric], Slot | GroupSlot] = {
-        (view, metric): Slot(view, metric.k) for view, metric in metrics if isinstance(metric, CorpusMetric)
+        (view, metric): Slot(view, metric.k)
+        for view, metric in metrics
+        if isinstance(metric, group_metrics.CorpusMetric)
     }
     slots |= {(slot.view, metric): slot for slot in group_slots for metric in slot.metrics}
     together = {}
@@ -645,7 +633,7 @@ def with_corpus_values(figures: Mapping[Key, Figures], gathered: process.Gathere
         text, values = slice_as_text(key), list(group.values)
         known: dict[Any, SlotExposure | SlotGroups] = {**exposures.get(text, {}), **group_exposures.get(text, {})}
         for number, (view, metric) in enumerate(metrics):
-            if isinstance(metric, CorpusMetric | AllListsGroupMetric):
+            if isinstance(metric, group_metrics.CorpusMetric | group_metrics.AllListsGroupMetric):
                 exposure = known.get(slots[view, metric])
                 parts = () if exposure is None else (exposure.whole, *exposure.leave_one_out)
                 values[number] = _described(metric, parts, options)
@@ -670,19 +658,23 @@ def _warn_of_unknown_groups(slices: Iterable[Mapping[GroupSlot, SlotGroups]]) ->
 
 
 def _described(
-    metric: CorpusMetric | AllListsGroupMetric, parts: Sequence[Any], options: DescriptionOptions
+    metric: group_metrics.CorpusMetric | group_metrics.AllListsGroupMetric,
+    parts: Sequence[Any],
+    options: DescriptionOptions,
 ) -> Description:
     """A metric of all users, the first of the parts, and its interval from what it is without each block of them."""
     if not parts:
-        return one_figure(math.nan, 0, options)
+        return description.one_figure(math.nan, 0, options)
     whole, *others = parts
     n_users = whole.n_users
     leave_one_out = [
-        WithoutBlock(metric.value(part), n_users - part.n_users) for part in others if part.n_users < n_users
+        description.WithoutBlock(metric.value(part), n_users - part.n_users)
+        for part in others
+        if part.n_users < n_users
     ]
-    described = one_figure(metric.value(whole), n_users, options, leave_one_out, metric.bounds)
+    described = description.one_figure(metric.value(whole), n_users, options, leave_one_out, metric.bounds)
     interval = described.interval
-    reason = metric.without_interval(whole) if isinstance(metric, AllListsGroupMetric) else ""
+    reason = metric.without_interval(whole) if isinstance(metric, group_metrics.AllListsGroupMetric) else ""
     if interval and reason:
         return described._replace(interval=Interval.missing(interval.level, interval.method, reason))
     return described
@@ -740,7 +732,7 @@ class _ExposureAccumulator:
         assert isinstance(scores, ExposureOfBatch)
         batch, options = users.batch, self._context.options
         groups = list(rows_by_key([batch.column(name) for name in self._context.keys], batch.num_rows))
-        blocks = blocks_of(drawn(columns_of(batch), options), options.seed) if options.resamples else None
+        blocks = description.blocks_of(drawn(columns_of(batch), options), options.seed) if options.resamples else None
         for counted in self._counted:
             yield from counted.add(groups, ~flags(batch.column(NO_USER)), scores.exposed, blocks)
 

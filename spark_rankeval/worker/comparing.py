@@ -14,14 +14,7 @@ import pyarrow.compute as pc
 
 from spark_rankeval.ranking.user_lists import Array, BoolArray, IntArray
 from spark_rankeval.records.summary import Key, rollup
-from spark_rankeval.statistics.comparisons import (
-    MOST_LABELS,
-    SIDES,
-    AllPairsAccumulator,
-    PairedAccumulator,
-    PairedClusters,
-    paired_sides,
-)
+from spark_rankeval.statistics import comparisons
 from spark_rankeval.statistics.exact import State, merged
 from spark_rankeval.worker import states
 from spark_rankeval.worker.features import JUDGED, JudgedAccumulator, JudgedMerger, TwoJudges
@@ -328,14 +321,16 @@ def paired_layout(n_values: int, n_attributes: int, *, totals: bool) -> states.C
     """The rows of users who go on to their clusters: a row for each model, with `paired_sides` of it and the baseline."""
     groups = rollup(n_attributes, totals=totals, n_before=1)
     masks = states.rollup_masks(groups, 1 + n_attributes)
-    return states.ClusterLayout(len(SIDES) * n_values, n_keys=1 + n_attributes, masks=masks)
+    return states.ClusterLayout(len(comparisons.SIDES) * n_values, n_keys=1 + n_attributes, masks=masks)
 
 
 def paired_merger(layout: states.ClusterLayout, replicates: int, seed: int) -> Callable[[], states.ClusterMerger]:
     """The merger of the users of a cluster; slices draw no signs."""
 
-    def new(mask: tuple[bool, ...]) -> PairedClusters:
-        return PairedClusters(layout.n_values // len(SIDES), replicates=replicates if sum(mask) == 1 else 0, seed=seed)
+    def new(mask: tuple[bool, ...]) -> comparisons.PairedClusters:
+        return comparisons.PairedClusters(
+            layout.n_values // len(comparisons.SIDES), replicates=replicates if sum(mask) == 1 else 0, seed=seed
+        )
 
     return partial(states.ClusterMerger, layout, new)
 
@@ -373,7 +368,7 @@ def paired_batches(
             everyone.add(users)
             if clusters is not None:
                 for model in sorted(set(users.present) - {baseline}):
-                    sides = paired_sides(users.values_of(model), users.values_of(baseline))
+                    sides = comparisons.paired_sides(users.values_of(model), users.values_of(baseline))
                     yield from send_to_clusters(clusters, batch, users, model, attributes, sides)
             if not attributes:
                 continue
@@ -420,10 +415,12 @@ class _JudgedPairs:
         )
         for model in sorted(set(users.present) - {self._baseline}):
             there = users.has(model) & users.has(self._baseline)
-            sides = np.split(paired_sides(users.values_of(model), baseline)[:, there], len(SIDES))
+            sides = np.split(
+                comparisons.paired_sides(users.values_of(model), baseline)[:, there], len(comparisons.SIDES)
+            )
             graded = everyone._replace(grading_weight=self._grading_weight(users, model)).only(there)
             for pair in self._judges.pairs:
-                for name, values in zip(SIDES, sides, strict=True):
+                for name, values in zip(comparisons.SIDES, sides, strict=True):
                     figure = side_of(name, model, pair.human)
                     self._judged.add(figure, values[pair.human], values[pair.judge], graded)
 
@@ -483,11 +480,11 @@ class _Pairs:
 
     def __init__(self, baseline: str, n_metrics: int, replicates: int, seed: int) -> None:
         self._baseline = baseline
-        self._new = partial(PairedAccumulator, replicates=replicates, seed=seed)
+        self._new = partial(comparisons.PairedAccumulator, replicates=replicates, seed=seed)
         self._n_metrics = n_metrics
         self._counts = UserCounts(baseline)
         # Models that were first met in one batch share the random signs of their users.
-        self._met: list[tuple[list[str], PairedAccumulator]] = []
+        self._met: list[tuple[list[str], comparisons.PairedAccumulator]] = []
         self.n_users = 0
 
     @property
@@ -562,7 +559,7 @@ def all_pairs_batches(
     def run(batches: Batches) -> Iterator[Message]:
         counts = UserCounts(None)
         models: list[str] = []
-        accumulator: AllPairsAccumulator | None = None
+        accumulator: comparisons.AllPairsAccumulator | None = None
         clusters = None if layout is None else states.ClusterRows(layout)
         for batch in batches:
             users = read_users(batch, n_metrics, tables)
@@ -570,9 +567,9 @@ def all_pairs_batches(
             if not set(users.present) <= set(models):
                 models = sorted({*models, *users.present})
                 # Nothing raises here: the driver refuses too many models for permutations.
-                drawn = replicates if len(models) <= MOST_LABELS else 0
+                drawn = replicates if len(models) <= comparisons.MOST_LABELS else 0
                 if len(models) > 1:
-                    accumulator = AllPairsAccumulator(n_metrics, len(models), replicates=drawn, seed=seed)
+                    accumulator = comparisons.AllPairsAccumulator(n_metrics, len(models), replicates=drawn, seed=seed)
             if accumulator is not None:
                 values = np.stack([users.values_of(model) for model in models], axis=1)
                 accumulator.add(users.hashes, values)

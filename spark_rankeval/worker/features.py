@@ -12,18 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_rankeval.ranking import user_lists
 from spark_rankeval.ranking.batch import RANK, RankingBatch, rank_in_model
-from spark_rankeval.ranking.user_lists import (
-    Array,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    IntentLists,
-    Ragged,
-    RawLists,
-    match,
-    repeated_items,
-)
+from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, Ragged, RawLists
 from spark_rankeval.records.summary import ALL_VALUES, Key
 from spark_rankeval.request.call import GRADING_WEIGHT, PARTLY_GRADED, PEOPLE_ALONE
 from spark_rankeval.request.task import ScoringTask, View
@@ -72,7 +63,7 @@ class _IntentsOfBatch(BatchFeature):
         grades = self._side.values
         grade = grades[view.relevance] if grades else np.ones(len(self._intents))
         grade = np.maximum(grade, 0.0) if self._clip else grade
-        return replace(lists, intents=IntentLists(self._items, self._intents, grade))
+        return replace(lists, intents=user_lists.IntentLists(self._items, self._intents, grade))
 
     def tables_met(self) -> set[str]:
         return {"intents"} if len(self._side.ids) else set()
@@ -110,7 +101,7 @@ class _StagesOfBatch(BatchFeature):
         labels = items["labels"]
         self._items = np.arange(len(labels.values))
         # Labels of one item have one number, so that they stay equal.
-        label, item = match(labels, repeated_items(labels))
+        label, item = user_lists.match(labels, user_lists.repeated_items(labels))
         self._items[label] = len(labels.values) + item
 
     def label_numbers(self, labels: grouped_row.Side) -> Mapping[str, Array]:
@@ -412,7 +403,7 @@ class GradedOfBatch(process.BatchFeature):
         labels = items["labels"]
         # An item may have its grades in several rows.
         number = np.arange(len(labels.values))
-        label, item = match(labels, repeated_items(labels))
+        label, item = user_lists.match(labels, user_lists.repeated_items(labels))
         number[label] = len(number) + item
         has_grade = [np.zeros(int(number.max(initial=-1)) + 1, np.bool_) for _ in (JUDGE, HUMAN)]
         for judge, is_graded in enumerate(has_grade):

@@ -19,14 +19,8 @@ from spark_rankeval.ranking.user_lists import Array, BoolArray, IntArray, Ragged
 from spark_rankeval.records.summary import ALL_VALUES, Key
 from spark_rankeval.request.call import GRADING_WEIGHT, CountNames
 from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.statistics import exact
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
-from spark_rankeval.statistics.exact import (
-    MomentsAccumulator,
-    merged,
-    merged_sketches,
-    merged_stacks,
-    tallies_of_groups,
-)
 from spark_rankeval.statistics.intervals import SHIFT, ClusterAccumulator, ClusterSums, sums_by_cluster
 from spark_rankeval.statistics.resampling import no_limbs
 from spark_rankeval.worker import process
@@ -83,7 +77,7 @@ class GroupStates(NamedTuple):
             if name == _SKETCHES:
                 parts[name] = _merged_sketches(fields, indices, len(numbers))
             else:
-                parts[name] = merged_stacks(fields, indices)
+                parts[name] = exact.merged_stacks(fields, indices)
         return GroupStates(list(numbers), parts)
 
     @classmethod
@@ -111,7 +105,7 @@ class GroupStates(NamedTuple):
 def _merged_sketches(sketches: Fields, indices: IntArray, n_groups: int) -> Fields:
     width = 1 + int(sketches["column"].max(initial=0))
     cells = {name: values for name, values in sketches.items() if name != _ROWS}
-    merged = merged_sketches([cells | {"column": np.repeat(indices, sketches[_ROWS]) * width + cells["column"]}])
+    merged = exact.merged_sketches([cells | {"column": np.repeat(indices, sketches[_ROWS]) * width + cells["column"]}])
     group, column = np.divmod(merged["column"], width)
     return merged | {"column": column, _ROWS: np.bincount(group, minlength=n_groups)}
 
@@ -122,7 +116,7 @@ class StateAccumulator:
     def __init__(self, n_values: int, names: CountNames, options: DescriptionOptions, n_groups: int = 1) -> None:
         self._values = DescriptionAccumulator(n_values, options, n_groups)
         # Every n-th column is of the same group.
-        self._counts = MomentsAccumulator((len(names.users) + len(names.rows)) * n_groups)
+        self._counts = exact.MomentsAccumulator((len(names.users) + len(names.rows)) * n_groups)
         self._fingerprints = {table: np.stack([no_limbs()] * n_groups) for table in names.tables}
         self._names, self._n_groups = names, n_groups
 
@@ -164,7 +158,7 @@ class StateAccumulator:
                 if group is None:
                     self._counts.add_columns(column, columns)
                     continue
-                for counted in tallies_of_groups(columns, group[rows], self._n_groups, column):
+                for counted in exact.tallies_of_groups(columns, group[rows], self._n_groups, column):
                     self._counts.add_tally(counted)
             first += len(named)
 
@@ -497,7 +491,7 @@ def merged_clusters(messages: Iterable[Message]) -> ClusterStates:
     for message in messages:
         for name, state in message.state.items() if message.kind == CLUSTER_SUMS else ():
             parts.setdefault(name, []).append(state)
-    return {name: merged(states) for name, states in parts.items()}
+    return {name: exact.merged(states) for name, states in parts.items()}
 
 
 def group_name(key: Key) -> str:
