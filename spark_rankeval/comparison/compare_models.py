@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pandas as pd
@@ -88,7 +87,7 @@ from spark_rankeval.worker.comparing import (
     paired_merger,
 )
 from spark_rankeval.worker.features import JudgedPair, TwoJudges
-from spark_rankeval.worker.states import ClusterLayout, ClusterMerger
+from spark_rankeval.worker.states import ClusterLayout, merging_clusters
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -691,7 +690,7 @@ def all_pairs(
     layout = ClusterLayout(len(labels), n_keys=1, masks=((True,),)) if tables.clusters else None
     shared = tables.shared_tables
     run = all_pairs_batches(len(labels), drawn, seed, layout, shared)
-    merger = None if layout is None else partial(ClusterMerger, layout)
+    merger = None if layout is None else merging_clusters(layout)
     sums = tables.collected(labels, run, size, shared=shared, clusters=merger)
     owners = sums.users.everyone
     _check_users(owners, tables)

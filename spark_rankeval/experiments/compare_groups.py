@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.checks import as_names, check_name, check_table, is_number, one_of
@@ -62,7 +61,7 @@ from spark_rankeval.worker.comparing import (
     Owner,
     n_without_cluster,
 )
-from spark_rankeval.worker.states import ClusterMerger, ClusterStates, group_name
+from spark_rankeval.worker.states import ClusterStates, group_name, merging_clusters
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -370,7 +369,7 @@ def compare_groups(
     layout = layout_of_groups(len(compared), weighted=weighted) if tables.clusters else None
     run = group_batches(len(compared), weighted=weighted, covariate=covariate is not None, layout=layout)
     labels = [metric.label for metric in compared]
-    merger = None if layout is None else partial(ClusterMerger, layout)
+    merger = None if layout is None else merging_clusters(layout)
     collected = tables.collected(labels, run, _STATE * len(compared), clusters=merger)
     owners = collected.users.everyone
     _check(owners, tables)

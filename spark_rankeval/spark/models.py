@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
@@ -23,9 +23,9 @@ from spark_rankeval.spark.source_tables import user_column
 from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, run_on_workers
 from spark_rankeval.worker import comparing
 from spark_rankeval.worker.features import JudgedFigures, judged_figures
-from spark_rankeval.worker.process import Message, Run
+from spark_rankeval.worker.process import Merger, Message, Run
 from spark_rankeval.worker.reading import STRATUM
-from spark_rankeval.worker.states import ClusterMerger, ClusterStates, merged_clusters
+from spark_rankeval.worker.states import ClusterStates, merged_clusters
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -451,11 +451,11 @@ class ModelTables:
         bytes_each: int,
         by: Sequence[str] = (),
         shared: Sequence[str] = (),
-        clusters: Callable[[], ClusterMerger] | None = None,
+        clusters: Merger | None = None,
     ) -> Collected:
         """Run the worker on all users, and merge the states of its partitions, in one action.
 
-        `clusters` makes what users of a cluster meet in, if the worker sends them on.
+        `clusters` merges what users of a cluster have, if the worker sends them on.
         """
         attributes = [*map(comparing.slice_field, range(len(by))), *self._columns_of_draws]
         attributes += [comparing.CONFLICTS] if attributes else []

@@ -48,9 +48,9 @@ from spark_rankeval.statistics.resampling import digits_of
 from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker import scoring
 from spark_rankeval.worker import states as group_states
-from spark_rankeval.worker.features import JUDGED, JudgedMerger, TwoJudges, with_judged_queries
+from spark_rankeval.worker.features import JUDGED, MERGING_JUDGED, TwoJudges, with_judged_queries
 from spark_rankeval.worker.process import KIND, Gathered, Mergers, Message, Run, features_of, without_collection
-from spark_rankeval.worker.states import MERGED_BYTES, StatesOfUsers, merging_states, state_of_batches, state_of_columns
+from spark_rankeval.worker.states import MERGED_BYTES, StatesOfParts, merging_states, state_of_batches, state_of_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -212,8 +212,8 @@ class Groups(NamedTuple):
         return layout._replace(masks=masks) if self.items else layout
 
     @property
-    def states_of_users(self) -> StatesOfUsers:
-        """What adds up the users of small groups, who travel as they are."""
+    def states_of_parts(self) -> StatesOfParts:
+        """What adds up the states of groups, and the users of small ones, who travel as they are."""
         return partial(group_states.states_of, n_values=self.n_values, names=self.names, options=self.options)
 
     @property
@@ -221,8 +221,8 @@ class Groups(NamedTuple):
         """What merges the messages of states, by kind."""
         # How much memory the state of a group that users travel for takes at the least; 0 if only states travel.
         least_bytes = self.empty.n_bytes if self.n_keys and not self.options.resamples else 0
-        merging = merging_states(self.states_of_users, self.layout, least_bytes=least_bytes)
-        return merging if self.judges is None else {**merging, JUDGED: JudgedMerger}
+        merging = merging_states(self.states_of_parts, self.layout, least_bytes=least_bytes)
+        return merging if self.judges is None else {**merging, JUDGED: MERGING_JUDGED}
 
     def sums_of_clusters(self, group: Key, states: group_states.ClusterStates) -> dict[str, Array] | None:
         """The sums of the clusters of a group; None if it has none."""

@@ -171,7 +171,7 @@ def merged_messages(messages: DataFrame, mergers: Mergers, width: int = _WIDTH) 
     # Adaptive execution may put several buckets into one partition: they are merged one after the other even so.
     keeps_order = engine_of(messages.sparkSession).is_spark
     if keeps_order:
-        met = met.sortWithinPartitions(BUCKET, KIND)
+        met = met.sortWithinPartitions(KIND, BUCKET)
     return run_on_workers(met, merged_by_bucket(mergers, sort=not keeps_order), MESSAGE_SCHEMA)
 
 

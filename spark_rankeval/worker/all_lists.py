@@ -27,7 +27,7 @@ from spark_rankeval.statistics.intervals import Interval
 from spark_rankeval.statistics.resampling import mixed, xxhash64
 from spark_rankeval.worker import process
 from spark_rankeval.worker.item_facts import sizes_of
-from spark_rankeval.worker.process import Merger, Mergers, Message, unpack
+from spark_rankeval.worker.process import Mergers, Message, unpack
 from spark_rankeval.worker.reading import NO_USER, Side, columns_of, flags, numbers, rows_by_key, whole_numbers
 from spark_rankeval.worker.states import drawn
 
@@ -50,9 +50,9 @@ def message_of(kind: str, table: pa.Table, bucket: int | None = None) -> Message
     return Message.of(kind, process.stream_of(table).to_pybytes(), bucket)
 
 
-def table_of(payload: bytes) -> pa.Table:
-    """The table in a message's payload."""
-    return pa.ipc.open_stream(unpack(payload)).read_all()
+def table_of(stream: bytes) -> pa.Table:
+    """The table in the state of a message."""
+    return pa.ipc.open_stream(stream).read_all()
 
 
 class TableSum:
@@ -318,46 +318,42 @@ def _hashes_of(ids: pa.Array) -> Array:
     return hashes
 
 
-class ExposureMerger(Merger):
-    """Counts of items in buckets, as histograms; with `has_blocks` also how these change without the users of each block."""
+def merging_exposure(*, has_blocks: bool) -> process.Merger:
+    """What makes histograms of the counts of items; with `has_blocks` also how these change without the users of each block."""
 
-    def __init__(self, *, has_blocks: bool) -> None:
-        self._has_blocks = has_blocks
+    def merger(buckets: Iterator[tuple[int | None, Iterator[bytes]]]) -> Iterator[Message]:
         # Of whole buckets, and together as long as they are few.
-        self._counts = TableSum(COUNT)
-        self._histograms: list[pa.Table] = []
+        counts, histograms = TableSum(COUNT), TableSum(N_ITEMS)
 
-    def add(self, _: int | None, payloads: Iterable[bytes]) -> Iterable[Message]:
-        """Take in the counts of a bucket's items."""
-        for payload in payloads:
-            self._counts.add(table_of(payload))
-        if self._counts.n_bytes > HELD:
-            self._settle()
-        return ()
+        def settle() -> None:
+            counted = counts.take_total()
+            for histogram in () if counted is None else _histograms_of(counted, has_blocks):
+                histograms.add(histogram)
 
-    def _settle(self) -> None:
-        """Make histograms of all counts so far."""
-        counted = self._counts.take_total()
-        if counted is not None:
-            self._histograms = [merge_counts([*self._histograms, *self._histograms_of(counted)], N_ITEMS)]
+        for _, payloads in buckets:
+            for payload in payloads:
+                counts.add(table_of(unpack(payload)))
+            if counts.n_bytes > HELD:
+                settle()
+        settle()
+        total = histograms.take_total()
+        if total is not None:
+            yield message_of(HISTOGRAMS, total)
 
-    def _histograms_of(self, counted: pa.Table) -> Iterator[pa.Table]:
-        keys = [_SLOT, _SLICE, _KIND, _ITEM]
-        sums = [(COUNT, "sum"), (_BLOCK, "list"), (COUNT, "list")] if self._has_blocks else [(COUNT, "sum")]
-        items = counted.group_by(keys, use_threads=False).aggregate(sums)
-        whole = items[f"{COUNT}_sum"].combine_chunks()
-        about = items.select(keys[:3])
-        yield _histogram(about, whole.to_numpy(), np.full(len(whole), ALL_BLOCKS), np.ones(len(whole)))
-        if self._has_blocks:
-            block_columns = (items[f"{name}_list"].combine_chunks() for name in (_BLOCK, COUNT))
-            item, block, count, n_items = changed_counts(whole, *block_columns)
-            yield _histogram(about.take(pa.array(item)), count, block, n_items)
+    return merger
 
-    def rest(self) -> Iterator[Message]:
-        """The histograms of all buckets."""
-        self._settle()
-        for histogram in self._histograms:
-            yield message_of(HISTOGRAMS, histogram)
+
+def _histograms_of(counted: pa.Table, has_blocks: bool) -> Iterator[pa.Table]:
+    keys = [_SLOT, _SLICE, _KIND, _ITEM]
+    sums = [(COUNT, "sum"), (_BLOCK, "list"), (COUNT, "list")] if has_blocks else [(COUNT, "sum")]
+    items = counted.group_by(keys, use_threads=False).aggregate(sums)
+    whole = items[f"{COUNT}_sum"].combine_chunks()
+    about = items.select(keys[:3])
+    yield _histogram(about, whole.to_numpy(), np.full(len(whole), ALL_BLOCKS), np.ones(len(whole)))
+    if has_blocks:
+        block_columns = (items[f"{name}_list"].combine_chunks() for name in (_BLOCK, COUNT))
+        item, block, count, n_items = changed_counts(whole, *block_columns)
+        yield _histogram(about.take(pa.array(item)), count, block, n_items)
 
 
 def _histogram(about: pa.Table, count: Array, block: Array, n_items: Array) -> pa.Table:
@@ -402,7 +398,7 @@ class SlotExposure(NamedTuple):
 
 def exposures_of(messages: Iterable[Message], slots: list[Slot], totals: Totals) -> dict[str, dict[Slot, SlotExposure]]:
     """The histograms of all partitions put together: the exposure of each slot in each slice."""
-    histograms = total_of((table_of(message.payload) for message in messages if message.kind == HISTOGRAMS), N_ITEMS)
+    histograms = total_of((table_of(message.state) for message in messages if message.kind == HISTOGRAMS), N_ITEMS)
     exposures: dict[str, dict[Slot, SlotExposure]] = {}
     if histograms is None:
         return exposures
@@ -555,12 +551,10 @@ def _unit_sums(cell: IntArray, group: IntArray, units: IntArray, n_groups: int) 
     return indices // n_groups, indices % n_groups, sums
 
 
-class GroupExposureMerger(Merger):
-    """Merges the counts of groups of each bucket into one message."""
-
-    def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
-        """Add the counts of a bucket; give the message with their sum."""
-        yield message_of(GROUP_EXPOSURE, total_of(map(table_of, payloads), COUNT), bucket)
+def _stream_of_total(streams: Iterable[bytes]) -> bytes:
+    """The sum of tables of counts, each as in the state of a message."""
+    total: bytes = process.stream_of(total_of(map(table_of, streams), COUNT)).to_pybytes()
+    return total
 
 
 class SlotGroups(NamedTuple):
@@ -577,7 +571,7 @@ def group_exposures_of(
     messages: Iterable[Message], slots: list[GroupSlot], *, has_blocks: bool
 ) -> dict[str, dict[GroupSlot, SlotGroups]]:
     """What groups get of each slot in each slice, from the messages of all partitions; with `has_blocks` without each block, too."""
-    counted = total_of((table_of(message.payload) for message in messages if message.kind == GROUP_EXPOSURE), COUNT)
+    counted = total_of((table_of(message.state) for message in messages if message.kind == GROUP_EXPOSURE), COUNT)
     parts: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in counted.to_pylist() if counted is not None else ():
         parts.setdefault((row[_SLICE], row[_SLOT]), []).append(row)
@@ -695,8 +689,8 @@ class AllLists(process.ScoringFeature):
     def mergers(self, options: DescriptionOptions) -> Mergers:
         """Counts of items become histograms, and those of groups are added up."""
         return {
-            EXPOSURE: lambda: ExposureMerger(has_blocks=options.resamples),
-            GROUP_EXPOSURE: GroupExposureMerger,
+            EXPOSURE: merging_exposure(has_blocks=options.resamples),
+            GROUP_EXPOSURE: process.merging_each_bucket(GROUP_EXPOSURE, _stream_of_total),
         }
 
     def figures(self, figures: Mapping[Key, Figures], gathered: process.Gathered) -> Mapping[Key, Figures]:

@@ -16,9 +16,9 @@ from spark_rankeval.ranking.user_lists import Array, BoolArray, IntArray
 from spark_rankeval.records.summary import Key, rollup
 from spark_rankeval.statistics import comparisons
 from spark_rankeval.statistics.exact import State, merged
-from spark_rankeval.worker import states
-from spark_rankeval.worker.features import JUDGED, JudgedAccumulator, JudgedMerger, TwoJudges
-from spark_rankeval.worker.process import Batches, Merger, Mergers, Message, Run, sends_messages, unpack
+from spark_rankeval.worker import process, states
+from spark_rankeval.worker.features import JUDGED, MERGING_JUDGED, JudgedAccumulator, TwoJudges
+from spark_rankeval.worker.process import Batches, Mergers, Message, Run, sends_messages
 from spark_rankeval.worker.reading import PARTIAL_TABLE, columns_of, filled, flags, numbers, rows_by_key, whole_numbers
 from spark_rankeval.worker.states import HELD_BYTES
 
@@ -324,7 +324,7 @@ def paired_layout(n_values: int, n_attributes: int, *, totals: bool) -> states.C
     return states.ClusterLayout(len(comparisons.SIDES) * n_values, n_keys=1 + n_attributes, masks=masks)
 
 
-def paired_merger(layout: states.ClusterLayout, replicates: int, seed: int) -> Callable[[], states.ClusterMerger]:
+def paired_merger(layout: states.ClusterLayout, replicates: int, seed: int) -> process.Merger:
     """The merger of the users of a cluster; slices draw no signs."""
 
     def new(mask: tuple[bool, ...]) -> comparisons.PairedClusters:
@@ -332,7 +332,7 @@ def paired_merger(layout: states.ClusterLayout, replicates: int, seed: int) -> C
             layout.n_values // len(comparisons.SIDES), replicates=replicates if sum(mask) == 1 else 0, seed=seed
         )
 
-    return partial(states.ClusterMerger, layout, new)
+    return states.merging_clusters(layout, new)
 
 
 def paired_batches(
@@ -521,17 +521,9 @@ def comparison_message(slices: dict[Key | None, dict[Owner, State]], bucket: int
     return Message.of(COMPARISON, ComparisonStates(slices), bucket)
 
 
-class ComparisonMerger(Merger):
-    """One state of those of a bucket."""
-
-    def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
-        """Take in the states of a bucket; gives their sum."""
-        yield Message.of(COMPARISON, ComparisonStates.merged(map(unpack, payloads)), bucket)
-
-
-def merging_comparisons(clusters: Callable[[], states.ClusterMerger] | None = None) -> Mergers:
-    """What merges states of comparisons; if `clusters` makes what they meet in, users of a cluster meet, too."""
-    mergers: Mergers = {COMPARISON: ComparisonMerger, JUDGED: JudgedMerger}
+def merging_comparisons(clusters: process.Merger | None = None) -> Mergers:
+    """What merges states of comparisons; `clusters` merges what users of a cluster have, if they meet."""
+    mergers = {COMPARISON: process.merging_each_bucket(COMPARISON, ComparisonStates.merged), JUDGED: MERGING_JUDGED}
     return mergers if clusters is None else {**mergers, states.CLUSTER_USERS: clusters}
 
 

@@ -23,7 +23,7 @@ from spark_rankeval.statistics.judged_queries import JudgedQueries
 from spark_rankeval.worker import process
 from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.item_facts import ITEM, fields_in
-from spark_rankeval.worker.process import BatchFeature, Merger, Mergers, Message, RankedView, ScoringFeature, unpack
+from spark_rankeval.worker.process import BatchFeature, Mergers, Message, RankedView, ScoringFeature
 
 #: The column of a grouped row, and the field of its structs that has the intent.
 INTENTS = "intents"  # labelled items, one entry per item and intent, with grades
@@ -270,24 +270,20 @@ class JudgedAccumulator:
         """What both judges say, a message for each figure in a bucket of its own."""
         self._settle()
         for bucket, figure in enumerate(sorted(self._queries, key=str)):
-            yield Message.of(JUDGED, (figure, self._queries[figure]), bucket)
+            yield Message.of(JUDGED, {figure: self._queries[figure]}, bucket)
 
 
-class JudgedMerger(Merger):
-    """One message of each figure."""
-
-    def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
-        """Take in what judges say in partitions; gives what they say in all of them."""
-        for figure, queries in _totals(payloads).items():
-            yield Message.of(JUDGED, (figure, queries), bucket)
-
-
-def _totals(payloads: Iterable[bytes]) -> dict[FigureName, JudgedQueries]:
+def _totals(parts: Iterable[dict[FigureName, JudgedQueries]]) -> dict[FigureName, JudgedQueries]:
     """What both judges say in all partitions, by figure."""
     totals: dict[FigureName, JudgedQueries] = {}
-    for figure, queries in map(unpack, payloads):
-        totals[figure] = totals[figure] + queries if figure in totals else queries
+    for part in parts:
+        for figure, queries in part.items():
+            totals[figure] = totals[figure] + queries if figure in totals else queries
     return totals
+
+
+#: One message of each bucket.
+MERGING_JUDGED = process.merging_each_bucket(JUDGED, _totals)
 
 
 def judged_figures(messages: Iterable[Message]) -> JudgedFigures:
@@ -298,7 +294,7 @@ def judged_figures(messages: Iterable[Message]) -> JudgedFigures:
         # Users of an unknown stratum are one of their own.
         return tuple(key), _UNKNOWN_STRATUM if stratum is None else stratum
 
-    totals = _totals(message.payload for message in messages if message.kind == JUDGED)
+    totals = _totals(message.state for message in messages if message.kind == JUDGED)
     return {figure: queries.parted(part_of) for figure, queries in totals.items()}
 
 
@@ -374,7 +370,7 @@ class GradedByPeople(process.ScoringFeature):
 
     def mergers(self, options: DescriptionOptions) -> Mergers:
         """What joins partitions."""
-        return {JUDGED: JudgedMerger}
+        return {JUDGED: MERGING_JUDGED}
 
     def figures(self, figures: Mapping[Key, Figures], gathered: process.Gathered) -> Mapping[Key, Figures]:
         """The figures, in which the human value of a metric has what both judges say."""

@@ -11,7 +11,6 @@ import io
 import pickle
 import sys
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial, wraps
 from itertools import chain, groupby
@@ -105,20 +104,21 @@ class Message(NamedTuple):
         return unpack(self.payload)
 
 
-class Merger(ABC):
-    """Merges the messages of one kind into one message, or into few."""
-
-    @abstractmethod
-    def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterable[Message]:
-        """Take in all messages of a bucket; give merged ones that are ready, or take too much memory."""
-
-    def rest(self) -> Iterable[Message]:
-        """The merged messages that are left after the last bucket; none if `add` gave those of each bucket."""
-        return ()
+#: What makes few messages of the many of one kind: it gets each bucket with the payloads that meet there, one bucket after the other.
+Merger = Callable[[Iterator[tuple[int | None, Iterator[bytes]]]], Iterator[Message]]
+Mergers = dict[str, Merger]
 
 
-#: By kind of message, the function that makes a merger.
-Mergers = dict[str, Callable[[], Merger]]
+def merging_each_bucket(kind: str, merge: Callable[[Iterator[Any]], Any]) -> Merger:
+    """What makes one message of all those of a bucket; `merge` makes one state of several."""
+
+    def merger(buckets: Iterator[tuple[int | None, Iterator[bytes]]]) -> Iterator[Message]:
+        for bucket, payloads in buckets:
+            yield Message.of(kind, merge(map(unpack, payloads)), bucket)
+
+    return merger
+
+
 #: The columns of rows that travel.
 BUCKET, KIND, PAYLOAD = Message._fields
 # Messages wait for one another until they have so many bytes.
@@ -152,29 +152,30 @@ def messages_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
 
 
 def merged_by_bucket(mergers: Mergers, *, sort: bool) -> Run:
-    """A function for ``mapInArrow``: what the mergers, by kind, make of the messages of each bucket.
+    """A function for ``mapInArrow``: what the mergers make of the messages of their kind.
 
-    A partition has all messages of a bucket, one after the other; or in any order, if it is to `sort` them. A bucket that comes again is
+    A partition has all messages of a bucket in the order of kinds and buckets; or in any order, if it is to `sort` them. A bucket that
+    comes again is
     a ValueError, because the engine did not keep the order of rows and figures would be wrong.
     """
 
     @runs_in_worker
     def run(batches: Batches) -> Batches:
         if sort and (whole := list(batches)):
-            order = [(BUCKET, "ascending"), (KIND, "ascending")]
+            order = [(KIND, "ascending"), (BUCKET, "ascending")]
             batches = iter(pa.Table.from_batches(whole).sort_by(order).to_batches())
-        started: dict[str, Merger] = {}
         met = set()
-        for key, some in groupby(messages_of(batches), key=lambda message: (message.bucket, message.kind)):
-            if key in met:
-                msg = "messages are not in the order of their buckets, so the engine cannot run this package"
-                raise ValueError(msg)
-            met.add(key)
-            bucket, kind = key
-            merger = started[kind] = started.get(kind) or mergers[kind]()
-            yield from rows_of(merger.add(bucket, (message.payload for message in some)))
-        for merger in started.values():
-            yield from rows_of(merger.rest())
+
+        def buckets_of(messages: Iterator[Message]) -> Iterator[tuple[int | None, Iterator[bytes]]]:
+            for key, some in groupby(messages, key=lambda message: (message.kind, message.bucket)):
+                if key in met:
+                    msg = "messages are not in the order of their buckets, so the engine cannot run this package"
+                    raise ValueError(msg)
+                met.add(key)
+                yield key[1], (message.payload for message in some)
+
+        for kind, of_kind in groupby(messages_of(batches), key=lambda message: message.kind):
+            yield from rows_of(mergers[kind](buckets_of(of_kind)))
 
     return run
 

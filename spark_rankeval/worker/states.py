@@ -26,7 +26,7 @@ from spark_rankeval.statistics.resampling import no_limbs
 from spark_rankeval.worker import process
 from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.features import JudgedAccumulator, TwoJudges
-from spark_rankeval.worker.process import Batches, Merger, Mergers, Message, unpack
+from spark_rankeval.worker.process import Batches, Merger, Mergers, Message
 from spark_rankeval.worker.scoring import Rows, count_names, count_of_model, messages_with_rows, score
 
 Fields = dict[str, np.ndarray[Any, Any]]
@@ -233,6 +233,11 @@ class FewUsers(NamedTuple):
     group: IntArray  # the number of each user's group among the keys
     users: UsersOfGroups
 
+    @property
+    def n_bytes(self) -> int:
+        """How much memory the users take."""
+        return self.users.n_bytes
+
 
 class SmallGroups:
     """The users of a task in groups that are small so far."""
@@ -271,13 +276,18 @@ class SmallGroups:
             first += len(bucket_keys)
 
 
-def states_of(parts: Sequence[FewUsers], n_values: int, names: CountNames, options: DescriptionOptions) -> GroupStates:
-    """The states of the groups of some parts, which have all users of theirs."""
+def states_of(
+    parts: Sequence[FewUsers | GroupStates], n_values: int, names: CountNames, options: DescriptionOptions
+) -> GroupStates:
+    """The states of the groups of some parts, each from those of its users."""
     # Users of groups of items have no counts, and may meet others who have.
     alike: dict[tuple[tuple[Any, ...], ...], list[FewUsers]] = {}
-    for part in parts:
-        alike.setdefault(tuple(map(tuple, part.users)), []).append(part)
     made = []
+    for part in parts:
+        if isinstance(part, GroupStates):
+            made.append(part)
+        else:
+            alike.setdefault(tuple(map(tuple, part.users)), []).append(part)
     for some in alike.values():
         numbers = {key: number for number, key in enumerate(dict.fromkeys(key for part in some for key in part.keys))}
         groups = [np.array([numbers[key] for key in part.keys], np.int64)[part.group] for part in some]
@@ -435,58 +445,67 @@ class ClusterRows:
             yield Message(int(bucket[start]), CLUSTER_USERS, rows[start:stop].tobytes())
 
 
-class ClusterMerger(Merger):
-    """The sums of clusters from the users of one bucket after the other; `new` makes an accumulator of a group that keeps some columns."""
+def merging_clusters(layout: ClusterLayout, new: Callable[[tuple[bool, ...]], Accumulator] | None = None) -> Merger:
+    """What makes sums of clusters from the users of each bucket, as `ClusterRows` sent them.
 
-    def __init__(self, layout: ClusterLayout, new: Callable[[tuple[bool, ...]], Accumulator] | None = None) -> None:
-        self._layout = layout
-        self._new = new or (lambda mask: layout.new_sums())
-        self._groups: dict[str, Accumulator] = {}
-        self._n_buckets = 0
+    `new` makes an accumulator of a group that keeps some columns.
+    """
+    new_group = new or (lambda mask: layout.new_sums())
 
-    def add(self, _: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
-        """Take in all users of a bucket, as `ClusterRows` sent them; gives what has to make room."""
-        rows = np.frombuffer(b"".join(payloads), self._layout.row)
-        rows = rows[np.lexsort((rows["user"], rows["cluster"]))]
-        if not starts_of_runs(rows["cluster"], rows["user"]).all():
-            # Users without a name, or of one hash, have an order by all that is known of them.
-            words = rows.view(np.int64).reshape(len(rows), -1)
-            rows = rows[np.lexsort(words.T[::-1])]
-        for mask in self._layout.masks:
-            self._add_groups(rows, mask)
-        self._n_buckets += 1
-        value_bytes = (9 if self._layout.cubes else 6) * 256 + 24 * self._n_buckets * self._layout.grouped
-        if len(self._groups) * self._layout.n_values * value_bytes > _HELD:
-            yield from self.rest()
-
-    def _add_groups(self, rows: Array, mask: tuple[bool, ...]) -> None:
-        """Add users to the groups that keep some of the columns; users of a cluster stand together."""
-        layout = self._layout
-        columns = [rows["keys"][:, index] for index, is_kept in enumerate(mask) if is_kept]
-        if columns:
-            order = np.lexsort(columns)
-            rows, columns = rows[order], [column[order] for column in columns]
-        is_first_of_group = starts_of_runs(*columns) if columns else np.arange(len(rows)) == 0
-        starts = np.flatnonzero(is_first_of_group | starts_of_runs(rows["cluster"]))
-        sums = sums_by_cluster(rows["cluster"], starts, rows["values"], layout.weights(rows))
-        n_alone = np.add.reduceat(rows["is_alone"], np.flatnonzero(is_first_of_group))
-        firsts = np.flatnonzero(is_first_of_group[starts])
-        for group, (first, end) in enumerate(zip(firsts, [*firsts[1:], len(starts)], strict=True)):
-            values = iter([int(column[starts[first]]) for column in columns])
-            name = json.dumps([next(values) if is_kept else None for is_kept in mask])
-            if name not in self._groups:
-                self._groups[name] = self._new(mask)
-            self._groups[name].add(ClusterSums(*(each[first:end] for each in sums)), int(n_alone[group]))
-
-    def rest(self) -> Iterator[Message]:
-        """The sums so far. Afterwards it holds nothing."""
-        groups, self._groups, self._n_buckets = self._groups, {}, 0
+    def merger(buckets: Iterator[tuple[int | None, Iterator[bytes]]]) -> Iterator[Message]:
+        groups: dict[str, Accumulator] = {}
+        n_buckets = 0
+        for _, payloads in buckets:
+            rows = np.frombuffer(b"".join(payloads), layout.row)
+            rows = rows[np.lexsort((rows["user"], rows["cluster"]))]
+            if not starts_of_runs(rows["cluster"], rows["user"]).all():
+                # Users without a name, or of one hash, have an order by all that is known of them.
+                words = rows.view(np.int64).reshape(len(rows), -1)
+                rows = rows[np.lexsort(words.T[::-1])]
+            for mask in layout.masks:
+                for name, sums, n_alone in _sums_by_group(layout, rows, mask):
+                    if name not in groups:
+                        groups[name] = new_group(mask)
+                    groups[name].add(sums, n_alone)
+            n_buckets += 1
+            value_bytes = (9 if layout.cubes else 6) * 256 + 24 * n_buckets * layout.grouped
+            if len(groups) * layout.n_values * value_bytes > _HELD:
+                yield _message_of_clusters(groups)
+                groups, n_buckets = {}, 0
         if groups:
-            yield Message.of(CLUSTER_SUMS, {name: sums.state() for name, sums in groups.items()})
+            yield _message_of_clusters(groups)
+
+    return merger
+
+
+def _message_of_clusters(groups: Mapping[str, Accumulator]) -> Message:
+    return Message.of(CLUSTER_SUMS, {name: sums.state() for name, sums in groups.items()})
+
+
+def _sums_by_group(
+    layout: ClusterLayout, rows: Array, mask: tuple[bool, ...]
+) -> Iterator[tuple[str, ClusterSums, int]]:
+    """The sums of each cluster, and how many users have none, in each of the groups that keep some columns.
+
+    Users of a cluster stand together.
+    """
+    columns = [rows["keys"][:, index] for index, is_kept in enumerate(mask) if is_kept]
+    if columns:
+        order = np.lexsort(columns)
+        rows, columns = rows[order], [column[order] for column in columns]
+    is_first_of_group = starts_of_runs(*columns) if columns else np.arange(len(rows)) == 0
+    starts = np.flatnonzero(is_first_of_group | starts_of_runs(rows["cluster"]))
+    sums = sums_by_cluster(rows["cluster"], starts, rows["values"], layout.weights(rows))
+    n_alone = np.add.reduceat(rows["is_alone"], np.flatnonzero(is_first_of_group))
+    firsts = np.flatnonzero(is_first_of_group[starts])
+    for group, (first, end) in enumerate(zip(firsts, [*firsts[1:], len(starts)], strict=True)):
+        values = iter([int(column[starts[first]]) for column in columns])
+        name = json.dumps([next(values) if is_kept else None for is_kept in mask])
+        yield name, ClusterSums(*(each[first:end] for each in sums)), int(n_alone[group])
 
 
 def merged_clusters(messages: Iterable[Message]) -> ClusterStates:
-    """The sums of all clusters by the name of their group, from what `ClusterMerger` gave."""
+    """The sums of all clusters by the name of their group, from what `merging_clusters` gave."""
     parts: dict[str, list[dict[str, Array]]] = {}
     for message in messages:
         for name, state in message.state.items() if message.kind == CLUSTER_SUMS else ():
@@ -514,82 +533,59 @@ def text_hash(value: str | None) -> int:
     return int.from_bytes(hashlib.blake2b(value.encode(), digest_size=8).digest(), "little", signed=True)
 
 
-#: The states of groups from all users of theirs, such as `states_of` with the number of values.
-StatesOfUsers = Callable[[Sequence[FewUsers]], GroupStates]
+#: The states of groups from parts of them, and from users, such as `states_of` with the number of values.
+StatesOfParts = Callable[[Sequence[FewUsers | GroupStates]], GroupStates]
 
 #: How much memory the states of a bucket's groups take at the most.
 MERGED_BYTES = 1 << 26
 
 
-class StatesMerger(Merger):
-    """States that come one after the other, as one: all of them at once might not fit into memory.
+def _states_that_fit(
+    parts: Iterable[FewUsers | GroupStates], states_of_parts: StatesOfParts, least_bytes: int
+) -> GroupStates | int:
+    """The states of a bucket's groups from parts that come one after the other: all of them at once might not fit into memory.
 
     Raising in a worker would only run the task again: of groups whose states are too large to be held the number is left.
     """
+    waiting: list[FewUsers | GroupStates] = []
+    keys: set[Key] = set()
+    n_bytes, fits = 0, True
 
-    def __init__(self, states_of_users: StatesOfUsers, least_bytes: int = 0) -> None:
-        self._states_of_users, self._least_bytes = states_of_users, least_bytes
-        self._begin()
-
-    def _begin(self) -> None:
-        self._users: list[FewUsers] = []
-        self._states: list[GroupStates] = []
-        self._n_bytes = 0
-        self._keys: set[Key] = set()
-        self._fits = True
-
-    def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
-        """Take in the states and the users of small groups of a bucket; gives the states of the groups, or their number."""
-        self._begin()
-        for payload in payloads:
-            self._add(unpack(payload))
-        merged = self._merged()
-        yield Message.of(STATES, merged if self._fits else len(self._keys), bucket)
-
-    def _add(self, part: FewUsers | GroupStates) -> None:
-        self._keys.update(part.keys)
-        # Users take far less memory than the states that are made of them.
-        if len(self._keys) > 1 and len(self._keys) * self._least_bytes > MERGED_BYTES:
-            self._fits = False
-        if not self._fits:
-            self._users, self._states = [], []
-            return
-        if isinstance(part, FewUsers):
-            self._users.append(part)
-            self._n_bytes += part.users.n_bytes
-        else:
-            self._states.append(part)
-            self._n_bytes += part.n_bytes
-        if self._n_bytes > MERGED_BYTES:
-            self._merged()
-
-    def _merged(self) -> GroupStates:
-        if self._users:
-            self._states.append(self._states_of_users(self._users))
-            self._users = []
-        merged = GroupStates.merged(self._states)
-        self._n_bytes = merged.n_bytes
-        self._fits = self._fits and (self._n_bytes <= MERGED_BYTES or len(self._keys) == 1)
-        self._states = [merged] if self._fits else []
+    def merge() -> GroupStates:
+        nonlocal waiting, n_bytes, fits
+        merged = states_of_parts(waiting)
+        waiting, n_bytes = [merged], merged.n_bytes
+        fits = fits and (n_bytes <= MERGED_BYTES or len(keys) == 1)
         return merged
+
+    for part in parts:
+        keys.update(part.keys)
+        # Users take far less memory than the states that are made of them.
+        fits = fits and (len(keys) == 1 or len(keys) * least_bytes <= MERGED_BYTES)
+        if not fits:
+            waiting, n_bytes = [], 0
+            continue
+        waiting.append(part)
+        n_bytes += part.n_bytes
+        if n_bytes > MERGED_BYTES:
+            merge()
+    merged = merge()
+    return merged if fits else len(keys)
 
 
 def merging_states(
-    states_of_users: StatesOfUsers, layout: ClusterLayout | None = None, *, least_bytes: int = 0
+    states_of_parts: StatesOfParts, layout: ClusterLayout | None = None, *, least_bytes: int = 0
 ) -> Mergers:
     """What makes few messages of the many of each bucket, by kind.
 
     Args:
-        states_of_users: adds up the users of small groups.
+        states_of_parts: adds up the users of small groups and the states of others.
         layout: of the users of clusters, who become sums of clusters.
         least_bytes: how much memory the state of a group takes at the least.
     """
-    mergers: Mergers = {
-        STATES: lambda: StatesMerger(states_of_users, least_bytes),
-    }
-    if layout is not None:
-        mergers[CLUSTER_USERS] = lambda: ClusterMerger(layout)
-    return mergers
+    merge = partial(_states_that_fit, states_of_parts=states_of_parts, least_bytes=least_bytes)
+    mergers = {STATES: process.merging_each_bucket(STATES, merge)}
+    return mergers if layout is None else {**mergers, CLUSTER_USERS: merging_clusters(layout)}
 
 
 #: How much memory the states of a task's groups take before they go on as rows.

@@ -227,7 +227,7 @@ def test_a_group_without_a_label_is_one_of_all_users_with_its_size_and_edges():
     attributes = asked.attributes
     rolls = summary.rollup_with_items(summary.rollup(1), attributes)
     groups = scoring.Groups(count_names(task), 1, options, len(keys), rolls, attributes)
-    merged = met(rows, merging_states(groups.states_of_users))
+    merged = met(rows, merging_states(groups.states_of_parts))
     figures = scoring.figures_by_group(merged, groups)
     with pytest.raises(EngineError, match="users of one slice in two places"):
         scoring.figures_by_group(merged * 2, groups._replace(rollup=lambda key: [key]))

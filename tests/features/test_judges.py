@@ -6,12 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers.met_messages import met
 
 from spark_rankeval.ranking.user_lists import Ragged, RawLists
 from spark_rankeval.records.summary import ALL_VALUES
 from spark_rankeval.statistics.judged_queries import JudgedQueries
 from spark_rankeval.worker import features
 from spark_rankeval.worker.features import GradedOfBatch, _UnjudgedOfBatch, _weights, judged_pairs
+from spark_rankeval.worker.process import rows_of
 from spark_rankeval.worker.reading import CLUSTER_HASH, USER_HASH, Side, hashes_of_clusters
 from spark_rankeval.worker.reading import STRATUM as STRATUM_COLUMN
 
@@ -144,12 +146,8 @@ def test_partitions_add_up_to_all_users_of_each_group(is_weighted, has_strata, i
     design = {"is_weighted": is_weighted, "has_strata": has_strata, "is_clustered": is_clustered}
     parts = [np.arange(90) % 3 == part for part in range(3)]
     messages = [message for part in parts for message in messages_of(part, **design)]
-    by_bucket = {}
-    for message in messages:
-        by_bucket.setdefault(message.bucket, []).append(message.payload)
-    merged = [made for bucket, payloads in by_bucket.items() for made in features.JudgedMerger().add(bucket, payloads)]
-    assert len(merged) == len(by_bucket) == 2
-    assert all(len(payloads) == 3 for payloads in by_bucket.values())
+    merged = met(rows_of(messages), {features.JUDGED: features.MERGING_JUDGED})
+    assert (len(messages), len(merged)) == (6, 2)
     groups = [(ALL_VALUES, ALL_VALUES), ("at", ALL_VALUES), (ALL_VALUES, "web"), ("de", "ios"), ("de", "other")]
     judged = features.judged_groups(features.judged_figures(merged)["rr"], groups, is_clustered=is_clustered)
     for country, device in groups[:-1]:

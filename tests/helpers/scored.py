@@ -42,9 +42,9 @@ def exposed_in(scores):
     return feature_of(scores, ExposureOfBatch).exposed
 
 
-def merging_exposure(states_of_users=dict, ci="t"):
+def merging_exposure(states_of_parts=dict, ci="t"):
     """What merges the messages of states and of exposure; with a bootstrap there are blocks of users."""
-    return {**merging_states(states_of_users), **AllLists().mergers(DescriptionOptions(ci, quantiles=()))}
+    return {**merging_states(states_of_parts), **AllLists().mergers(DescriptionOptions(ci, quantiles=()))}
 
 
 def scores_in(dialect, metrics, users, threshold=None, ties=None, lists=KNOWN):

@@ -262,7 +262,7 @@ def held_messages(monkeypatch, n_bytes):
 
 def test_counts_that_a_worker_cannot_hold_are_sent_on_and_add_up(monkeypatch):
     def counted(messages):
-        total = total_of((table_of(message.payload) for message in messages), all_lists.COUNT)
+        total = total_of((table_of(message.state) for message in messages), all_lists.COUNT)
         return {tuple(row.items()) for row in total.to_pylist()}
 
     (_, whole), (early, late) = held_messages(monkeypatch, 1 << 20), held_messages(monkeypatch, 1000)

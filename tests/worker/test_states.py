@@ -64,9 +64,7 @@ def mergers(options=OPTIONS):
 
 def whole(rows, options=OPTIONS):
     parts = [message.state for message in messages_of(rows)]
-    several = [part for part in parts if isinstance(part, GroupStates)]
-    of_users = [part for part in parts if not isinstance(part, GroupStates)]
-    return GroupStates.merged([*several, states_of(of_users, 2, COUNTS, options)])
+    return states_of(parts, 2, COUNTS, options)
 
 
 def figures(states, options=OPTIONS):
@@ -202,19 +200,10 @@ def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_to
 
 def test_a_place_that_comes_again_is_an_error():
     messages = [Message(bucket, "kind", b"a") for bucket in (3, 4, 3)]
-
-    class Merger:
-        def add(self, bucket, payloads):
-            return [Message(bucket, "kind", b"".join(payloads))]
-
-        def rest(self):
-            return ()
-
-    merged = messages_of(merged_by_bucket({"kind": Merger}, sort=False)(rows_of(messages)))
-    assert [next(merged), next(merged)] == messages[:2]
+    mergers = {"kind": lambda buckets: (Message(bucket, "kind", b"".join(payloads)) for bucket, payloads in buckets)}
     with pytest.raises(ValueError, match="not in the order of their buckets"):
-        next(merged)
-    assert [message.payload for message in met(rows_of(messages), {"kind": Merger})] == [b"aa", b"a"]
+        list(merged_by_bucket(mergers, sort=False)(rows_of(messages)))
+    assert [message.payload for message in met(rows_of(messages), mergers)] == [b"aa", b"a"]
 
 
 def test_combinations_of_many_columns_are_told_apart_beyond_64_bits():
