@@ -712,7 +712,7 @@ class ExposureOfBatch(process.BatchFeature):
         return ranked.batch
 
 
-class _ExposureAccumulator:
+class _ExposureAccumulator(process.FeatureAccumulator):
     def __init__(self, task: ScoringTask, context: process.StateContext) -> None:
         self._context = context
         slice_texts = lambda key: list(map(slice_as_text, context.rollup(key)))  # noqa: E731

@@ -437,7 +437,7 @@ def _weights(probability: FloatArray) -> FloatArray:
     return weights
 
 
-class _Accumulator:
+class _Accumulator(process.FeatureAccumulator):
     """What both judges say of the users of a partition."""
 
     def __init__(self, pairs: Sequence[JudgedPair], context: process.StateContext) -> None:

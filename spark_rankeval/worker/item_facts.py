@@ -433,7 +433,7 @@ class FactsOfItems(ScoringFeature):
             n_cells = dimension * sum(len(batch.column(name).flatten()) for name in names)
             size //= -(-n_cells // _CELLS) or 1
         size = max(1, size)
-        yield from (batch.slice(start, size) for start in range(0, max(1, batch.num_rows), size))
+        yield from (batch.slice(start, size) for start in range(0, batch.num_rows, size))
 
     def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: grouped_row.Side) -> BatchFeature:
         """The facts of the lists of a batch."""

@@ -357,7 +357,7 @@ class GroupsOfBatch(process.BatchFeature):
     """The values of the users of a batch in the groups of all attributes of items."""
 
     def __init__(self, tables: GroupTables, labels: Side, *, has_shares: bool) -> None:
-        self._tables, self._has_shares = tables, has_shares
+        self.tables, self._has_shares = tables, has_shares
         self._indices = tables.indices(labels.ids)
         self.totals = tables.faults
         self.attributes: list[ScoresOfPairs] = []
@@ -368,11 +368,11 @@ class GroupsOfBatch(process.BatchFeature):
 
     def counts(self, labels: Ragged) -> Mapping[str, Array]:
         """How many labels are of items that the table of items lacks."""
-        return {"n_unlisted_labels": self._tables.n_unlisted(labels, self._indices)}
+        return {"n_unlisted_labels": self.tables.n_unlisted(labels, self._indices)}
 
     def add(self, ranked: process.RankedView) -> RankingBatch:
         """Add the metrics of a view. Its labels, and so the pairs, are those of every other view."""
-        batch, tables = ranked.batch, self._tables
+        batch, tables = ranked.batch, self.tables
         recommended = Recommended.none(batch.n_users) if batch.recommended is None else batch.recommended
         items = ranked.predictions.ids.take(pa.array(recommended.entry))
         for index, pairs in enumerate(tables.pairs(batch, self._indices)):
@@ -394,7 +394,7 @@ class GroupsOfBatch(process.BatchFeature):
 
         Rows of null users have no pairs: their faults are counted among all items.
         """
-        keys = set(self._tables.no_keys(0))
+        keys = set(self.tables.no_keys(0))
         columns = [
             name for name in users.schema.names if name not in keys and not _is_of_rows(users.schema.field(name))
         ]
@@ -420,7 +420,7 @@ class FiguresOfGroups(process.ScoringFeature):
     """Figures of only the labels in a group of items."""
 
     groups: ItemGroups
-    received: GroupTables | None = None  # the tables, once a task has them
+    received: GroupTables = GroupTables((), ())  # the tables, once a task has them
 
     name = "groups"
     totals = faults = GROUP_FAULTS
@@ -449,9 +449,6 @@ class FiguresOfGroups(process.ScoringFeature):
 
         They are few if any metric is a share of a group of items, because every user then has a value in every group.
         """
-        if self.received is None or not batch.num_rows:
-            # A batch without a row has no group, and does not bring the tables.
-            return
         keys = self.received.no_keys(batch.num_rows)
         # By selection: PyArrow 15, of Spark 3.5, drops no columns of a batch.
         users = batch.select([name for name in batch.schema.names if name not in self._own_tables])
@@ -463,13 +460,11 @@ class FiguresOfGroups(process.ScoringFeature):
 
     def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: Side) -> process.BatchFeature:
         """The groups of the labels of a batch."""
-        if self.received is None:
-            return process.BatchFeature()
         return GroupsOfBatch(self.received, labels, has_shares=_has_shares(task))
 
     def new_accumulator(self, task: ScoringTask, context: process.StateContext) -> process.FeatureAccumulator:
         """States of users in groups of items."""
-        return _GroupAccumulator(self.received, context)
+        return _GroupAccumulator(context)
 
     def figures(self, figures: Mapping[Key, Figures], gathered: process.Gathered) -> Mapping[Key, Figures]:
         """The figures, in which users of a slice without a value in a group are counted as undefined there."""
@@ -498,25 +493,26 @@ def with_users_outside(figures: Mapping[Key, Figures], n_attributes: int) -> dic
     return counted
 
 
-class _GroupAccumulator:
-    def __init__(self, tables: GroupTables | None, context: process.StateContext) -> None:
-        self._tables, self._context = tables, context
+class _GroupAccumulator(process.FeatureAccumulator):
+    """The states of users in groups of items."""
+
+    def __init__(self, context: process.StateContext) -> None:
+        self._n_attributes = len(context.keys) - len(FiguresOfGroups.keys)
         self._states = PartitionStates(context, has_hashes=False)
+        self._tables = GroupTables((), ())
 
     def add(self, users: process.ScoredUsers, scores: process.BatchFeature) -> Iterator[Message]:
         """Take in the pairs of users and groups of items; they have values, and counts are the users'."""
-        if not isinstance(scores, GroupsOfBatch):
-            return
+        assert isinstance(scores, GroupsOfBatch), "the feature of the same task"
+        self._tables = scores.tables
         for rows, values in scores.batches(users.batch):
             weights = None if users.weights is None else users.weights[values.user]
             pair_values = [*values.values, *values.standard_values]
             yield from self._states.add(rows, pair_values, {}, values.normalisers, weights)
 
     def messages(self) -> Iterator[Message]:
-        if self._tables is None:
-            return
-        n_attributes = len(self._context.keys) - len(FiguresOfGroups.keys)
-        yield from self._states.add_counts(self._tables.group_facts(n_attributes))
+        """The states, and the facts of the groups."""
+        yield from self._states.add_counts(self._tables.group_facts(self._n_attributes))
         yield from self._states.messages()
 
 

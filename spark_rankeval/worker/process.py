@@ -399,12 +399,9 @@ def tables_in(batch: pa.RecordBatch) -> pa.Table:
 
 
 def received(batches: Batches, names: tuple[str, ...]) -> Iterator[tuple[pa.RecordBatch, dict[str, pa.Scalar]]]:
-    """The batches of a task, the first that has rows with what its first row has in those of some columns that there are."""
-    has_come = False
-    for batch in batches:
-        is_first = batch.num_rows > 0 and not has_come
-        has_come = has_come or is_first
-        yield batch, {name: batch.column(name)[0] for name in names if is_first and name in batch.schema.names}
+    """The batches of a task that have rows, the first with what its first row has in those of some columns that there are."""
+    for number, batch in enumerate(filter(len, batches)):
+        yield batch, {name: batch.column(name)[0] for name in names if number == 0 and name in batch.schema.names}
 
 
 def attach(cells: Mapping[str, bytes | None]) -> Run:
@@ -412,11 +409,9 @@ def attach(cells: Mapping[str, bytes | None]) -> Run:
 
     @runs_in_worker
     def run(batches: Batches) -> Batches:
-        is_first = True
-        for batch in batches:
-            n, first = batch.num_rows, cells if is_first else {}
-            values = {name: [first.get(name)] * min(n, 1) + [None] * (n - 1) for name in cells}
-            is_first = is_first and n == 0
+        for number, batch in enumerate(filter(len, batches)):
+            first = {} if number else cells
+            values = {name: [first.get(name), *[None] * (batch.num_rows - 1)] for name in cells}
             yield with_columns(batch, {name: pa.array(each, pa.binary()) for name, each in values.items()})
 
     return run
@@ -498,14 +493,16 @@ class ScoredUsers(NamedTuple):
     values: Sequence[Array]  # float64, an array for each metric of the task
 
 
-class FeatureAccumulator(Protocol):
+class FeatureAccumulator:
     """What a feature adds up over the users of a partition."""
 
     def add(self, users: ScoredUsers, scores: BatchFeature) -> Iterator[Message]:
         """Take in a batch, with what the feature has of it; gives the messages that had to make room."""
+        return iter(())
 
     def messages(self) -> Iterator[Message]:
         """What is left."""
+        return iter(())
 
 
 class StateContext(NamedTuple):
@@ -554,9 +551,9 @@ class ScoringFeature(Feature):
         """What the feature has of a batch of users."""
         return BatchFeature()
 
-    def new_accumulator(self, task: ScoringTask, context: StateContext) -> FeatureAccumulator | None:
-        """What adds up over the users of a partition beside their values; None: nothing."""
-        return None
+    def new_accumulator(self, task: ScoringTask, context: StateContext) -> FeatureAccumulator:
+        """What adds up over the users of a partition beside their values."""
+        return FeatureAccumulator()
 
     def mergers(self, options: DescriptionOptions) -> Mergers:
         """What makes few of many messages, by their kinds."""
@@ -573,7 +570,7 @@ def features_of(task: ScoringTask) -> list[ScoringFeature]:
 
 
 def with_features(task: ScoringTask, batches: Batches) -> Iterator[tuple[pa.RecordBatch, list[ScoringFeature]]]:
-    """The batches of a partition in parts that fit into memory, each with the features."""
+    """The users of a partition in batches that fit into memory, each with the features."""
     features = features_of(task)
     names = dict.fromkeys(name for feature in features for name in feature.tables())
     for batch, tables in received(with_lists_of_models(task.row_models, batches), tuple(names)):

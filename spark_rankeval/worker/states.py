@@ -614,10 +614,8 @@ def state_of_batches(
     @process.sends_messages
     def run(batches: Batches) -> Iterator[Message]:
         states = PartitionStates(context)
-        accumulators: list[process.FeatureAccumulator | None] | None = None
+        accumulators = [feature.new_accumulator(task, context) for feature in process.features_of(task)]
         for batch, features in process.with_features(task, batches):
-            if accumulators is None:
-                accumulators = [feature.new_accumulator(task, context) for feature in features]
             scores = score(task, batch, features)
             if rows is not None:
                 yield from messages_with_rows(rows(batch, scores))
@@ -627,26 +625,16 @@ def state_of_batches(
                 weights = scores.counts[count_of_model(task.weight_count, 0)].astype(np.float64)
             values = [*scores.metrics, *scores.standard_values]
             yield from states.add(batch, values, scores.counts, scores.normalisers, weights)
-            yield from _added(accumulators, process.ScoredUsers(batch, weights, scores.metrics), scores.features)
+            users = process.ScoredUsers(batch, weights, scores.metrics)
+            for number, accumulator in enumerate(accumulators):
+                yield from accumulator.add(users, scores.features[number])
             # What features have of a batch, such as lists of candidates, makes room for that of the next one.
             del scores
         yield from states.messages()
-        for accumulator in accumulators or ():
-            if accumulator is not None:
-                yield from accumulator.messages()
+        for accumulator in accumulators:
+            yield from accumulator.messages()
 
     return run
-
-
-def _added(
-    accumulators: Sequence[process.FeatureAccumulator | None],
-    users: process.ScoredUsers,
-    features: Sequence[process.BatchFeature],
-) -> Iterator[Message]:
-    """Add the users of a batch to what features add up; gives the messages that had to make room."""
-    for accumulator, feature in zip(accumulators, features, strict=True):
-        if accumulator is not None:
-            yield from accumulator.add(users, feature)
 
 
 def state_of_columns(

@@ -941,7 +941,7 @@ class ListsFromVectors(process.ScoringFeature):
         """The users whose first items fit into memory."""
         firsts = (first_items(task, model) for model in self._models)
         k = max((first.k for first in firsts if first is not None), default=0)
-        return few_users(iter([batch]), k) if k and batch.num_rows else iter([batch])
+        return few_users(iter([batch]), k)
 
     def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: grouped_row.Side) -> process.BatchFeature:
         """The users' vectors, and how much of the lists a task looks at."""

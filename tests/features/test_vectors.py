@@ -424,6 +424,13 @@ def test_first_items_do_not_depend_on_how_many_users_are_worked_at_a_time(monkey
     assert [len(row["recommendations"] or ()) for row in whole.to_pylist()] == [3] * (n_users - 1) + [0]
 
 
+def test_a_first_batch_without_users_leaves_the_catalogue_to_the_next_one():
+    batch = vectors_of(world_of([[1.0], [2.0]], [[1.0], [-1.0]]))
+    task = task_of("item_asc", "dot")
+    (part,) = with_features(task, iter([batch.slice(0, 0), batch]))
+    assert score(task, *part).counts["0.n_predictions"].tolist() == [2, 2]
+
+
 def test_no_more_users_are_scored_at_a_time_than_their_first_items_fit_into_memory(monkeypatch):
     batch = vectors_of(world_of([[1.0], [2.0], [3.0]], [[1.0], [-1.0]] * 3 + [[0.0]]))
     task = task_of("item_asc", "dot", further=["personalisation@2"])
@@ -432,7 +439,7 @@ def test_no_more_users_are_scored_at_a_time_than_their_first_items_fit_into_memo
     # Two users have the first two items and one more.
     monkeypatch.setattr(catalogue, "_LISTED", 7)
     parts = list(with_features(task, iter([batch, batch.slice(0, 0)])))
-    assert [part.num_rows for part, _ in parts] == [2, 2, 2, 1, 0]
+    assert [part.num_rows for part, _ in parts] == [2, 2, 2, 1]
     values = [score(task, *part).metrics for part in parts]
     for found, metric in zip(zip(*values, strict=True), expected.metrics, strict=True):
         np.testing.assert_array_equal(np.concatenate(found), metric)
