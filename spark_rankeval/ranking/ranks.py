@@ -230,9 +230,7 @@ def rank_lists(
     if policy.unpredicted_labels == "last":
         lists = user_lists.with_unpredicted(lists, labels.items)
     matches = _matches(lists, labels, largest_cutoff)
-    batch, intents = _ranked(lists, labels, matches, policy.ties)
-    if keep_label_order:
-        batch = replace(batch, raw_labels=labels.raw_grades)
+    batch, intents = _ranked(lists, labels, matches, policy.ties, keep_label_order)
     tied = np.maximum.reduce([crosses_tie, *(depends_on_tie(batch, look) for look in looks)])
     if lists.entry is not None:
         grade = np.full(len(lists.items.values), np.nan)
@@ -379,27 +377,44 @@ def _matches(lists: RawLists, labels: user_lists.Labels, largest_cutoff: int | N
 
 
 def _ranked(
-    lists: RawLists, labels: user_lists.Labels, matches: user_lists.Matches, ties: Ties
+    lists: RawLists, labels: user_lists.Labels, matches: user_lists.Matches, ties: Ties, keep_label_order: bool
 ) -> tuple[RankingBatch, user_lists.DistinctIntents]:
     """The labelled predictions, best first; and the intents of the labels."""
     items, prediction = lists.items, matches.prediction
     ranks = ranks_of(lists, prediction, ties)
-    user = items.user[prediction]
     score = -ranks.rank.astype(np.float64) if lists.scores is None else lists.scores.values[prediction]
     # Labelled predictions come by their places in the lists, which are in order where nothing has a score.
-    order = slice(None) if lists.scores is None else _best_first(items, user, ranks.rank)
-    label = matches.label[order]
-    intents = user_lists.distinct_intents(lists, labels, label, ranks.rank[order])
+    order = slice(None) if lists.scores is None else _best_first(items, items.user[prediction], ranks.rank)
+    ordered = PredictionRanks(*(column[order] for column in ranks))
+    n_predictions = items.lengths if lists.n_predictions is None else lists.n_predictions
+    return labelled_batch(
+        lists, labels, matches.label[order], ordered, score[order], n_predictions, keep_label_order=keep_label_order
+    )
+
+
+def labelled_batch(
+    lists: RawLists,
+    labels: user_lists.Labels,
+    label: IntArray,
+    ranks: PredictionRanks,
+    score: FloatArray,
+    n_predictions: IntArray,
+    *,
+    keep_label_order: bool,
+) -> tuple[RankingBatch, user_lists.DistinctIntents]:
+    """A batch of the labelled predictions, best first, by the labels that they have; and the intents of the labels."""
+    intents = user_lists.distinct_intents(lists, labels, label, ranks.rank)
     batch = RankingBatch(
-        n_users=items.n_users,
-        n_predictions=items.lengths if lists.n_predictions is None else lists.n_predictions,
-        user=user[order],
-        rank=ranks.rank[order],
+        n_users=labels.items.n_users,
+        n_predictions=n_predictions,
+        user=labels.items.user[label],
+        rank=ranks.rank,
         grade=labels.grades.values[label],
-        score=score[order],
-        tied_above=ranks.above[order],
-        tied=ranks.tied[order],
+        score=score,
+        tied_above=ranks.above,
+        tied=ranks.tied,
         labels=labels.grades,
+        raw_labels=labels.raw_grades if keep_label_order else None,
         extra_values={name: values.values[label] for name, values in labels.extra_values.items()},
         label_extra_values=labels.extra_values,
         intents=intents.intents,

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from spark_rankeval.ranking import user_lists
 from spark_rankeval.ranking.batch import RankingBatch, depends_on_tie
-from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
+from spark_rankeval.ranking.ranks import PredictionRanks, RankingCounts, labelled_batch, rank_lists
 from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, Ragged, RawLists, Ties
 from spark_rankeval.request.call import CATALOGUE_TOO_LARGE, Similarity
 from spark_rankeval.request.task import ScoringTask, View
@@ -385,12 +385,8 @@ def _rows_to_keep(ids: pa.Array, vectors: Array, bias: Array) -> Array:
 _RANKED_CELLS, _USERS = 1 << 22, 32
 # Items whose order the products leave open are decided when there are so many.
 _WAITING = 1 << 14
-# With more labels than this, a user's products are sorted once instead of being compared with each label.
-_COMPARED_LABELS = 24
 # A user with more items than this within the bound gets the exact scores of all items.
 _FEW_NEAR = 2048
-# So many products are looked at to guess above which the first items are.
-_SAMPLED = 1024
 _NOTHING = np.float32(-np.inf)
 
 
@@ -562,20 +558,24 @@ class _Counts:
     def add(self, user: int, start: int, products: Array) -> None:
         """Count among what a user's scores of the items from an index on are about."""
         entries = np.arange(*self.ranked.offsets[user : user + 2])
-        if not len(entries):
-            return
-        index = self.ranked.values[entries]
-        is_here = (index >= start) & (index < start + len(products))
-        look = _sorted if len(entries) > _COMPARED_LABELS else _compared
-        around = look(products, self.low[entries], self.high[entries], is_here)
-        if around is None:
-            self._count_exactly(user, entries, start, products)
-            return
-        self.above[entries] += around.n_above
-        self.tied[entries[around.is_alone]] += 1
-        for row, items in around.near:
-            self.near.append((np.full(len(items), entries[row]), items + start))
-            self.n_near += len(items)
+        n_above, near = np.zeros(len(entries), np.int64), []
+        # One ranked item after the other: the marks of all of them would not stay in a core's cache.
+        reached, above = np.empty(len(products), np.bool_), np.empty(len(products), np.bool_)
+        n_near = 0
+        for place, entry in enumerate(entries.tolist()):
+            np.less_equal(self.low[entry], products, out=reached)
+            np.less(self.high[entry], products, out=above)
+            n_above[place] = np.count_nonzero(above)
+            n_near += int(np.count_nonzero(reached) - n_above[place])
+            if n_near > _FEW_NEAR:
+                self._count_exactly(user, entries, start, products)
+                return
+            # What is above is reached.
+            items = np.flatnonzero(reached ^ above)
+            near.append((np.full(len(items), entry), items + start))
+        self.above[entries] += n_above
+        self.near += near
+        self.n_near += n_near
 
     def _count_exactly(self, user: int, entries: IntArray, start: int, products: Array) -> None:
         listed = np.flatnonzero(products > _NOTHING)
@@ -606,28 +606,16 @@ class _Counts:
 
 def _first_indices(products: Array, first: int, error: float) -> IntArray:
     """Where the first items of a list are among its products, and a few more: all that the error may have brought down."""
-    kind, least_of_all = products.dtype.type, np.finfo(products.dtype).min
-    # A guess from a part of the products; if it is too high, all are looked at.
-    sample = products[:: max(1, len(products) // _SAMPLED)]
-    n_above = min(len(sample), 2 * first * len(sample) // max(1, len(products)) + 4)
-    guess = np.partition(sample, len(sample) - n_above)[len(sample) - n_above]
-    lowest = np.maximum(guess, least_of_all)
-    indices = np.flatnonzero(products >= lowest)
-    if len(indices) < first and lowest > least_of_all:
-        lowest = least_of_all
-        if len(products) > first:
-            lowest = np.maximum(np.partition(products, len(products) - first)[len(products) - first], least_of_all)
-        indices = np.flatnonzero(products >= lowest)
-    if len(indices) <= first:
-        least = least_of_all if len(indices) < first else float(products[indices].min())
-    else:
-        candidates = products[indices]
-        least = float(np.partition(candidates, len(candidates) - first)[len(candidates) - first])
+    kind, lowest = products.dtype.type, np.finfo(products.dtype).min
+    least = lowest
+    if len(products) > first:
+        least = np.partition(products, len(products) - first)[len(products) - first]
     # At least `first` items have exact scores of at least `least` − error. An item that belongs to the first has such a score, too.
     # Then its product is at least `least` − 2 · error.
     with np.errstate(over="ignore"):
-        enough = np.maximum(np.nextafter(kind(least - 2 * error), kind(-np.inf)), least_of_all)
-    return np.flatnonzero(products >= enough) if enough < lowest else indices[products[indices] >= enough]
+        enough = np.nextafter(kind(float(least) - 2 * error), kind(-np.inf))
+    # What is in no list is −∞, and below that.
+    return np.flatnonzero(products >= np.maximum(enough, lowest))
 
 
 def _best(indices: IntArray, scores: FloatArray, first: int, ties: Ties) -> IntArray:
@@ -636,48 +624,6 @@ def _best(indices: IntArray, scores: FloatArray, first: int, ties: Ties) -> IntA
     above, tied = indices[scores > least], indices[scores == least]
     n_tied = first - len(above)
     return np.concatenate([above, tied[-n_tied:] if ties == "item_desc" else tied[:n_tied]])
-
-
-class _Around(NamedTuple):
-    """What products say of the items around some ranked ones."""
-
-    n_above: IntArray  # how many are above each for certain
-    is_alone: BoolArray  # whether nothing but the ranked item itself is near it
-    near: list[tuple[int, IntArray]]  # the indices of the items near a ranked one, for those that are not alone
-
-
-def _compared(products: Array, low: Array, high: Array, is_here: BoolArray) -> _Around | None:
-    """What is around each ranked item, between two bounds, by comparing all products with them; None: too much is."""
-    around = _Around(np.zeros(len(low), np.int64), np.zeros(len(low), np.bool_), [])
-    # One ranked item after the other: the marks of all of them would not stay in a core's cache.
-    reached, above = np.empty(len(products), np.bool_), np.empty(len(products), np.bool_)
-    total = 0
-    for row in range(len(low)):
-        np.less_equal(low[row], products, out=reached)
-        np.less(high[row], products, out=above)
-        around.n_above[row] = np.count_nonzero(above)
-        n_near = int(np.count_nonzero(reached) - around.n_above[row])
-        total += n_near
-        if total > _FEW_NEAR:
-            return None
-        around.is_alone[row] = is_here[row] and n_near == 1
-        if n_near and not around.is_alone[row]:
-            # What is above is reached.
-            around.near.append((row, np.flatnonzero(reached ^ above)))
-    return around
-
-
-def _sorted(products: Array, low: Array, high: Array, is_here: BoolArray) -> _Around | None:
-    """What lies around each ranked item, by sorting the products, which is faster with many ranked items."""
-    ascending = np.sort(products)
-    n_above = len(products) - np.searchsorted(ascending, high, "right")
-    n_near = len(products) - np.searchsorted(ascending, low, "left") - n_above
-    if n_near.sum() > _FEW_NEAR:
-        return None
-    is_alone = is_here & (n_near == 1)
-    rows = np.flatnonzero((n_near > 0) & ~is_alone).tolist()
-    near = [(row, np.flatnonzero((products >= low[row]) & (products <= high[row]))) for row in rows]
-    return _Around(n_above, is_alone, near)
 
 
 class _Firsts(NamedTuple):
@@ -838,22 +784,10 @@ class VectorLists:
         settled = np.flatnonzero(ranks.is_ranked[labels.entry])
         settled = settled[np.lexsort((ranks.rank[labels.entry[settled]], user[settled]))]
         label = labels.entry[settled]
-        intents = user_lists.distinct_intents(lists, labels, settled, ranks.rank[label])
-        batch = RankingBatch(
-            n_users=labels.items.n_users,
-            n_predictions=self.n_predictions,
-            user=user[settled],
-            rank=ranks.rank[label],
-            grade=labels.grades.values[settled],
-            score=ranks.score[label],
-            tied_above=ranks.above[label],
-            tied=ranks.tied[label],
-            labels=labels.grades,
-            raw_labels=labels.raw_grades if view.needs_label_order else None,
-            extra_values={name: values.values[settled] for name, values in labels.extra_values.items()},
-            label_extra_values=labels.extra_values,
-            intents=intents.intents,
-        )
+        batch, intents = labelled_batch(
+            lists, labels, settled, PredictionRanks(ranks.rank[label], ranks.above[label], ranks.tied[label]),
+            ranks.score[label], self.n_predictions, keep_label_order=view.needs_label_order,
+        )  # fmt: skip
         none = np.zeros(batch.n_users, np.int64)
         tied = np.maximum.reduce([none, *(depends_on_tie(batch, look) for look in view.looks)])
         if lists.entry is not None:

@@ -158,14 +158,12 @@ def found(world):
     return list(zip(label.tolist(), *columns, strict=True)), lengths, firsts
 
 
-# How many scores, users and items are worked at a time, which labels are compared with all items, and which items stand apart.
+# How many scores, users and items are worked at a time, and when all items are scored exactly.
 WAYS = st.fixed_dictionaries(
     {},
     optional={
         (catalogue, "_RANKED_CELLS"): st.sampled_from([1, 7, 1000]),
         (catalogue, "_USERS"): st.sampled_from([1, 3, 1000]),
-        (catalogue, "_SAMPLED"): st.sampled_from([1, 7, 1000]),
-        (catalogue, "_COMPARED_LABELS"): st.sampled_from([0, 24]),
         (catalogue, "_FEW_NEAR"): st.sampled_from([-1, 10**9]),
         (catalogue, "_CELLS"): st.sampled_from([1, 7, 1000]),
         (catalogue, "_ITEMS_PER_APART"): st.sampled_from([1, 3, 20]),
@@ -243,7 +241,7 @@ def test_large_biases_or_a_long_vector_leave_few_items_to_exact_scores(monkeypat
     monkeypatch.setattr(ScoredUserVectors, "exact", noted)
     monkeypatch.setattr(ScoredUserVectors, "exact_of_all", None)
     rank_items(users, labels, Limits(np.ones(4, bool)), first=first)
-    assert sum(n_exact) <= 4 * (10 + first) + 20
+    assert sum(n_exact) <= 4 * (10 + 10 + first) + 20
 
 
 def test_the_scores_of_a_vector_of_zeros_need_no_products(monkeypatch):
