@@ -25,9 +25,6 @@ from spark_rankeval.worker.reading import numbers
 _EPSILON, _SMALL_32, _SMALLEST_64 = 2.0**-24, 2.0**-126, 5e-324
 # Numbers of vectors that are worked at a time.
 _CELLS = 1 << 17
-# At most so many items, and at most one of so many, are scored exactly by themselves. These have numbers that are so many times larger than
-# all others.
-_MOST_APART, _ITEMS_PER_APART, _TIMES = 64, 256, 4.0
 # Two to this power is still a number of float64.
 _LOWEST_EXPONENT = -1000
 #: No number of a vector and no bias may be further from 0. Then no score exceeds float64, whatever the number of dimensions.
@@ -77,8 +74,7 @@ class Catalogue:
         numbers: float32 or float64 (n_items, length), one row per item, in the order of the items' ids.
         bias: float64 (n_items,), what is added to all scores of an item.
         similarity: how a score is made of two vectors.
-        apart: the indices of a few items whose vectors are much longer than all others. With them, the products' bound would be too wide.
-        approximate: float32 (length, n_items), one column per item, times 2^−exponent; 0 for items apart.
+        approximate: float32 (length, n_items), one column per item, times 2^−exponent.
         exponent: of the largest number, so that nothing in `approximate` is above 1.
         longest: the length of its longest column.
         largest_bias: of all items, without its sign.
@@ -87,7 +83,6 @@ class Catalogue:
     numbers: Array
     bias: FloatArray
     similarity: Similarity
-    apart: IntArray
     approximate: Array
     exponent: int
     longest: float
@@ -99,30 +94,23 @@ class Catalogue:
         if similarity == "cosine":
             numbers = _unit_rows(numbers)
         n_items, length = numbers.shape
-        largest = np.maximum(numbers.max(axis=1, initial=0.0), -numbers.min(axis=1, initial=0.0)).astype(np.float64)
-        apart = _much_larger(largest)
-        is_apart = np.zeros(n_items, np.bool_)
-        is_apart[apart] = True
-        exponent = int(np.frexp(largest[~is_apart].max(initial=0.0))[1])
+        largest = max(float(numbers.max(initial=0.0)), -float(numbers.min(initial=0.0)))
+        exponent = int(np.frexp(largest)[1])
         # So, matrix products of few users are twice as fast as with one row per item.
         approximate = np.empty((length, n_items), np.float32)
         longest = 0.0
         step = max(1, _CELLS // max(1, length))
         for start in range(0, n_items, step):
             part = slice(start, start + step)
-            whole = numbers[part].astype(np.float64)
-            whole[is_apart[part]] = 0.0
-            whole = np.ldexp(whole, -exponent)
+            whole = np.ldexp(numbers[part].astype(np.float64), -exponent)
             approximate[:, part] = whole.T
             longest = max(longest, float(np.sqrt((whole * whole).sum(axis=1)).max()))
-        return cls(
-            numbers, bias, similarity, apart, approximate, exponent, longest, float(np.abs(bias).max(initial=0.0))
-        )
+        return cls(numbers, bias, similarity, approximate, exponent, longest, float(np.abs(bias).max(initial=0.0)))
 
     @property
     def is_plain(self) -> bool:
-        """Whether matrix products are all there is to its scores, without biases and items apart."""
-        return not (self.largest_bias or len(self.apart))
+        """Whether matrix products are all there is to its scores, without biases."""
+        return not self.largest_bias
 
     @property
     def n_items(self) -> int:
@@ -206,27 +194,14 @@ class ScoredUserVectors:
         catalogue = self.catalogue
         if catalogue.is_plain:
             return products
-        stop = start + len(products)
         about: FloatArray = np.multiply(products, np.ldexp(1.0, self.exponent[user]), dtype=np.float64)
-        about += catalogue.bias[start:stop]
-        apart = catalogue.apart[slice(*np.searchsorted(catalogue.apart, [start, stop]))]
-        apart = apart[about[apart - start] > -np.inf]
-        users = np.full(len(apart), user)
-        about[apart - start] = self.as_about(users, self.exact(users, apart))
+        about += catalogue.bias[start : start + len(products)]
         return about
 
     def as_about(self, user: IntArray, scores: FloatArray) -> FloatArray:
         """Scores as `about` would have them without its error; float64."""
         about: FloatArray = np.ldexp(scores - self.bias[user], -self.scale[user])
         return about
-
-
-def _much_larger(largest: Array) -> IntArray:
-    """The indices of the few largest of some numbers, if all others are much smaller."""
-    n_others = len(largest) - min(_MOST_APART, len(largest) // _ITEMS_PER_APART)
-    if n_others == len(largest):
-        return np.empty(0, np.int64)
-    return np.flatnonzero(largest > _TIMES * np.partition(largest, n_others - 1)[n_others - 1])
 
 
 #: The columns of the rows that are packed: the item, its vector, what is added to its scores, and whether the row is of the catalogue.

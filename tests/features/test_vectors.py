@@ -166,8 +166,6 @@ WAYS = st.fixed_dictionaries(
         (catalogue, "_USERS"): st.sampled_from([1, 3, 1000]),
         (catalogue, "_FEW_NEAR"): st.sampled_from([-1, 10**9]),
         (catalogue, "_CELLS"): st.sampled_from([1, 7, 1000]),
-        (catalogue, "_ITEMS_PER_APART"): st.sampled_from([1, 3, 20]),
-        (catalogue, "_TIMES"): st.sampled_from([1.0, 4.0]),
     },
 )
 
@@ -227,14 +225,12 @@ def test_the_bound_is_not_far_too_wide():
 
 
 @pytest.mark.parametrize("first", [0, 20])
-@pytest.mark.parametrize("kind", ["plain", "popularity", "one huge vector"])
-def test_large_biases_or_a_long_vector_leave_few_items_to_exact_scores(monkeypatch, kind, first):
+@pytest.mark.parametrize("kind", ["plain", "popularity"])
+def test_large_biases_leave_few_items_to_exact_scores(monkeypatch, kind, first):
     rng = np.random.default_rng(6)
     items, bias, vectors = rng.standard_normal((3000, 16)), np.zeros(3000), rng.standard_normal((4, 16))
     if kind == "popularity":
         bias = 1e6 * rng.random(3000) ** 8
-    elif kind == "one huge vector":
-        items[7] *= 1e100
     labels = Ragged.from_lists([rng.permutation(3000)[:10] for _ in vectors], np.int64)
     users, n_exact, exact = prepared(items, bias, vectors, 0), [], ScoredUserVectors.exact
     noted = lambda of, user, item: n_exact.append(len(user)) or exact(of, user, item)  # noqa: E731 # it is one
