@@ -56,26 +56,28 @@ def table_of(stream: bytes) -> pa.Table:
 
 
 class TableSum:
-    """A running sum of tables, which merges a few of them at a time; `n_bytes` is how much memory they take now."""
+    """A running sum of tables, which merges a few of them at a time, at the least `most_bytes`.
 
-    def __init__(self, sum_column: str) -> None:
-        self._sum_column = sum_column
+    `n_bytes` is how much memory they take now, and `merged_bytes` how much the sum takes that they were merged into last.
+    """
+
+    def __init__(self, sum_column: str, most_bytes: int = _MOST_WAITING_BYTES) -> None:
+        self._sum_column, self._most_bytes = sum_column, most_bytes
         self._waiting: list[pa.Table] = []
-        self._merged_bytes = 0
-        self.n_bytes = 0
+        self.n_bytes = self.merged_bytes = 0
 
     def add(self, table: pa.Table) -> None:
         """Add a table."""
         self._waiting.append(table)
         self.n_bytes += table.nbytes
         # A large sum waits for as many bytes of new tables. Else each small table would cost a merge of all counts.
-        if self.n_bytes > max(_MOST_WAITING_BYTES, 2 * self._merged_bytes):
+        if self.n_bytes > max(self._most_bytes, 2 * self.merged_bytes):
             self._waiting = [merge_counts(self._waiting, self._sum_column)]
-            self.n_bytes = self._merged_bytes = self._waiting[0].nbytes
+            self.n_bytes = self.merged_bytes = self._waiting[0].nbytes
 
     def take_total(self) -> pa.Table | None:
         """The sum of all tables so far, or None without any. The next sum starts from nothing."""
-        waiting, self._waiting, self._merged_bytes, self.n_bytes = self._waiting, [], 0, 0
+        waiting, self._waiting, self.merged_bytes, self.n_bytes = self._waiting, [], 0, 0
         return merge_counts(waiting, self._sum_column) if waiting else None
 
 
@@ -129,11 +131,6 @@ class Slot(NamedTuple):
     view: int  # the place of the view whose lists are counted
     k: int | None  # how many places of a list count; None: all
 
-    @property
-    def length(self) -> float:
-        """How many places count."""
-        return math.inf if self.k is None else self.k
-
 
 def slots_of(task: ScoringTask) -> list[Slot]:
     """What the metrics of how often items are in lists need."""
@@ -162,8 +159,7 @@ class _HeldCounts:
         # The number of each group, and by its number the slices that have it.
         self._numbers: dict[Key, int] = {}
         self._slices: list[list[str]] = []
-        self._held: list[pa.Table] = []
-        self._n_bytes = 0
+        self._held = TableSum(COUNT, HELD)
 
     def _numbers_of(self, groups: Iterable[tuple[Key, Array | slice]], n_users: int) -> IntArray:
         """The number of each user's group."""
@@ -176,7 +172,7 @@ class _HeldCounts:
         return numbers
 
     def _hold(
-        self, slot: IntArray | int, group: IntArray, ids: pa.Array, kind: IntArray | int, block: IntArray, count: Array
+        self, slot: int, group: IntArray, ids: pa.Array, kind: IntArray | int, block: IntArray, count: Array
     ) -> Iterator[Message]:
         """Hold counts, by the number of the group of users and the ids of what is counted."""
         columns = {
@@ -187,20 +183,16 @@ class _HeldCounts:
             _ITEM: ids,
             COUNT: count.astype(np.int64),
         }
-        self._held.append(pa.table(columns))
-        self._n_bytes += self._held[-1].nbytes
-        if self._n_bytes > HELD:
-            together = merge_counts(self._held, COUNT)
-            self._held, self._n_bytes = [together], together.nbytes
-            # More than half would leave little room, and would be added up again and again.
-            if together.nbytes > HELD // 2:
-                yield from self.messages()
+        self._held.add(pa.table(columns))
+        # More than half would leave little room, and would be added up again and again.
+        if self._held.merged_bytes > HELD // 2:
+            yield from self.messages()
 
     def messages(self) -> Iterator[Message]:
         """What is held. Afterwards it holds nothing."""
-        held, self._held, self._n_bytes = self._held, [], 0
-        if held:
-            yield from self._sent(merge_counts(held, COUNT))
+        total = self._held.take_total()
+        if total is not None:
+            yield from self._sent(total)
 
     def _sent(self, counted: pa.Table) -> Iterator[Message]:
         raise NotImplementedError
@@ -209,35 +201,19 @@ class _HeldCounts:
         """Counts of groups of users as counts of the slices that have them."""
         codes: dict[str, int] = {}
         group_codes = [[codes.setdefault(text, len(codes)) for text in texts] for texts in self._slices]
-        rows = _spread(counted, _SLICE, group_codes)
-        texts = pa.array(list(codes), pa.string()).take(rows[_SLICE].combine_chunks())
-        return rows.set_column(rows.schema.get_field_index(_SLICE), _SLICE, texts)
-
-
-def _spread(counted: pa.Table, column: str, numbers: list[list[int]]) -> pa.Table:
-    """Counts of each number in a column as counts of all the numbers that it stands for."""
-    spread = Ragged.from_lists(numbers, np.int64).take(counted[column].to_numpy())
-    place = counted.schema.get_field_index(column)
-    rows = counted.take(pa.array(spread.user)).set_column(place, column, pa.array(spread.values))
-    return merge_counts([rows], COUNT)
+        spread = Ragged.from_lists(group_codes, np.int64).take(counted[_SLICE].to_numpy())
+        texts = pa.array(list(codes), pa.string()).take(pa.array(spread.values))
+        rows = counted.take(pa.array(spread.user))
+        return merge_counts([rows.set_column(rows.schema.get_field_index(_SLICE), _SLICE, texts)], COUNT)
 
 
 class ExposureAccumulator(_HeldCounts):
-    """The exposure of items in lists that come batch by batch.
-
-    What stands in several slots of a view is counted in the shortest. When it is sent, it counts in the longer ones, too.
-    """
+    """The exposure of items in lists that come batch by batch."""
 
     def __init__(self, slots: Sequence[Slot], slice_texts: Callable[[Key], list[str]]) -> None:
         super().__init__(slice_texts)
         self._slots = slots
         self._n_buckets = N_BUCKETS
-        # The numbers of a view's slots, those of the shortest lists first; and of each slot those that are as long.
-        self._of_view: dict[int, list[int]] = {}
-        for number in sorted(range(len(slots)), key=lambda number: slots[number].length):
-            self._of_view.setdefault(slots[number].view, []).append(number)
-        views = [self._of_view[slot.view] for slot in slots]
-        self._as_long = [of_view[of_view.index(number) :] for number, of_view in enumerate(views)]
 
     def add(
         self,
@@ -254,36 +230,30 @@ class ExposureAccumulator(_HeldCounts):
         block = np.zeros(len(counted), np.int64) if blocks is None else blocks
         if blocks is not None:
             self._n_buckets = N_BUCKETS * _BLOCKS_TOGETHER
-        for view, of_view in self._of_view.items():
-            lists = exposed[view]
+        for number, slot in enumerate(self._slots):
+            lists = exposed[slot.view]
             recommended = lists.batch.recommended
             assert recommended is not None, "a metric of all lists reads items"
             is_counted = counted & lists.included
-            cutoffs, slots = [self._slots[number].k for number in of_view], np.array(of_view)
-            # In how many of the slots a user has no list, and in how many an item does not stand.
-            n_empty = np.sum([recommended.n_within(k) == 0 for k in cutoffs], axis=0)
-            n_without = np.sum([~recommended.within(k) for k in cutoffs], axis=0)
             # A user without a list counts 0, so that each slice has a row.
-            has_list = is_counted & (n_empty < len(slots))
-            slot, no_ids = slots[np.where(has_list, n_empty, 0)], pa.nulls(len(group), lists.ids.type)
-            yield from self._hold(slot, group, no_ids, _USERS, block, has_list)
+            has_list = is_counted & (recommended.n_within(slot.k) > 0)
+            no_ids = pa.nulls(len(group), lists.ids.type)
+            yield from self._hold(number, group, no_ids, _USERS, block, has_list)
             kind = _kinds(recommended)
-            entries = np.flatnonzero(is_counted[recommended.user] & (n_without < len(slots)))
+            entries = np.flatnonzero(is_counted[recommended.user] & recommended.within(slot.k))
             for first in range(0, len(entries), _COUNTED):
                 some = entries[first : first + _COUNTED]
                 user, ids = recommended.user[some], lists.ids.take(pa.array(recommended.entry[some]))
-                slot = slots[n_without[some]]
-                yield from self._hold(slot, group[user], ids, kind[some], block[user], np.ones_like(user))
+                yield from self._hold(number, group[user], ids, kind[some], block[user], np.ones_like(user))
 
     def _sent(self, counted: pa.Table) -> Iterator[Message]:
         """Counts as messages, for each bucket of items."""
         bucket = _buckets_of(counted[_ITEM].combine_chunks(), self._n_buckets)
         order = np.argsort(bucket, kind="stable")
         ordered = counted.append_column(_BUCKET, pa.array(bucket)).take(pa.array(order)).combine_chunks()
-        step = max(1, _SENT // (max(map(len, self._slices)) * max(map(len, self._as_long))))
+        step = max(1, _SENT // max(map(len, self._slices)))
         for first in range(0, len(ordered), step):
-            of_slots = _spread(ordered.slice(first, step), _SLOT, self._as_long)
-            rows = self._by_slice(of_slots).sort_by(_BUCKET)
+            rows = self._by_slice(ordered.slice(first, step)).sort_by(_BUCKET)
             bucket = rows[_BUCKET].to_numpy()
             rows = rows.drop_columns(_BUCKET).combine_chunks()
             starts = np.flatnonzero(starts_of_runs(bucket)).tolist()
