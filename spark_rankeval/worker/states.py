@@ -93,14 +93,6 @@ class GroupStates(NamedTuple):
         keys = list(chain.from_iterable(each.keys for each in some))
         return cls(keys, parts).summed(keys)
 
-    def by_bucket(self) -> Iterator[tuple[int | None, GroupStates]]:
-        """The states of the groups that meet in each bucket, in an order of the groups alone; all users have no bucket."""
-        if self.keys == [()]:
-            yield None, self
-            return
-        for bucket, some in groupby(sorted_by_bucket(self.keys), key=lambda entry: entry[0]):
-            yield bucket, self.take([number for _, number in some])
-
 
 def _merged_sketches(sketches: Fields, indices: IntArray, n_groups: int) -> Fields:
     width = 1 + int(sketches["column"].max(initial=0))
@@ -233,47 +225,35 @@ class FewUsers(NamedTuple):
     group: IntArray  # the number of each user's group among the keys
     users: UsersOfGroups
 
+    @classmethod
+    def joined(cls, parts: Sequence[FewUsers]) -> FewUsers:
+        """The users of all parts, which have the same names of values and counts."""
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(key for part in parts for key in part.keys))}
+        groups = [np.array([numbers[key] for key in part.keys], np.int64)[part.group] for part in parts]
+        users = UsersOfGroups.concatenated([part.users for part in parts])
+        return cls(list(numbers), np.concatenate(groups), users)
+
     @property
     def n_bytes(self) -> int:
         """How much memory the users take."""
         return self.users.n_bytes
 
+    def take(self, numbers: Sequence[int]) -> FewUsers:
+        """Those of some groups, by their numbers."""
+        new_number = np.full(len(self.keys), -1)
+        new_number[list(numbers)] = np.arange(len(numbers))
+        group = new_number[self.group]
+        rows = np.flatnonzero(group >= 0)
+        return FewUsers([self.keys[number] for number in numbers], group[rows], self.users.take(rows))
 
-class SmallGroups:
-    """The users of a task in groups that are small so far."""
 
-    def __init__(self) -> None:
-        self._numbers: dict[Key, int] = {}
-        self._parts: list[tuple[IntArray, UsersOfGroups]] = []
-        self.n_bytes = 0
-
-    def add(self, keys: Sequence[Key], group: IntArray, users: UsersOfGroups) -> None:
-        """Take in users, with the number of each one's group among the keys; a group without users is a group all the same."""
-        numbers = np.array([self._numbers.setdefault(key, len(self._numbers)) for key in keys], np.int64)
-        self._parts.append((numbers[group], users))
-        self.n_bytes += users.n_bytes
-
-    def by_bucket(self) -> Iterator[tuple[int, FewUsers]]:
-        """The users by the buckets where their groups meet. Afterwards it holds nothing."""
-        parts, keys = self._parts, list(self._numbers)
-        self._parts, self._numbers, self.n_bytes = [], {}, 0
-        if not parts:
-            return
-        group, users = (
-            np.concatenate([part[0] for part in parts]),
-            UsersOfGroups.concatenated([part[1] for part in parts]),
-        )
-        ordered = sorted_by_bucket(keys)
-        rank = np.empty(len(keys), np.int64)
-        rank[[number for _, number in ordered]] = np.arange(len(keys))
-        order = np.argsort(rank[group], kind="stable")
-        group, users = rank[group][order], users.take(order)
-        first = 0
-        for bucket, some in groupby(ordered, key=lambda entry: entry[0]):
-            bucket_keys = [keys[number] for _, number in some]
-            rows = slice(*np.searchsorted(group, [first, first + len(bucket_keys)]))
-            yield bucket, FewUsers(bucket_keys, group[rows] - first, users.take(rows))
-            first += len(bucket_keys)
+def messages_by_bucket(states: GroupStates | FewUsers) -> Iterator[Message]:
+    """The groups that meet in each bucket, in an order of the groups alone; all users have no bucket."""
+    if states.keys == [()]:
+        yield Message.of(STATES, states)
+        return
+    for bucket, some in groupby(sorted_by_bucket(states.keys), key=lambda entry: entry[0]):
+        yield Message.of(STATES, states.take([number for _, number in some]), bucket)
 
 
 def states_of(
@@ -288,12 +268,10 @@ def states_of(
             made.append(part)
         else:
             alike.setdefault(tuple(map(tuple, part.users)), []).append(part)
-    for some in alike.values():
-        numbers = {key: number for number, key in enumerate(dict.fromkeys(key for part in some for key in part.keys))}
-        groups = [np.array([numbers[key] for key in part.keys], np.int64)[part.group] for part in some]
-        states = StateAccumulator(n_values, names, options, len(numbers))
-        states.add(UsersOfGroups.concatenated([part.users for part in some]), np.concatenate(groups))
-        made.append(states.states(list(numbers)))
+    for keys, group, users in map(FewUsers.joined, alike.values()):
+        states = StateAccumulator(n_values, names, options, len(keys))
+        states.add(users, group)
+        made.append(states.states(keys))
     return GroupStates.merged(made)
 
 
@@ -694,7 +672,8 @@ class PartitionStates:
         self._whole = None if context.keys else self._new()
         self._held = GroupStates([], {})
         # Users of small groups, and how many of each group have come. The replicates of a group must not be made of many groups at once.
-        self._small = SmallGroups()
+        self._small: list[FewUsers] = []
+        self._small_bytes = 0
         self._n_seen: Counter[Key] = Counter()
         self._few = 0 if options.resamples else FEW
         self._most = max(1, HELD_BYTES // bytes_of_a_group(n_values, len(names.users) + len(names.rows), options))
@@ -778,8 +757,10 @@ class PartitionStates:
             self._n_seen[key] += len(rows)
             (small if self._n_seen[key] <= self._few else large)[key] = rows
         if small:
-            self._small.add(list(small), *_users_of_groups(users, is_absent, list(small.values())))
-        if self._small.n_bytes > HELD_BYTES:
+            # A group without users is a group all the same.
+            self._small.append(FewUsers(list(small), *_users_of_groups(users, is_absent, list(small.values()))))
+            self._small_bytes += self._small[-1].n_bytes
+        if self._small_bytes > HELD_BYTES:
             yield from self._small_messages()
         for some in self._chunks(large):
             states = self._new(len(some))
@@ -820,14 +801,14 @@ class PartitionStates:
             yield from self._clusters.messages()
 
     def _small_messages(self) -> Iterator[Message]:
+        small, self._small, self._small_bytes = self._small, [], 0
         self._n_seen.clear()
-        for bucket, users in self._small.by_bucket():
-            yield Message.of(STATES, users, bucket)
+        if small:
+            yield from messages_by_bucket(FewUsers.joined(small))
 
     def _held_messages(self) -> Iterator[Message]:
         held, self._held = self._held, GroupStates([], {})
-        for bucket, states in held.by_bucket():
-            yield Message.of(STATES, states, bucket)
+        yield from messages_by_bucket(held)
 
 
 def _users_of_groups(

@@ -167,13 +167,12 @@ def test_what_meets_is_that_of_all_users(options, keys):
 
 def test_users_without_counts_meet_those_who_have_some():
     """As those of groups of items meet all others."""
-    options, small = DescriptionOptions("t"), [group_states.SmallGroups(), group_states.SmallGroups()]
+    options, small = DescriptionOptions("t"), []
     values, about = np.array([0.5, 0.25, 0.75]), {"is_null": np.zeros(3, np.bool_)}
-    counts = {"count": values}, {}
-    for group, keys, which, count in zip(small, (["a", "b"], ["b", "c"]), ([0, 1, 1], [0, 0, 1]), counts, strict=True):
+    for keys, which, count in (("ab", [0, 1, 1], {"count": values}), ("bc", [0, 0, 1], {})):
         some = group_states.UsersOfGroups({0: values}, count, {}, {}, about)
-        group.add([(key,) for key in keys], np.array(which), some)
-    together = states_of([users for each in small for _, users in each.by_bucket()], 1, COUNTS, options)
+        small.append(group_states.FewUsers([(key,) for key in keys], np.array(which), some))
+    together = states_of(small, 1, COUNTS, options)
     n_values, n_counts = together.parts["moments"]["n"][:, 0], together.parts[group_states.COUNTS]["n"][:, 0]
     found = dict(zip(together.keys, zip(n_values.tolist(), n_counts.tolist(), strict=True), strict=True))
     assert found == {("a",): (1, 1), ("b",): (4, 2), ("c",): (1, 0)}
