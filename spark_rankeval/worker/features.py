@@ -65,7 +65,7 @@ class _IntentsOfBatch(BatchFeature):
         grade = np.maximum(grade, 0.0) if self._clip else grade
         return replace(lists, intents=user_lists.IntentLists(self._items, self._intents, grade))
 
-    def tables_met(self) -> set[str]:
+    def tables_met(self, model: int) -> set[str]:
         return {"intents"} if len(self._side.ids) else set()
 
 

@@ -179,6 +179,7 @@ class ItemIndex:
 class ItemTable(NamedTuple):
     """A table of one row per item."""
 
+    role: str  # of the caller's table that it is made of
     items: ItemIndex
     facts: dict[str, Array]  # one entry per item, and behind these that of an unknown item
     totals: dict[str, int]  # those of `TOTALS` that the table has
@@ -200,13 +201,15 @@ class ItemFacts(NamedTuple):
         totals = {name: total for table in tables for name, total in table.totals.items()}
         return cls(tuple(tables), totals, {name: sets for table in tables for name, sets in table.sets.items()})
 
-    def look_up(self, ids: pa.Array, fields: Collection[str]) -> dict[str, Array]:
-        """These facts of items, one entry each."""
+    def look_up(self, ids: pa.Array, fields: Collection[str], tables_met: set[str] | None = None) -> dict[str, Array]:
+        """These facts of items, one entry each; the roles of tables that have any of the items join `tables_met`."""
         facts: dict[str, Array] = {}
         for table in self.tables:
             if names := table.facts.keys() & fields:
                 indices = table.items.indices(ids)
                 facts |= {name: table.facts[name][indices] for name in names}
+                if tables_met is not None and (indices < len(table.items)).any():
+                    tables_met.add(table.role)
         if VECTOR in facts:
             facts[VECTOR] = facts[VECTOR].astype(np.float64, copy=False)
         return facts
@@ -237,7 +240,7 @@ def _read_popularity(table: pa.Table, fields: Collection[str]) -> ItemTable:
         N_TRAINING_INTERACTIONS: _sum(items, TRAINING_INTERACTIONS),
         "n_invalid_training": _sum(others, TRAINING_INTERACTIONS),
     }
-    read = _read_facts(items, POPULARITY_FIELDS, totals)
+    read = _read_facts("training", items, POPULARITY_FIELDS, totals)
     if {SHARE_ABOVE, ITEMS_ABOVE} & {*fields}:
         # All counts are sorted for it.
         read.facts[SHARE_ABOVE], read.facts[ITEMS_ABOVE] = shares_above(read.facts[TRAINING_USERS][:-1])
@@ -259,12 +262,12 @@ def _read_attributes(table: pa.Table, _: Collection[str]) -> ItemTable:
         usual = np.lexsort((lengths, counts))[-1:]
         totals[DIMENSION] = int(lengths[usual].sum())
         totals["n_ragged_vectors"] = int(counts.sum() - counts[usual].sum())
-    read = _read_facts(items, ATTRIBUTE_FIELDS, totals)
+    read = _read_facts("items", items, ATTRIBUTE_FIELDS, totals)
     read.facts[IS_IN_ITEMS] = np.arange(items.num_rows + 1) < items.num_rows
     return read
 
 
-def _read_facts(items: pa.Table, names: frozenset[str], totals: dict[str, int]) -> ItemTable:
+def _read_facts(role: str, items: pa.Table, names: frozenset[str], totals: dict[str, int]) -> ItemTable:
     facts: dict[str, Array] = {}
     sets: dict[str, Any] = {}
     for name in names & {*items.column_names}:
@@ -279,7 +282,7 @@ def _read_facts(items: pa.Table, names: frozenset[str], totals: dict[str, int]) 
             facts[name] = np.append(codes, rankings.UNKNOWN).astype(np.int64)
         else:
             facts[name] = np.append(grouped_row.whole_numbers(column), 0)
-    return ItemTable(ItemIndex(_column(items, ITEM)), facts, totals, sets)
+    return ItemTable(role, ItemIndex(_column(items, ITEM)), facts, totals, sets)
 
 
 def _read_groups(table: pa.Table, _: Collection[str]) -> ItemTable:
@@ -308,7 +311,7 @@ def _read_groups(table: pa.Table, _: Collection[str]) -> ItemTable:
         members += different.tolist()
     counts = np.bincount(sets[:-1], minlength=len(members))
     groups = rankings.GroupSets(names, Ragged.from_lists(members, np.int64), counts)
-    return ItemTable(index, {rankings.GROUP_SET: sets}, {}, {"groups": groups})
+    return ItemTable("items", index, {rankings.GROUP_SET: sets}, {}, {"groups": groups})
 
 
 def _different_rows(rows: Array) -> tuple[Array, IntArray]:
@@ -456,6 +459,8 @@ class _FactsOfBatch(BatchFeature):
         # The items of these lists so that they compare with those of the predictions, and their order as of `RawLists`.
         self._lists: Mapping[str, Ragged] = {}
         self._order: Callable[[Array], Array] | None = None
+        # By model the tables that have an item of some list.
+        self._met: dict[int, set[str]] = {}
 
     def sides(self) -> Mapping[str, grouped_row.Side]:
         return self._sides
@@ -473,13 +478,19 @@ class _FactsOfBatch(BatchFeature):
             return ranked.batch
         # Looked up for the items that are left: most were cut off.
         ids = ranked.predictions.ids.take(pa.array(recommended.entry))
-        facts = {**self._items.look_up(ids, self._fields), **self._items.sets, **self._user_facts}
+        met = self._met.setdefault(ranked.view.model, set())
+        facts = {**self._items.look_up(ids, self._fields, met), **self._items.sets, **self._user_facts}
         if "training" in self._lists:
             facts["consumed"] = user_lists.contained(ranked.items, self._lists["training"])[recommended.entry]
+            met |= {"training"} if facts["consumed"].any() else set()
         if "baseline" in self._lists:
             facts["baseline_rank"] = self._ranks_in_baseline(ranked)[recommended.entry]
             facts["baseline_size"] = self._lists["baseline"].lengths
+            met |= {"baseline"} if facts["baseline_rank"].any() else set()
         return replace(ranked.batch, recommended=replace(recommended, **facts, totals=sizes_of(self.totals)))
+
+    def tables_met(self, model: int) -> set[str]:
+        return self._met.get(model, set())
 
     @cached_property
     def _user_facts(self) -> dict[str, Any]:

@@ -480,8 +480,8 @@ class BatchFeature:
         """Counts of users that the feature adds for a model, by name; int64 (n_users,) each. The labels compare."""
         return {}
 
-    def tables_met(self) -> set[str]:
-        """The tables that are known to have an item of some list."""
+    def tables_met(self, model: int) -> set[str]:
+        """The tables that are known to have an item of some list of a model."""
         return set()
 
 

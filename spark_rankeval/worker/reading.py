@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking import user_lists
-from spark_rankeval.ranking.batch import ATTRIBUTES, UNKNOWN, Recommended
 from spark_rankeval.ranking.user_lists import Array, BoolArray, IntArray, Ragged
 from spark_rankeval.records.summary import Key
 from spark_rankeval.request.call import Overlap
@@ -561,36 +560,6 @@ def _narrow(sides: list[Array]) -> list[Array]:
             return sides
         narrow.append(short)
     return narrow
-
-
-# Which recommended items a table has, by the facts that it tells.
-_TABLE_CHECKS: dict[str, dict[str, Callable[[Array], BoolArray]]] = {
-    "training": {
-        "training_users": lambda n_users: n_users > 0,
-        "share_above": lambda shares: shares < 1,
-        "level": lambda levels: levels > 0,
-        "consumed": lambda consumed: consumed,
-    },
-    "items": {
-        "is_in_items": lambda is_listed: is_listed,
-        **dict.fromkeys(
-            ATTRIBUTES, lambda values: ~np.isnan(values) if values.dtype.kind == "f" else values != UNKNOWN
-        ),
-        "group_set": lambda ranks: ranks > 0,
-    },
-    "baseline": {"baseline_rank": lambda ranks: ranks > 0},
-}
-
-
-def tables_met(lists: Iterable[Recommended | None]) -> set[str]:
-    """The tables of facts that have any recommended item."""
-    return {
-        table
-        for recommended in lists
-        for table, facts in _TABLE_CHECKS.items()
-        for name, is_in_table in facts.items()
-        if (fact := getattr(recommended, name, None)) is not None and is_in_table(fact).any()
-    }
 
 
 def overlap_counts(

@@ -215,14 +215,13 @@ def _overlaps(
     counts: dict[str, Array],
 ) -> dict[str, Array]:
     """The counts of overlaps of a model by name, given its other counts."""
-    met = grouped_row.tables_met(batch.recommended for batch, _ in ranked)
     # Some dialects rank labelled items without a prediction.
     is_hit = any(len(batch.user) > findings.unpredicted.sum() for batch, findings in ranked)
     is_rankable = model in inputs.rankers and bool(inputs.rankers[model].is_rankable.any())
-    met |= {"labels"} if is_hit or is_rankable else set()
+    met = {"labels"} if is_hit or is_rankable else set()
     met |= {"exclude"} if counts["n_excluded"].any() else set()
     for feature in inputs.features:
-        met |= feature.tables_met()
+        met |= feature.tables_met(model)
     has_list = counts["n_predictions"] + counts["n_excluded"] > 0
     ids = [overlap for overlap in task.overlaps if overlap.kind in ("items", "users")]
     found = grouped_row.overlap_counts(ids, met, inputs.sides, inputs.predictions[model].ids, has_list)
