@@ -246,7 +246,7 @@ def _evaluate(
         views,
         array_models=(0,) if sources.predictions.arrays else (),
         label_arrays=sources.labels.arrays,
-        options=call.RankingOptions(on_invalid=settings.on_invalid),
+        choices=call.OnInvalid.read(settings.on_invalid),
     )
     task = evaluate.with_features(task, sources.vectors)
     values = tuple(Value(str(reading.metric), reading.metric) for reading in ordered_readings)

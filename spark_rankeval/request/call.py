@@ -14,7 +14,6 @@ from typing import Any, Literal, NamedTuple, Self, get_args, get_origin, get_typ
 from spark_rankeval.checks import as_names, check_name, check_table, is_number, local_package, one_of
 from spark_rankeval.dialects import DEFAULT, Dialect, find_dialect
 from spark_rankeval.errors import InputError, OptionError, did_you_mean
-from spark_rankeval.ranking.batch import POPULATIONS, Population
 from spark_rankeval.ranking.user_lists import LABEL_COLUMNS
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.intervals import IntervalMethod
@@ -435,12 +434,6 @@ class RankingOptions:
         """What happens to rows that cannot be ranked."""
         return OnInvalid.read(self.on_invalid)
 
-    @property
-    def list_options(self) -> RankingOptions:
-        """The options that workers receive: without columns and tables, and without the dialect, which views follow."""
-        options = {option.name: getattr(self, option.name) for option in fields(RankingOptions)}
-        return RankingOptions(**options | {"dialect": None, "on_invalid": self.choices.choice})
-
 
 @dataclass(frozen=True)
 class UserOptions:
@@ -509,11 +502,6 @@ class ScoringOptions(UserOptions, RankingOptions, ColumnOptions):
         """The dialect; the default one if none was named."""
         return DEFAULT if self.dialect is None else find_dialect(self.dialect)
 
-    @property
-    def chosen_population(self) -> Population | None:
-        """Which users the means cover; None: as the dialect says."""
-        return None if self.population is None else POPULATIONS[self.population]
-
 
 @dataclass(frozen=True)
 class SummaryOptions(UserOptions):
@@ -539,13 +527,11 @@ class SummaryOptions(UserOptions):
 
 #: How a user and an item make a score.
 Similarity = Literal["dot", "cosine"]
-#: What helps if tasks cannot hold the catalogue.
-SMALLER_CATALOGUE = (
-    "Use float32, fewer dimensions, or a table of items as candidates; or evaluate lists that the model makes, such as ALS "
-    "recommendForAllUsers(100)"
+#: What is wrong if no task can hold the catalogue.
+CATALOGUE_TOO_LARGE = (
+    "the items of Vectors take more than 2 GB, and no row of a table holds more. Use float32, fewer dimensions, or a table of items as "
+    "candidates; or evaluate lists that the model makes, such as ALS recommendForAllUsers(100)"
 )
-#: What is wrong if no task can hold it.
-CATALOGUE_TOO_LARGE = f"the items of Vectors take more than 2 GB, and no row of a table holds more. {SMALLER_CATALOGUE}"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from spark_rankeval.metrics.expected_values import EstimatorOption, TiesOption
 from spark_rankeval.metrics.item_groups import GroupShare
 from spark_rankeval.metrics.naming import NamedMetrics, column_names
 from spark_rankeval.metrics.stages import Confidence
-from spark_rankeval.ranking.batch import FACT_TABLES, Fact, Look, Population
+from spark_rankeval.ranking.batch import FACT_TABLES, POPULATIONS, Fact, Look, Population
 from spark_rankeval.ranking.user_lists import RankingPolicy, Ties
 from spark_rankeval.request import call
 
@@ -63,15 +63,6 @@ class View:
 
     def for_numbers_of_32_bits(self, numbers: Numbers) -> View:
         """The view for columns of these numbers that have 32 bits: what compares with them is rounded likewise."""
-        if numbers not in self._views_of_32_bits:
-            self._views_of_32_bits[numbers] = self._rounded(numbers)
-        return self._views_of_32_bits[numbers]
-
-    @cached_property
-    def _views_of_32_bits(self) -> dict[Numbers, View]:
-        return {}
-
-    def _rounded(self, numbers: Numbers) -> View:
         ranking, view = self.ranking, self
         if "scores" in numbers and ranking.min_score is not None:
             ranking = replace(ranking, min_score=as_float32(ranking.min_score))
@@ -155,9 +146,7 @@ class ScoringTask:
     array_models: tuple[int, ...] = ()
     label_arrays: bool = False
     unusual_grades: UnusualGrades = "error"  # which grades are no mistake; see `Dialect`
-    options: call.RankingOptions = (
-        call.RankingOptions()
-    )  # what the caller says of the lists, as of `RankingOptions.list_options`
+    choices: call.OnInvalid = call.OnInvalid()  # what happens to rows that cannot be ranked
     keep_null_items: bool = False  # a null item takes a rank
     grades_may_be_missing: bool = False  # a missing grade leaves its item unlabelled for this relevance
     has_subtopic_rows: bool = False  # labels have a row for each subtopic of an item
@@ -171,17 +160,12 @@ class ScoringTask:
     @property
     def clip_grades(self) -> bool:
         """Whether grades below 0 are taken as 0; they are counted."""
-        return self.options.choices.negative_grades == "clip"
+        return self.choices.negative_grades == "clip"
 
     @property
     def rank_infinite(self) -> bool:
         """Whether infinite scores are ranked; else they are left out. They are counted either way."""
-        return self.options.choices.infinite_scores == "rank"
-
-    @property
-    def row_models(self) -> tuple[int, ...]:
-        """The models, by index, whose predictions come as grouped rows."""
-        return tuple(index for index in range(len(self.models)) if index not in self.array_models)
+        return self.choices.infinite_scores == "rank"
 
     @property
     def n_values(self) -> int:
@@ -630,7 +614,7 @@ def read_request(
         lists,
         ties=ties,
         threshold=options.relevance_threshold,
-        population=options.chosen_population,
+        population=None if options.population is None else POPULATIONS[options.population],
         keep_best=choices.duplicate_predictions == "drop",
         models=models,
         scored_arrays=scored_arrays,
@@ -641,7 +625,7 @@ def read_request(
         label_arrays=lists.label_arrays,
         # What the caller says of negative grades wins over the dialect.
         unusual_grades="error" if choices.says("negative_grades") else convention.unusual_grades,
-        options=options.list_options,
+        choices=choices,
         grades_may_be_missing=options.grades_may_be_missing,
         keep_null_items=convention.null_items == "keep_rank" and bool(array_models),
         models=tuple(models),

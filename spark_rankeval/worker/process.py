@@ -573,7 +573,8 @@ def with_features(task: ScoringTask, batches: Batches) -> Iterator[tuple[pa.Reco
     """The users of a partition in batches that fit into memory, each with the features."""
     features = features_of(task)
     names = dict.fromkeys(name for feature in features for name in feature.tables())
-    for batch, tables in received(with_lists_of_models(task.row_models, batches), tuple(names)):
+    row_models = [index for index in range(len(task.models)) if index not in task.array_models]
+    for batch, tables in received(with_lists_of_models(row_models, batches), tuple(names)):
         if tables:
             features = [feature.with_tables(task, tables) for feature in features]
         parts = iter([batch])

@@ -137,21 +137,19 @@ class StateAccumulator:
     def add_counts(
         self, counts: Mapping[str, Array], valid: BoolArray | slice = slice(None), group: IntArray | None = None
     ) -> None:
-        """Take in counts alone, as far as there are any."""
+        """Take in counts alone, as far as there are any; those that there are stand together among the names."""
         first = 0
         # Rows without a user can be counted, too.
         for named, rows in ((self._names.users, valid), (self._names.rows, slice(None))):
-            counted_names = tuple(name for name in named if name in counts)
-            for some in [counted_names] if counted_names == named else [(name,) for name in counted_names]:
-                if not some:
-                    continue
-                columns = [counts[name][rows].astype(np.float64, copy=False) for name in some]
-                column = first + named.index(some[0])
+            counted = [name for name in named if name in counts]
+            if counted:
+                columns = [counts[name][rows].astype(np.float64, copy=False) for name in counted]
+                column = first + named.index(counted[0])
                 if group is None:
                     self._counts.add_columns(column, columns)
-                    continue
-                for counted in exact.tallies_of_groups(columns, group[rows], self._n_groups, column):
-                    self._counts.add_tally(counted)
+                else:
+                    for tally in exact.tallies_of_groups(columns, group[rows], self._n_groups, column):
+                        self._counts.add_tally(tally)
             first += len(named)
 
     def states(self, keys: Sequence[Key] = ((),)) -> GroupStates:
@@ -712,33 +710,22 @@ class PartitionStates:
             about,
         )
         if self._clusters is not None:
-            yield from self._sent_to_clusters(self._clusters, columns, keys, users, absent)
+            there = np.flatnonzero(~(about["is_null"] | absent))
+            rows, some = pa.array(there), users._replace(counts={}, limbs={}).take(there)
+            yield from self._clusters.add(
+                columns[grouped_row.CLUSTER_HASH].take(rows),
+                grouped_row.whole_numbers(columns[grouped_row.USER_HASH])[there],
+                [key.take(rows) for key in keys],
+                list(some.values.values()),
+                some.users.get("weight"),
+                some.normalisers,
+            )
         if self._whole is not None:
             self._whole.add(users.take(~absent) if absent.any() else users)
             return
         self._waiting.append((keys, absent, users))
         if sum(len(rows) for _, rows, _ in self._waiting) >= _TOGETHER:
             yield from self._settle()
-
-    def _sent_to_clusters(
-        self,
-        clusters: ClusterRows,
-        columns: dict[str, pa.Array],
-        keys: list[pa.Array],
-        users: UsersOfGroups,
-        absent: BoolArray,
-    ) -> Iterator[Message]:
-        """Send users to the others of their cluster."""
-        there = np.flatnonzero(~(users.users["is_null"] | absent))
-        rows, some = pa.array(there), users._replace(counts={}, limbs={}).take(there)
-        yield from clusters.add(
-            columns[grouped_row.CLUSTER_HASH].take(rows),
-            grouped_row.whole_numbers(columns[grouped_row.USER_HASH])[there],
-            [key.take(rows) for key in keys],
-            list(some.values.values()),
-            some.users.get("weight"),
-            some.normalisers,
-        )
 
     def _settle(self) -> Iterator[Message]:
         """Add the waiting users to the states of their groups, or keep those of small groups."""

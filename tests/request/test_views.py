@@ -13,7 +13,7 @@ from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import InputError, MetricError, OptionError
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.metrics.relevance import ReciprocalRank
-from spark_rankeval.request.call import AttributeNames, ColumnNames, RankingOptions, ScoringOptions, grade_columns
+from spark_rankeval.request.call import AttributeNames, ColumnNames, ScoringOptions, grade_columns
 from spark_rankeval.request.task import Lists, ScoringTask, policy_of, resolve, views_of
 from spark_rankeval.spark.engine import Engine
 from spark_rankeval.spark.grouping import choose_plan, together
@@ -87,14 +87,11 @@ def test_one_view_of_whole_lists_reads_all():
     assert ScoringTask((cut, replace(whole, model=1))).largest_cutoff is None
 
 
-def test_workers_receive_options_that_can_be_pickled():
-    """Tables stay with the driver, and so do dialects, which a caller may write with any mapping."""
-    dialect = replace(find_dialect("default"), parameters=MappingProxyType({}))
+def test_workers_receive_choices_that_can_be_pickled():
+    """A caller may write them with any mapping."""
     chosen = MappingProxyType({"negative_grades": "clip", "infinite_scores": "drop"})
-    options = ScoringOptions(score="score", users=object(), dialect=dialect, on_invalid=chosen, ties="item_desc")
-    sent = pickle.loads(pickle.dumps(options.list_options))
-    assert sent == RankingOptions(on_invalid=dict(chosen), ties="item_desc")
-    task = ScoringTask((), options=sent)
+    options = ScoringOptions(score="score", on_invalid=chosen)
+    task = pickle.loads(pickle.dumps(ScoringTask((), choices=options.choices)))
     assert (task.clip_grades, task.rank_infinite) == (True, False)
 
 
