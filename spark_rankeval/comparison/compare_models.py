@@ -78,7 +78,6 @@ from spark_rankeval.worker.comparing import (
     N_WITHOUT_CLUSTER,
     Owner,
     all_pairs_batches,
-    counting_batches,
     n_empty_lists,
     n_unequal_rows,
     n_without_cluster,
@@ -748,7 +747,8 @@ def differences(
     tables = read_results(results, user, model)
     baseline = check_baseline(baseline, names_of(results, tables), "differences")
     labels = labels_of(tables, metrics)
-    problems, counts = _repeated_users(tables.collected([], counting_batches(baseline), _SUM).users.everyone, tables)
+    owners = tables.collected([], paired_batches(baseline, 0, 0, 0), _SUM).users.everyone
+    problems, counts = _repeated_users(owners, tables)
     if problems:
         raise DataError("; ".join(problems), counts)
     return tables.differences(labels, baseline)

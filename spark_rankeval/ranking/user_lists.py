@@ -647,15 +647,15 @@ def with_unpredicted(lists: RawLists, labels: Ragged) -> RawLists:
         return both
 
     matchable = lists.matchable
-    return RawLists(
+    return replace(
+        lists,
         items=Ragged(joined(items.values, missing_labels.values), offsets_of(lengths)),
         scores=Ragged(joined(scores.values, below.values), offsets_of(lengths)),
-        labels=lists.labels,
-        grades=lists.grades,
-        order=lists.order,
         matchable=None if matchable is None else joined(matchable, np.ones(len(missing_labels.values), np.bool_)),
         entry=None if lists.entry is None else joined(lists.entry, np.full(len(missing_labels.values), -1)),
-        extra_values=lists.extra_values,
+        n_predictions=None,
+        costs=None,
+        repeated=None,
     )
 
 

@@ -160,16 +160,32 @@ class _HeldCounts:
         self._numbers: dict[Key, int] = {}
         self._slices: list[list[str]] = []
         self._held = TableSum(COUNT, HELD)
+        self._has_blocks = False
 
-    def _numbers_of(self, groups: Iterable[tuple[Key, Array | slice]], n_users: int) -> IntArray:
-        """The number of each user's group."""
-        numbers = np.empty(n_users, np.int64)
+    def add(
+        self,
+        groups: Iterable[tuple[Key, Array | slice]],
+        counted: BoolArray,
+        exposed: Mapping[int, Exposed],
+        blocks: IntArray | None = None,
+    ) -> Iterator[Message]:
+        """Take in the lists of a batch of users, as far as they count; gives messages if counts no longer fit into memory.
+
+        Each of the users' `blocks` has counts of its own; without any all are those of block 0.
+        """
+        numbers = np.empty(len(counted), np.int64)
         for key, users in groups:
             if key not in self._numbers:
                 self._numbers[key] = len(self._numbers)
                 self._slices.append(self._slice_texts(key))
             numbers[users] = self._numbers[key]
-        return numbers
+        self._has_blocks = blocks is not None
+        yield from self._counted(numbers, np.zeros_like(numbers) if blocks is None else blocks, counted, exposed)
+
+    def _counted(
+        self, group: IntArray, block: IntArray, counted: BoolArray, exposed: Mapping[int, Exposed]
+    ) -> Iterator[Message]:
+        raise NotImplementedError
 
     def _hold(
         self, slot: int, group: IntArray, ids: pa.Array, kind: IntArray | int, block: IntArray, count: Array
@@ -213,23 +229,10 @@ class ExposureAccumulator(_HeldCounts):
     def __init__(self, slots: Sequence[Slot], slice_texts: Callable[[Key], list[str]]) -> None:
         super().__init__(slice_texts)
         self._slots = slots
-        self._n_buckets = N_BUCKETS
 
-    def add(
-        self,
-        groups: Iterable[tuple[Key, Array | slice]],
-        counted: BoolArray,
-        exposed: Mapping[int, Exposed],
-        blocks: IntArray | None = None,
+    def _counted(
+        self, group: IntArray, block: IntArray, counted: BoolArray, exposed: Mapping[int, Exposed]
     ) -> Iterator[Message]:
-        """Take in the lists of a batch of users, as far as they count; gives messages if counts no longer fit into memory.
-
-        Each of the users' `blocks` has counts of its own; without any all are those of block 0.
-        """
-        group = self._numbers_of(groups, len(counted))
-        block = np.zeros(len(counted), np.int64) if blocks is None else blocks
-        if blocks is not None:
-            self._n_buckets = N_BUCKETS * _BLOCKS_TOGETHER
         for number, slot in enumerate(self._slots):
             lists = exposed[slot.view]
             recommended = lists.batch.recommended
@@ -248,7 +251,8 @@ class ExposureAccumulator(_HeldCounts):
 
     def _sent(self, counted: pa.Table) -> Iterator[Message]:
         """Counts as messages, for each bucket of items."""
-        bucket = _buckets_of(counted[_ITEM].combine_chunks(), self._n_buckets)
+        n_buckets = N_BUCKETS * (_BLOCKS_TOGETHER if self._has_blocks else 1)
+        bucket = _buckets_of(counted[_ITEM].combine_chunks(), n_buckets)
         order = np.argsort(bucket, kind="stable")
         ordered = counted.append_column(_BUCKET, pa.array(bucket)).take(pa.array(order)).combine_chunks()
         step = max(1, _SENT // max(map(len, self._slices)))
@@ -446,29 +450,19 @@ class GroupAccumulator(_HeldCounts):
         super().__init__(slice_texts)
         self._slots = group_slots_of(task)
 
-    def add(
-        self,
-        groups: Iterable[tuple[Key, Array | slice]],
-        counted: BoolArray,
-        exposed: Mapping[int, Exposed],
-        blocks: IntArray | None = None,
+    def _counted(
+        self, group: IntArray, block: IntArray, counted: BoolArray, exposed: Mapping[int, Exposed]
     ) -> Iterator[Message]:
-        """Take in the lists of a batch of users, as far as they count; gives messages if counts no longer fit into memory."""
-        group = self._numbers_of(groups, len(counted))
         present = np.unique(group)
-        block = np.zeros(len(counted), np.int64) if blocks is None else blocks
         for number, slot in enumerate(self._slots):
             metric, lists = slot.metrics[0], exposed[slot.view]
             amounts = metric.amounts(lists.batch)
             cell = np.where(counted & lists.included & amounts.counted, group * description.N_BLOCKS + block, -1)
             names = metric.names_of(lists.batch)
             for kind, cells, codes, units in _counts(amounts, cell, len(names), metric.unit):
-                users, item_groups = (
-                    np.divmod(cells, description.N_BLOCKS),
-                    pa.array(names, pa.string()).take(pa.array(codes)),
-                )
-                of = pa.nulls(len(codes), pa.string()) if kind == _LISTS else item_groups
-                yield from self._hold(number, users[0], of, kind, users[1], units)
+                users, user_blocks = np.divmod(cells, description.N_BLOCKS)
+                of = pa.array([None] if kind == _LISTS else names, pa.string()).take(pa.array(codes))
+                yield from self._hold(number, users, of, kind, user_blocks, units)
             # A slice without a user that counts still has a row, and so has a group that gets nothing.
             chosen = sorted({name for each in slot.metrics if (name := each.chosen_group) is not None} & {*names})
             nothing = np.zeros_like(present)

@@ -579,16 +579,3 @@ def all_pairs_batches(
             yield from clusters.messages()
 
     return run
-
-
-def counting_batches(baseline: str) -> Run:
-    """A function for ``mapInArrow``: the counts of every model, and of the users that it shares with the baseline."""
-
-    @sends_messages
-    def run(batches: Batches) -> Iterator[Message]:
-        counts = UserCounts(baseline)
-        for batch in batches:
-            counts.add(read_users(batch, 0))
-        yield comparison_message({None: counts.owners()})
-
-    return run

@@ -394,9 +394,12 @@ class GroupsOfBatch(process.BatchFeature):
 
         Rows of null users have no pairs: their faults are counted among all items.
         """
-        keys = set(self.tables.no_keys(0))
+        # Lists and bytes of tables are read already.
         columns = [
-            name for name in users.schema.names if name not in keys and not _is_of_rows(users.schema.field(name))
+            column.name
+            for column in users.schema
+            if column.name not in FiguresOfGroups.keys
+            and not (pa.types.is_nested(column.type) or pa.types.is_binary(column.type))
         ]
         is_null_user = flags(users.column(NO_USER))
         for whole in self.attributes:
@@ -404,11 +407,6 @@ class GroupsOfBatch(process.BatchFeature):
             rows = users.select(columns).take(pa.array(scores.user))
             arrays = [*rows.columns, *scores.keys.values()]
             yield pa.RecordBatch.from_arrays(arrays, names=[*columns, *scores.keys]), scores
-
-
-def _is_of_rows(column: pa.Field) -> bool:
-    """Whether a column holds lists, or bytes of tables; they are read already."""
-    return bool(pa.types.is_nested(column.type) or pa.types.is_binary(column.type))
 
 
 # If every user has a value in every group of items, so many values are computed at once: 64 MB.

@@ -366,12 +366,12 @@ USER_ROWS = "user_rows"
 
 def score_batches(
     task: ScoringTask, carried: tuple[str, ...], names: tuple[str, ...], tables: tuple[str, ...] = ()
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+) -> process.Run:
     """A function for ``mapInArrow``: the rows of every user, as of `rows_of_users`."""
     rows = rows_of_users(task, carried, names, tables)
 
     @process.runs_in_worker
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: process.Batches) -> process.Batches:
         for whole, received in process.with_features(task, batches):
             batch = evaluated_users(whole, whole)
             yield from rows(batch, score(task, batch, received))
@@ -437,7 +437,7 @@ def messages_with_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
 
 
 @process.runs_in_worker
-def rows_in_messages(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def rows_in_messages(batches: process.Batches) -> process.Batches:
     """The rows that are in messages, for ``mapInArrow``."""
     for message in messages_of(batches):
         yield from pa.ipc.open_stream(message.payload)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -618,8 +618,6 @@ def _first(users: ScoredUserVectors, chosen: list[tuple[IntArray, IntArray]], fi
     return _Firsts(user[kept], item[kept], score[kept])
 
 
-Batches = Iterator[pa.RecordBatch]
-
 #: The columns of tables of first items, beside those of the user.
 RECOMMENDATIONS, N_INVALID, N_INVALID_CATALOGUE = "recommendations", "n_invalid", "n_invalid_catalogue"
 # So many first items of lists are worked at a time.
@@ -699,9 +697,9 @@ class VectorLists:
     limits: Limits  # which items are in the lists
     indices: Ragged  # of the labels in the catalogue, −1 for those that it lacks
     first: FirstItems | None = None  # the items that metrics look at; None: at none without a label
-    # The ranks of the labels under each rule for ties, which views share; and how many labels are unknown.
+    # The ranks of the labels under each rule for ties, which views share; and how many labels are unknown, once a view was ranked.
     _ranks: dict[Ties, Ranks] = field(default_factory=dict, init=False)
-    _n_unknown: IntArray | None = field(default=None, init=False)
+    _n_unknown: IntArray = field(default_factory=lambda: np.empty(0, np.int64), init=False)
 
     @classmethod
     def read(
@@ -754,8 +752,7 @@ class VectorLists:
         if ties not in self._ranks:
             self._ranks[ties] = rank_items(self.users, self.indices, self.limits, ties)
         ranks, user = self._ranks[ties], labels.items.user
-        if self._n_unknown is None:
-            self._n_unknown = np.bincount(user[~self.is_rankable[labels.entry]], minlength=labels.items.n_users)
+        self._n_unknown = np.bincount(user[~self.is_rankable[labels.entry]], minlength=labels.items.n_users)
         settled = np.flatnonzero(ranks.is_ranked[labels.entry])
         settled = settled[np.lexsort((ranks.rank[labels.entry[settled]], user[settled]))]
         label = labels.entry[settled]
@@ -783,7 +780,6 @@ class VectorLists:
 
     def counts(self) -> dict[str, IntArray]:
         """Counts that other lists have otherwise, by name, once a view was ranked; int64 (n_users,) each."""
-        assert self._n_unknown is not None, "a view was ranked"
         return {"n_excluded": self.limits.n_excluded(), "n_labels_without_vector": self._n_unknown}
 
 
@@ -792,7 +788,7 @@ def _nothing(n_users: int) -> Ragged:
     return Ragged(np.empty(0, np.int64), np.zeros(n_users + 1, np.int64))
 
 
-def few_users(batches: Batches, k: int) -> Batches:
+def few_users(batches: process.Batches, k: int) -> process.Batches:
     """The batches in parts of users whose first k items fit into little memory."""
     most = max(1, _LISTED // max(1, k))
     for batch in batches:
@@ -800,13 +796,11 @@ def few_users(batches: Batches, k: int) -> Batches:
             yield batch.slice(start, most)
 
 
-def first_items_of_batches(
-    similarity: Similarity, k: int, user_columns: tuple[str, ...], item: str
-) -> Callable[[Batches], Batches]:
+def first_items_of_batches(similarity: Similarity, k: int, user_columns: tuple[str, ...], item: str) -> process.Run:
     """A function for ``mapInArrow``: the first k items of every user as structs of `item` and score, beside the columns passed on."""
 
     @process.runs_in_worker
-    def run(batches: Batches) -> Batches:
+    def run(batches: process.Batches) -> process.Batches:
         catalogues: dict[int, TaskCatalogue] = {}
         top = FirstItems(k, "item_asc")
         for batch, tables in process.received(few_users(batches, k), (grouped_row.CATALOGUE,)):
