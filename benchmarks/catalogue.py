@@ -32,8 +32,8 @@ def nanoseconds_a_score(n_items: int, length: int, n_labels: int, n_users: int =
     Set OMP_NUM_THREADS=1 before numpy is loaded, as Spark does for the worker of a task with one core.
     """
     rng = np.random.default_rng(0)
-    catalogue = Catalogue.prepare(rng.standard_normal((n_items, length)).astype(np.float32), np.zeros(n_items))
-    users = ScoredUserVectors.prepare(catalogue, rng.standard_normal((n_users, length)), np.zeros(n_users))
+    catalogue = Catalogue(rng.standard_normal((n_items, length)).astype(np.float32), np.zeros(n_items))
+    users = ScoredUserVectors(catalogue, rng.standard_normal((n_users, length)), np.zeros(n_users))
     drawn = [rng.choice(n_items, n_labels + 100, replace=False) for _ in range(n_users)]
     labels, excluded, none = (
         Ragged.from_lists([items[part].tolist() for items in drawn], np.int64)

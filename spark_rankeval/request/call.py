@@ -800,32 +800,24 @@ class ColumnNames:
         )
 
 
-class AttributeNames(NamedTuple):
+class AttributeNames:
     """The attributes of users that a caller asks for."""
 
-    by: tuple[str, ...]  # those that divide users into slices
-    weight: str | None  # the users' weight
-    cluster: tuple[str, ...]  # those that make users a cluster
-    user_clusters: tuple[str, ...]  # the same, of the columns of the user
-    weight_count: str | None  # the count of the per-user table that is the users' weight, if no column is
-    # The columns that say which users people graded, by their options, which name the columns of grouped rows, too.
-    judge_columns: Mapping[str, str]
-
-    @classmethod
-    def from_options(cls, options: ScoringOptions, users: Sequence[str] = ()) -> AttributeNames:
+    def __init__(self, options: ScoringOptions, users: Sequence[str] = ()) -> None:
         """Those that a call names; `users` are the columns of the user."""
         user_names = [name.lower() for name in users]
         clusters = options.clusters or ()
-        user_clusters = tuple(name for name in clusters if name.lower() in user_names)
+        # Those that divide users into slices.
+        self.by = attributes_in(options.by)
+        # Those that make users a cluster: columns of the user, and others.
+        self.user_clusters = tuple(name for name in clusters if name.lower() in user_names)
+        self.cluster = tuple(name for name in clusters if name not in self.user_clusters)
+        # The users' weight; or the count of the per-user table that is their weight, if no column is.
         is_count = options.user_weight in WEIGHTS
-        return cls(
-            by=attributes_in(options.by),
-            weight=None if is_count else options.user_weight,
-            cluster=tuple(name for name in clusters if name not in user_clusters),
-            user_clusters=user_clusters,
-            weight_count=options.user_weight if is_count else None,
-            judge_columns={} if options.judged is None else options.judged.attributes,
-        )
+        self.weight = None if is_count else options.user_weight
+        self.weight_count = options.user_weight if is_count else None
+        # The columns that say which users people graded, by their options, which name the columns of grouped rows, too.
+        self.judge_columns = {} if options.judged is None else options.judged.attributes
 
     @property
     def all(self) -> tuple[str, ...]:

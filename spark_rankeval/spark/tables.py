@@ -147,7 +147,7 @@ def read_sources(
     left_out = (
         None if options.exclude is None else source_tables.read_source("exclude", options.exclude, names, problems)
     )
-    attributes = call.AttributeNames.from_options(options, names.user)
+    attributes = call.AttributeNames(options, names.user)
     table = options.facts.attributes
     about = _attributes(table, attributes, [options.users, labels, *user_frames], names, problems)
     fact_tables = facts.read_side_tables(side_tables, names, problems)
@@ -596,7 +596,7 @@ def _with_attributes(frames: Mapping[str, DataFrame], options: call.ScoringOptio
     """The options with the whole table as that of attributes, if it has those that are asked for: no side has all users."""
     users = as_names("user", options.user)
     lower = [name.lower() for name in users]
-    names = [name for name in call.AttributeNames.from_options(options).all if name.lower() not in lower]
+    names = [name for name in call.AttributeNames(options).all if name.lower() not in lower]
     is_there = all(sql.find_column(frame, name) for frame in frames.values() for name in names)
     if not names or options.facts.attributes is not None or not is_there:
         return options

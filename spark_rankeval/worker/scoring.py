@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -67,19 +67,35 @@ class Scores(NamedTuple):
     features: list[process.BatchFeature]  # what the features have of the batch, in their order
 
 
-class _Inputs(NamedTuple):
+class _Inputs:
     """The contents of a batch, with ids that compare."""
 
-    columns: dict[str, pa.Array]  # the columns of the batch, by name
-    predictions: list[grouped_row.Side]  # the predictions of each model
-    items: list[Ragged]  # the predicted items of each model
-    labels: grouped_row.Side
-    label_items: Ragged
-    excluded: Ragged | None  # each user's excluded items, once each; None: nothing is excluded
-    sides: dict[str, grouped_row.Side]  # tables beside predictions that have rows of these users, by role
-    order: Callable[[Array], Array] | None  # as of `RawLists`
-    features: list[process.BatchFeature]
-    rankers: Mapping[int, process.Ranker]  # the models that rank by themselves, by index
+    def __init__(self, task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[process.ScoringFeature]) -> None:
+        columns = self.columns = grouped_row.columns_of(batch)
+        self.labels, excluded = grouped_row.read_labels(task, columns), grouped_row.read_excluded(columns)
+        self.features = [feature.read(task, columns, self.labels) for feature in partition]
+        # The models that rank by themselves, by index.
+        self.rankers = {model: ranker for feature in self.features for model, ranker in feature.rankers.items()}
+        self.predictions = [
+            self.rankers[model].predictions()
+            if model in self.rankers
+            else grouped_row.read_predictions(task, columns, model)
+            for model in range(len(task.models))
+        ]
+        # Tables beside predictions that have rows of these users, by role.
+        self.sides = {"labels": self.labels, **({} if excluded is None else {"exclude": excluded})}
+        for feature in self.features:
+            self.sides |= feature.sides()
+        read = [*self.predictions, *self.sides.values()]
+        ids, self.order = grouped_row.comparable(*((each.ids, each.lists.offsets) for each in read))
+        items = [each.lists.like(side_ids) for each, side_ids in zip(read, ids, strict=True)]
+        # The predicted items of each model; and each user's excluded items, once each, None if nothing is excluded.
+        self.items = items[: len(self.predictions)]
+        items_by_role = dict(zip(self.sides, items[len(self.predictions) :], strict=True))
+        self.label_items = items_by_role["labels"]
+        self.excluded = None if excluded is None else user_lists.distinct(items_by_role["exclude"])
+        for feature in self.features:
+            feature.compare(items_by_role, self.order)
 
     def lists(self, task: ScoringTask, model: int) -> RawLists:
         """The lists of a model, before anything is left out."""
@@ -105,43 +121,11 @@ class _Inputs(NamedTuple):
         return self.labels.lists.like(self.labels.values[view.relevance]) if has_grades else None
 
 
-def _read(task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[process.ScoringFeature]) -> _Inputs:
-    columns = grouped_row.columns_of(batch)
-    labels, excluded = grouped_row.read_labels(task, columns), grouped_row.read_excluded(columns)
-    features = [feature.read(task, columns, labels) for feature in partition]
-    rankers = {model: ranker for feature in features for model, ranker in feature.rankers.items()}
-    predictions = [
-        rankers[model].predictions() if model in rankers else grouped_row.read_predictions(task, columns, model)
-        for model in range(len(task.models))
-    ]
-    sides = {"labels": labels, **({} if excluded is None else {"exclude": excluded})}
-    for feature in features:
-        sides |= feature.sides()
-    read = [*predictions, *sides.values()]
-    ids, order = grouped_row.comparable(*((each.ids, each.lists.offsets) for each in read))
-    items = [each.lists.like(side_ids) for each, side_ids in zip(read, ids, strict=True)]
-    items_by_role = dict(zip(sides, items[len(predictions) :], strict=True))
-    for feature in features:
-        feature.compare(items_by_role, order)
-    return _Inputs(
-        columns=columns,
-        predictions=predictions,
-        items=items[: len(predictions)],
-        labels=labels,
-        label_items=items_by_role["labels"],
-        excluded=None if excluded is None else user_lists.distinct(items_by_role["exclude"]),
-        sides=sides,
-        order=order,
-        features=features,
-        rankers=rankers,
-    )
-
-
 def score(
     task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[process.ScoringFeature] | None = None
 ) -> Scores:
     """Compute every metric of every user of an Arrow batch; `partition` has the features of the task, as of `with_features`."""
-    inputs = _read(task, batch, process.features_of(task) if partition is None else partition)
+    inputs = _Inputs(task, batch, process.features_of(task) if partition is None else partition)
     scores = Scores([], {}, {}, [], inputs.features)
     ranked: list[tuple[RankingBatch, RankingCounts]] = []
     for model in range(len(task.models)):

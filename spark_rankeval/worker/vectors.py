@@ -66,7 +66,6 @@ def _unit_rows(vectors: Array) -> Array:
     return unit
 
 
-@dataclass(frozen=True, eq=False)
 class Catalogue:
     """The vectors of all items that can be ranked.
 
@@ -80,32 +79,23 @@ class Catalogue:
         largest_bias: of all items, without its sign.
     """
 
-    numbers: Array
-    bias: FloatArray
-    similarity: Similarity
-    approximate: Array
-    exponent: int
-    longest: float
-    largest_bias: float
-
-    @classmethod
-    def prepare(cls, numbers: Array, bias: FloatArray, similarity: Similarity = "dot") -> Catalogue:
-        """A catalogue of numbers that can be used."""
+    def __init__(self, numbers: Array, bias: FloatArray, similarity: Similarity = "dot") -> None:
         if similarity == "cosine":
             numbers = _unit_rows(numbers)
         n_items, length = numbers.shape
+        self.numbers, self.bias, self.similarity = numbers, bias, similarity
+        self.largest_bias = float(np.abs(bias).max(initial=0.0))
         largest = max(float(numbers.max(initial=0.0)), -float(numbers.min(initial=0.0)))
-        exponent = int(np.frexp(largest)[1])
+        self.exponent = int(np.frexp(largest)[1])
         # So, matrix products of few users are twice as fast as with one row per item.
-        approximate = np.empty((length, n_items), np.float32)
-        longest = 0.0
+        self.approximate = np.empty((length, n_items), np.float32)
+        self.longest = 0.0
         step = max(1, _CELLS // max(1, length))
         for start in range(0, n_items, step):
             part = slice(start, start + step)
-            whole = np.ldexp(numbers[part].astype(np.float64), -exponent)
-            approximate[:, part] = whole.T
-            longest = max(longest, float(np.sqrt((whole * whole).sum(axis=1)).max()))
-        return cls(numbers, bias, similarity, approximate, exponent, longest, float(np.abs(bias).max(initial=0.0)))
+            whole = np.ldexp(numbers[part].astype(np.float64), -self.exponent)
+            self.approximate[:, part] = whole.T
+            self.longest = max(self.longest, float(np.sqrt((whole * whole).sum(axis=1)).max()))
 
     @property
     def is_plain(self) -> bool:
@@ -123,7 +113,6 @@ class Catalogue:
         return int(self.numbers.shape[1])
 
 
-@dataclass(frozen=True, eq=False)
 class ScoredUserVectors:
     """The vectors of some users, as the items of a catalogue are scored for them.
 
@@ -137,17 +126,7 @@ class ScoredUserVectors:
         error: float64 (n_users,): it is not further than this from that.
     """
 
-    catalogue: Catalogue
-    numbers: Array
-    bias: FloatArray
-    approximate: Array
-    exponent: IntArray
-    scale: IntArray
-    error: FloatArray
-
-    @classmethod
-    def prepare(cls, catalogue: Catalogue, numbers: Array, bias: FloatArray) -> ScoredUserVectors:
-        """Users whose numbers can be used, with vectors as long as those of the catalogue."""
+    def __init__(self, catalogue: Catalogue, numbers: Array, bias: FloatArray) -> None:
         if catalogue.similarity == "cosine":
             numbers = _unit_rows(numbers)
         whole = numbers.astype(np.float64)
@@ -168,7 +147,8 @@ class ScoredUserVectors:
             error += np.ldexp(2 * n_dimensions * _SMALLEST_64, -scale)
             # Biases are added in float64, which rounds. That of a user changes no order, but rounds all the same.
             error += np.ldexp(np.abs(bias) + catalogue.largest_bias, -50 - scale)
-        return cls(catalogue, numbers, bias, whole.astype(np.float32), exponent, scale, error)
+        self.catalogue, self.numbers, self.bias = catalogue, numbers, bias
+        self.approximate, self.exponent, self.scale, self.error = whole.astype(np.float32), exponent, scale, error
 
     def exact(self, user: IntArray, item: IntArray) -> FloatArray:
         """The scores of pairs of users and items, by their indices; float64."""
@@ -657,7 +637,7 @@ def read_catalogues(
         name = grouped_row.column_of_model(grouped_row.CATALOGUE, model)
         if similarity is not None and name in tables:
             packed = PackedCatalogue.unpack(tables[name].as_buffer())
-            scored = Catalogue.prepare(packed.vectors, packed.bias, similarity)
+            scored = Catalogue(packed.vectors, packed.bias, similarity)
             catalogues[model] = TaskCatalogue(packed.ids, scored, packed.faults)
     return catalogues
 
@@ -684,45 +664,39 @@ def read_users(
     added = np.where(has_vector, added, 0.0)
     # All rows of a user but one, and the last one if it has no vector; all rows of a null user.
     invalid = np.where(is_null_user, rows, np.maximum(rows - 1, 0) + ((rows > 0) & ~has_vector))
-    return ScoredUserVectors.prepare(catalogue, vectors, added), has_vector, invalid
+    return ScoredUserVectors(catalogue, vectors, added), has_vector, invalid
 
 
-@dataclass
 class VectorLists:
     """The lists of a model and a batch of users: the catalogue in the order of each user's scores."""
 
-    catalogue: TaskCatalogue
-    users: ScoredUserVectors
-    invalid: IntArray  # int64 (n_users,), how many rows of each user cannot be used
-    limits: Limits  # which items are in the lists
-    indices: Ragged  # of the labels in the catalogue, −1 for those that it lacks
-    first: FirstItems | None = None  # the items that metrics look at; None: at none without a label
-    # The ranks of the labels under each rule for ties, which views share; and how many labels are unknown, once a view was ranked.
-    _ranks: dict[Ties, Ranks] = field(default_factory=dict, init=False)
-    _n_unknown: IntArray = field(default_factory=lambda: np.empty(0, np.int64), init=False)
-
-    @classmethod
-    def read(
-        cls,
+    def __init__(
+        self,
         columns: Mapping[str, pa.Array],
         model: int,
         catalogue: TaskCatalogue,
         excluded: grouped_row.Side | None,
         labels: grouped_row.Side | None = None,
         first: FirstItems | None = None,
-    ) -> VectorLists:
-        """From the columns of a batch."""
-        users, has_vector, invalid = read_users(columns, model, catalogue.scored)
+    ) -> None:
+        self.catalogue = catalogue
+        # The items that metrics look at; None: at none without a label.
+        self.first = first
+        # How many rows of each user cannot be used.
+        self.users, has_vector, self.invalid = read_users(columns, model, catalogue.scored)
         candidates = columns.get(grouped_row.column_of_model(grouped_row.CANDIDATES, model))
-        limits = Limits(
+        self.limits = Limits(
             has_list=has_vector,
             excluded=None if excluded is None else catalogue.indices(excluded),
             candidates=None if candidates is None else catalogue.indices(grouped_row.side_of(candidates)),
         )
-        indices = _nothing(len(invalid))
+        # Of the labels in the catalogue, −1 for those that it lacks.
+        self.indices = _nothing(len(self.invalid))
         if labels is not None:
-            indices = labels.lists.like(catalogue.index_of(labels.ids))
-        return cls(catalogue, users, invalid, limits, indices, first)
+            self.indices = labels.lists.like(catalogue.index_of(labels.ids))
+        # The ranks of the labels under each rule for ties, which views share; and how many labels are unknown, once a view was ranked.
+        self._ranks: dict[Ties, Ranks] = {}
+        self._n_unknown = np.zeros(len(self.invalid), np.int64)
 
     @property
     def is_rankable(self) -> BoolArray:
@@ -806,7 +780,7 @@ def first_items_of_batches(similarity: Similarity, k: int, user_columns: tuple[s
         for batch, tables in process.received(few_users(batches, k), (grouped_row.CATALOGUE,)):
             catalogues |= read_catalogues(tables, [similarity])
             columns = grouped_row.columns_of(batch)
-            lists = VectorLists.read(columns, 0, catalogues[0], grouped_row.read_excluded(columns), first=top)
+            lists = VectorLists(columns, 0, catalogues[0], grouped_row.read_excluded(columns), first=top)
             first = lists.predictions()
             entries: Array = pa.StructArray.from_arrays([first.ids, pa.array(first.values[0])], names=[item, "score"])
             recommended = pa.ListArray.from_arrays(
@@ -851,9 +825,7 @@ class ListsFromVectors(process.ScoringFeature):
         excluded = grouped_row.read_excluded(columns)
         return _VectorsOfBatch(
             {
-                model: VectorLists.read(
-                    columns, model, self.catalogues[model], excluded, labels, first_items(task, model)
-                )
+                model: VectorLists(columns, model, self.catalogues[model], excluded, labels, first_items(task, model))
                 for model in self._models
             }
         )

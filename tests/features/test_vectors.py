@@ -139,7 +139,7 @@ def expected(world):
 def prepared(items, item_bias, users, user_bias, similarity="dot"):
     """Users, whose products with all items are scores; a bias of 0 stands for one of each."""
     item_bias, user_bias = (np.zeros(len(of)) + bias for of, bias in ((items, item_bias), (users, user_bias)))
-    return ScoredUserVectors.prepare(Catalogue.prepare(items, item_bias, similarity), users, user_bias)
+    return ScoredUserVectors(Catalogue(items, item_bias, similarity), users, user_bias)
 
 
 def found(world):
@@ -204,8 +204,8 @@ def test_the_first_of_thousands_of_equal_items_are_those_of_their_order(ties):
 @given(worlds())
 @settings(max_examples=40, deadline=None)
 def test_no_product_is_further_from_the_exact_score_than_the_bound(world):
-    items = Catalogue.prepare(world.items, world.item_bias)
-    users = ScoredUserVectors.prepare(items, world.users, world.user_bias)
+    items = Catalogue(world.items, world.item_bias)
+    users = ScoredUserVectors(items, world.users, world.user_bias)
     products = users.approximate @ items.approximate
     for user in range(len(world.users)):
         everyone = np.full(len(world.items), user)
@@ -221,7 +221,7 @@ def test_the_bound_is_not_far_too_wide():
     items = rng.standard_normal((100, 64))
     users = prepared(items, 0, rng.standard_normal((5, 64)), 0)
     length = np.linalg.norm(users.approximate.astype(float), axis=1)
-    assert (users.error < 70 * 2.0**-24 * length * Catalogue.prepare(items, np.zeros(100)).longest).all()
+    assert (users.error < 70 * 2.0**-24 * length * Catalogue(items, np.zeros(100)).longest).all()
 
 
 @pytest.mark.parametrize("first", [0, 20])
@@ -438,7 +438,7 @@ def test_no_more_users_are_scored_at_a_time_than_their_first_items_fit_into_memo
     for found, metric in zip(zip(*values, strict=True), expected.metrics, strict=True):
         np.testing.assert_array_equal(np.concatenate(found), metric)
     # The lists of a part are gone when those of the next one come.
-    read, lists, n_kept = catalogue.VectorLists.read, [], []
+    read, lists, n_kept = catalogue.VectorLists, [], []
 
     def noted(*of_batch):
         n_kept.append(sum(each() is not None for each in lists))
@@ -446,7 +446,7 @@ def test_no_more_users_are_scored_at_a_time_than_their_first_items_fit_into_memo
         lists.append(weakref.ref(found))
         return found
 
-    monkeypatch.setattr(catalogue.VectorLists, "read", noted)
+    monkeypatch.setattr(catalogue, "VectorLists", noted)
     run = state_of_batches(task, DescriptionOptions(None, quantiles=()))
     assert [*run(iter([batch]))]
     assert n_kept == [0, 0, 0, 0]

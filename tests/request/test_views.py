@@ -185,10 +185,10 @@ def test_the_grades_of_the_model_come_first_and_may_be_missing_of_two_judges_alo
 
 
 def test_what_says_whom_people_graded_is_looked_up_like_attributes():
-    names = AttributeNames.from_options(ScoringOptions(relevance=BOTH, by="country"))
+    names = AttributeNames(ScoringOptions(relevance=BOTH, by="country"))
     assert set(names.all) == {"country", "by_people", "share", "part"}
     assert "probability='share'" in names.words()
-    assert AttributeNames.from_options(ScoringOptions(relevance="human")).all == ()
+    assert AttributeNames(ScoringOptions(relevance="human")).all == ()
 
 
 @pytest.mark.parametrize(
