@@ -143,14 +143,6 @@ def slots_of(task: ScoringTask) -> list[Slot]:
     return list(dict.fromkeys(wanted))
 
 
-class Exposed(NamedTuple):
-    """The lists of a view."""
-
-    batch: RankingBatch  # the ranked lists
-    ids: pa.Array  # the ids of the predictions as they came
-    included: BoolArray  # which users the view is about
-
-
 class _HeldCounts:
     """Counts of groups of users that a worker holds; if they take too much memory, it sends them on as counts of slices."""
 
@@ -166,7 +158,7 @@ class _HeldCounts:
         self,
         groups: Iterable[tuple[Key, Array | slice]],
         counted: BoolArray,
-        exposed: Mapping[int, Exposed],
+        exposed: Mapping[int, process.RankedView],
         blocks: IntArray | None = None,
     ) -> Iterator[Message]:
         """Take in the lists of a batch of users, as far as they count; gives messages if counts no longer fit into memory.
@@ -183,7 +175,7 @@ class _HeldCounts:
         yield from self._counted(numbers, np.zeros_like(numbers) if blocks is None else blocks, counted, exposed)
 
     def _counted(
-        self, group: IntArray, block: IntArray, counted: BoolArray, exposed: Mapping[int, Exposed]
+        self, group: IntArray, block: IntArray, counted: BoolArray, exposed: Mapping[int, process.RankedView]
     ) -> Iterator[Message]:
         raise NotImplementedError
 
@@ -231,7 +223,7 @@ class ExposureAccumulator(_HeldCounts):
         self._slots = slots
 
     def _counted(
-        self, group: IntArray, block: IntArray, counted: BoolArray, exposed: Mapping[int, Exposed]
+        self, group: IntArray, block: IntArray, counted: BoolArray, exposed: Mapping[int, process.RankedView]
     ) -> Iterator[Message]:
         for number, slot in enumerate(self._slots):
             lists = exposed[slot.view]
@@ -240,13 +232,13 @@ class ExposureAccumulator(_HeldCounts):
             is_counted = counted & lists.included
             # A user without a list counts 0, so that each slice has a row.
             has_list = is_counted & (recommended.n_within(slot.k) > 0)
-            no_ids = pa.nulls(len(group), lists.ids.type)
+            no_ids = pa.nulls(len(group), lists.predictions.ids.type)
             yield from self._hold(number, group, no_ids, _USERS, block, has_list)
             kind = _kinds(recommended)
             entries = np.flatnonzero(is_counted[recommended.user] & recommended.within(slot.k))
             for first in range(0, len(entries), _COUNTED):
                 some = entries[first : first + _COUNTED]
-                user, ids = recommended.user[some], lists.ids.take(pa.array(recommended.entry[some]))
+                user, ids = recommended.user[some], lists.predictions.ids.take(pa.array(recommended.entry[some]))
                 yield from self._hold(number, group[user], ids, kind[some], block[user], np.ones_like(user))
 
     def _sent(self, counted: pa.Table) -> Iterator[Message]:
@@ -451,7 +443,7 @@ class GroupAccumulator(_HeldCounts):
         self._slots = group_slots_of(task)
 
     def _counted(
-        self, group: IntArray, block: IntArray, counted: BoolArray, exposed: Mapping[int, Exposed]
+        self, group: IntArray, block: IntArray, counted: BoolArray, exposed: Mapping[int, process.RankedView]
     ) -> Iterator[Message]:
         present = np.unique(group)
         for number, slot in enumerate(self._slots):
@@ -667,12 +659,12 @@ class ExposureOfBatch(process.BatchFeature):
 
     def __init__(self, views: set[int]) -> None:
         self._views = views
-        self.exposed: dict[int, Exposed] = {}  # by the view's index
+        self.exposed: dict[int, process.RankedView] = {}  # by the view's index
 
     def add(self, ranked: process.RankedView) -> RankingBatch:
         """Keep the lists of a view."""
         if ranked.view_index in self._views:
-            self.exposed[ranked.view_index] = Exposed(ranked.batch, ranked.predictions.ids, ranked.included)
+            self.exposed[ranked.view_index] = ranked
         return ranked.batch
 
 
