@@ -49,7 +49,7 @@ from spark_rankeval.spark.sql import (
 from spark_rankeval.statistics.description import N_BLOCKS
 from spark_rankeval.statistics.grade_agreement import MEASUREMENTS, GradeCounts, Measurement, pairs_of
 from spark_rankeval.statistics.intervals import checked_level
-from spark_rankeval.worker.comparing import slice_field
+from spark_rankeval.worker.reading import slice_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -91,7 +91,7 @@ class JudgedLabels:
 
     @property
     def _slices(self) -> list[str]:
-        return [slice_field(index) for index in range(len(self.attributes))]
+        return [slice_column(index) for index in range(len(self.attributes))]
 
     def counts_by_slice(self) -> dict[Key, GradeCounts]:
         """The counts of each slice, all labels among them. Raises `DataError` if rows cannot be counted."""

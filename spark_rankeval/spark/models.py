@@ -24,7 +24,7 @@ from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, run_o
 from spark_rankeval.worker import comparing
 from spark_rankeval.worker.features import JudgedFigures, judged_figures
 from spark_rankeval.worker.process import Merger, Message, Run
-from spark_rankeval.worker.reading import STRATUM
+from spark_rankeval.worker.reading import STRATUM, hash_column, slice_column
 from spark_rankeval.worker.states import ClusterStates, merged_clusters
 
 if TYPE_CHECKING:
@@ -381,7 +381,7 @@ class ModelTables:
         """
         tables = [self._rows(table, labels, by, shared) for table in self.tables]
         together = sql.rows_of_all(tables)
-        named_so = [comparing.slice_field(index) for index in range(len(by))]
+        named_so = [slice_column(index) for index in range(len(by))]
         attributes = agreed([*named_so, *self._columns_of_draws], comparing.CONFLICTS)
         users = [user_column(index) for index in range(len(self.user_types))]
         return sql.aggregate_lists(
@@ -412,7 +412,7 @@ class ModelTables:
         # A column's metadata, which the greatest of two loses, would stay behind in a struct of Sail's plans.
         values = [F.greatest(value, value).alias(comparing.value_field(index)) for index, value in enumerate(doubles)]
         n_invalid = reduce(operator.add, errors, F.lit(0).cast("bigint")).alias(comparing.INVALID)
-        hashes = [_hash_of(table, name).alias(comparing.hash_field(name)) for name in shared]
+        hashes = [_hash_of(table, name).alias(hash_column(name)) for name in shared]
         row = F.struct(
             _model_of(table).alias(comparing.MODEL),
             n_invalid,
@@ -421,7 +421,7 @@ class ModelTables:
             *hashes,
         )
         attributes = [
-            sql.name_in(table.frame, sql.find_column(table.frame, name) or name).alias(comparing.slice_field(index))
+            sql.name_in(table.frame, sql.find_column(table.frame, name) or name).alias(slice_column(index))
             for index, name in enumerate(by)
         ]
         stratum = self.stratum
@@ -457,7 +457,7 @@ class ModelTables:
 
         `clusters` merges what users of a cluster have, if the worker sends them on.
         """
-        attributes = [*map(comparing.slice_field, range(len(by))), *self._columns_of_draws]
+        attributes = [*map(slice_column, range(len(by))), *self._columns_of_draws]
         attributes += [comparing.CONFLICTS] if attributes else []
         users = [sql.named(user_column(index)) for index in range(len(self.user_types))]
         hashed = sql.user_hash(users, self.user_types).column.alias(comparing.USER)

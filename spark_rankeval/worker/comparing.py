@@ -17,9 +17,9 @@ from spark_rankeval.records.summary import Key, rollup
 from spark_rankeval.statistics import comparisons
 from spark_rankeval.statistics.exact import State, merged
 from spark_rankeval.worker import process, states
+from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.features import JUDGED, MERGING_JUDGED, JudgedAccumulator, TwoJudges
 from spark_rankeval.worker.process import Batches, Mergers, Message, Run, sends_messages
-from spark_rankeval.worker.reading import PARTIAL_TABLE, columns_of, filled, flags, numbers, rows_by_key, whole_numbers
 from spark_rankeval.worker.states import HELD_BYTES
 
 Owner = str | tuple[str, ...]
@@ -50,19 +50,9 @@ N_CONFLICTS, N_WITHOUT_CLUSTER = "n_conflicting_attributes", "n_missing_clusters
 N_IN_SEVERAL, N_TOO_MANY = "n_in_several_groups", "n_too_many_groups"
 
 
-def slice_field(index: int) -> str:
-    """The column of an attribute that divides users into slices, by its index."""
-    return f"slice_{index}"
-
-
 def value_field(index: int) -> str:
     """The field of a metric's value in a model's row, by its index."""
     return f"value_{index}"
-
-
-def hash_field(table: str) -> str:
-    """The field of the hash of the user's rows of a table, in a model's row; null: not known."""
-    return f"hash_of_{table}"
 
 
 class ComparisonStates(NamedTuple):
@@ -116,7 +106,7 @@ def n_unequal_rows(owners: Mapping[Owner, State], table: str) -> int:
 def n_other_rows(owners: Mapping[Owner, State], model: str, baseline: str, table: str) -> int:
     """Of how many users the rows of a table are not the same for a model and the baseline, by owner."""
     name = f"{N_OTHER}{table}"
-    counted = [model] if table == PARTIAL_TABLE else [model, baseline]
+    counted = [model] if table == grouped_row.PARTIAL_TABLE else [model, baseline]
     return sum(int(owners.get(owner, {}).get(name, [0])[0]) for owner in counted)
 
 
@@ -136,7 +126,7 @@ class RowHashes(NamedTuple):
     def read(cls, hashes: pa.Array, rows: Array, positions: Array, shape: tuple[int, int]) -> RowHashes:
         """Those in some rows of a column; `positions` has for each of them its index in an array of this shape."""
         values, has_hash = np.zeros(shape[0] * shape[1], np.int64), np.zeros(shape[0] * shape[1], np.bool_)
-        values[positions] = whole_numbers(hashes)[rows]
+        values[positions] = grouped_row.whole_numbers(hashes)[rows]
         has_hash[positions] = hashes.is_valid().to_numpy(zero_copy_only=False)[rows]
         return cls(values.reshape(shape), has_hash.reshape(shape))
 
@@ -204,38 +194,40 @@ class ComparedUsers(NamedTuple):
 
 def read_users(batch: pa.RecordBatch, n_metrics: int, tables: tuple[str, ...] = ()) -> ComparedUsers:
     """The users of a batch. Each row of a model has a code for the model and the position of its user."""
-    columns = columns_of(batch)
+    columns = grouped_row.columns_of(batch)
     n_users = batch.num_rows
     rows = columns[ROWS].flatten()
     fields = dict(zip([field.name for field in rows.type], rows.flatten(), strict=True))
-    user = np.repeat(np.arange(n_users), whole_numbers(columns[ROWS].value_lengths()))
+    user = np.repeat(np.arange(n_users), grouped_row.whole_numbers(columns[ROWS].value_lengths()))
     encoded = fields[MODEL].dictionary_encode()
     models = encoded.dictionary.to_pylist()
-    code = filled(encoded.indices, 0).astype(np.int64)
-    has_user = ~flags(columns[IS_NULL_USER])[user]
+    code = grouped_row.filled(encoded.indices, 0).astype(np.int64)
+    has_user = ~grouped_row.flags(columns[IS_NULL_USER])[user]
     position = (code * n_users + user)[has_user]
-    ids = whole_numbers(columns[USER])
+    ids = grouped_row.whole_numbers(columns[USER])
     values = np.full((n_metrics, len(models) * n_users), np.nan)
     for index in range(n_metrics):
-        values[index, position] = numbers(fields[value_field(index)])[has_user]
+        values[index, position] = grouped_row.numbers(fields[value_field(index)])[has_user]
     shape = (len(models), n_users)
     is_empty = None
     if N_PREDICTIONS in fields:
         is_empty = np.zeros(len(models) * n_users, np.bool_)
-        is_empty[position] = (whole_numbers(fields[N_PREDICTIONS]) == 0)[has_user]
-    conflicts = whole_numbers(columns[CONFLICTS]) if CONFLICTS in columns else None
+        is_empty[position] = (grouped_row.whole_numbers(fields[N_PREDICTIONS]) == 0)[has_user]
+    conflicts = grouped_row.whole_numbers(columns[CONFLICTS]) if CONFLICTS in columns else None
     lacks_cluster = None
     if CLUSTER in columns:
         # Whose rows name several clusters is a conflict.
-        lacks_cluster = flags(columns[CLUSTER].is_null()) & (True if conflicts is None else conflicts == 0)
-    row_hashes = {table: RowHashes.read(fields[hash_field(table)], has_user, position, shape) for table in tables}
+        lacks_cluster = grouped_row.flags(columns[CLUSTER].is_null()) & (True if conflicts is None else conflicts == 0)
+    row_hashes = {
+        table: RowHashes.read(fields[grouped_row.hash_column(table)], has_user, position, shape) for table in tables
+    }
     return ComparedUsers(
         ids=ids,
-        hashes=whole_numbers(pc.coalesce(columns[CLUSTER], columns[USER])) if CLUSTER in columns else ids,
+        hashes=grouped_row.whole_numbers(pc.coalesce(columns[CLUSTER], columns[USER])) if CLUSTER in columns else ids,
         models=models,
         values=values.reshape(n_metrics, len(models), n_users),
         n_rows=np.bincount(position, minlength=len(models) * n_users).reshape(len(models), n_users),
-        n_invalid=np.bincount(code, whole_numbers(fields[INVALID]), len(models)).astype(np.int64),
+        n_invalid=np.bincount(code, grouped_row.whole_numbers(fields[INVALID]), len(models)).astype(np.int64),
         is_empty=None if is_empty is None else is_empty.reshape(shape),
         lacks_cluster=lacks_cluster,
         n_conflicts=conflicts,
@@ -278,7 +270,7 @@ class UserCounts:
 
     def _count_unequal(self, table: str, hashes: RowHashes, users: ComparedUsers) -> None:
         """Count the users of several models whose rows of a table are not the same for all of these."""
-        has_row = (users.n_rows > 0) & (hashes.has_hash if table == PARTIAL_TABLE else True)
+        has_row = (users.n_rows > 0) & (hashes.has_hash if table == grouped_row.PARTIAL_TABLE else True)
         largest = np.where(has_row, hashes.values, np.iinfo(np.int64).min).max(axis=0, initial=np.iinfo(np.int64).min)
         smallest = np.where(has_row, hashes.values, np.iinfo(np.int64).max).min(axis=0, initial=np.iinfo(np.int64).max)
         self._count((), f"{N_OTHER}{table}", smallest < largest)
@@ -287,7 +279,7 @@ class UserCounts:
         baseline_index = users.models.index(self._baseline) if self._baseline in users.models else None
         baseline_hashes, has_hash = hashes.for_model(baseline_index)
         name = f"{N_OTHER}{table}"
-        if table == PARTIAL_TABLE:
+        if table == grouped_row.PARTIAL_TABLE:
             for index, model in enumerate(users.models):
                 others, have_hash = hashes.for_model(index)
                 self._count(model, name, has_hash & have_hash & (others != baseline_hashes))
@@ -351,7 +343,7 @@ def paired_batches(
     rows of a model has no state of it. With a layout users go on to their clusters, which get the signs. With two judges the users'
     grading weights are the last of the values, and other messages have what both judges say.
     """
-    attributes = [slice_field(index) for index in range(n_attributes)]
+    attributes = [grouped_row.slice_column(index) for index in range(n_attributes)]
     drawn = replicates if layout is None else 0
 
     @sends_messages
@@ -372,7 +364,7 @@ def paired_batches(
                     yield from send_to_clusters(clusters, batch, users, model, attributes, sides)
             if not attributes:
                 continue
-            for key, rows in rows_by_key([batch.column(name) for name in attributes], batch.num_rows):
+            for key, rows in grouped_row.rows_by_key([batch.column(name) for name in attributes], batch.num_rows):
                 slices.add(key, users.only(rows))
                 if slices.n_bytes > HELD_BYTES:
                     yield from slices.handed_on()

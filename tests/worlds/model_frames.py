@@ -23,11 +23,10 @@ from spark_rankeval.worker.comparing import (
     N_PREDICTIONS,
     ROWS,
     USER,
-    hash_field,
     merging_comparisons,
-    slice_field,
     value_field,
 )
+from spark_rankeval.worker.reading import hash_column, slice_column
 
 BATCH = 64
 METRICS = {"ndcg@10": "ndcg_at_10", "recall@5": "recall_at_5", "percentile_rank": "percentile_rank"}
@@ -112,14 +111,14 @@ class ModelFrames(ModelTables):
                 values += [record[name] for name in table.extra_columns]
                 fields = {value_field(place): value for place, value in enumerate(values)}
                 given = {name: record.get(table.hashes.get(name), 0) for name in shared}
-                hashes = {hash_field(name): None if pd.isna(value) else int(value) for name, value in given.items()}
+                hashes = {hash_column(name): None if pd.isna(value) else int(value) for name, value in given.items()}
                 user = None if pd.isna(record["user"]) else record["user"]
                 counts = {INVALID: 0, N_PREDICTIONS: record.get(N_PREDICTIONS, 1)}
                 rows.setdefault(user, []).append({MODEL: table.model, **counts, **fields, **hashes})
                 attributes[user] = [record[name] for name in by]
         n_values = len(labels) + len(self.tables[0].extra_columns)
         values = [(value_field(place), pa.float64()) for place in range(n_values)]
-        hashes = [(hash_field(name), pa.int64()) for name in shared]
+        hashes = [(hash_column(name), pa.int64()) for name in shared]
         counts = [(INVALID, pa.int64()), (N_PREDICTIONS, pa.int64())]
         row = pa.struct([(MODEL, pa.string()), *counts, *values, *hashes])
         columns = {
@@ -127,7 +126,7 @@ class ModelFrames(ModelTables):
             IS_NULL_USER: pa.array([user is None for user in rows], pa.bool_()),
             ROWS: pa.array(list(rows.values()), pa.list_(row)),
             **{
-                slice_field(place): pa.array([of[place] for of in attributes.values()], pa.string(), from_pandas=True)
+                slice_column(place): pa.array([of[place] for of in attributes.values()], pa.string(), from_pandas=True)
                 for place in range(len(by))
             },
             CONFLICTS: np.zeros(len(rows), np.int64),
