@@ -30,9 +30,9 @@ from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, estima
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.spark.tables import Sources, read_catalogue, read_long_table, read_sources
 from spark_rankeval.statistics.intervals import IntervalMethod
-from spark_rankeval.worker import all_lists, item_facts, item_groups
+from spark_rankeval.worker import all_lists, item_groups
 from spark_rankeval.worker import vectors as whole_catalogue
-from spark_rankeval.worker.features import GradedByPeople, Intents, NoAnswer, Stages, Unjudged
+from spark_rankeval.worker.features import FactsOfItems, GradedByPeople, Intents, NoAnswer, Stages, Unjudged
 from spark_rankeval.worker.reading import USER_WEIGHT
 from spark_rankeval.worker.scoring import MODEL
 
@@ -96,7 +96,7 @@ def with_features(
 ) -> task.ScoringTask:
     """The task with what workers do beyond metrics of predictions and labels; `vectors` are those of models, by index."""
     needed: dict[type[task.Feature], bool] = {
-        item_facts.FactsOfItems: bool(scoring_task.facts - {"models_before"}),
+        FactsOfItems: bool(scoring_task.facts - {"models_before"}),
         Stages: "models_before" in scoring_task.facts,
         Intents: scoring_task.reads_intents,
         all_lists.AllLists: any(metric.corpus_level for metric in scoring_task.metrics),

@@ -38,7 +38,7 @@ from spark_rankeval.spark.sql import column, example_of
 from spark_rankeval.spark.tables import Model, Sources
 from spark_rankeval.statistics.exact import Moments
 from spark_rankeval.statistics.intervals import checked_level, warn_of_few_clusters
-from spark_rankeval.worker.item_facts import CONFLICTS
+from spark_rankeval.worker.features import CONFLICTS
 from spark_rankeval.worker.reading import GRADED
 from spark_rankeval.worker.vectors import LARGEST
 

@@ -19,9 +19,8 @@ from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark import source_tables, sql
 from spark_rankeval.spark.engine import engine_of
 from spark_rankeval.spark.tasks import broadcast_row, broadcast_tables, packed, packed_together, run_on_workers
-from spark_rankeval.worker import item_facts
-from spark_rankeval.worker.features import INTENT, INTENTS, NO_ANSWER
-from spark_rankeval.worker.item_facts import ITEM, POPULARITY_TABLE, add_counts, count_items
+from spark_rankeval.worker import features as item_facts
+from spark_rankeval.worker.features import INTENT, INTENTS, ITEM, NO_ANSWER, POPULARITY_TABLE, add_counts, count_items
 from spark_rankeval.worker.item_groups import table_of
 from spark_rankeval.worker.process import tables_in
 from spark_rankeval.worker.reading import BIAS, CANDIDATES, column_of_model, grades_column

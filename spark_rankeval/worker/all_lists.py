@@ -26,7 +26,7 @@ from spark_rankeval.statistics.description import Description, DescriptionOption
 from spark_rankeval.statistics.intervals import Interval
 from spark_rankeval.statistics.resampling import mixed, xxhash64
 from spark_rankeval.worker import process
-from spark_rankeval.worker.item_facts import sizes_of
+from spark_rankeval.worker.features import sizes_of
 from spark_rankeval.worker.process import Mergers, Message, unpack
 from spark_rankeval.worker.reading import NO_USER, Side, columns_of, flags, numbers, rows_by_key, whole_numbers
 from spark_rankeval.worker.states import drawn

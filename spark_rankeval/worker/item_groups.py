@@ -19,8 +19,8 @@ from spark_rankeval.records.summary import NO_SLICE, NOT_LISTED, UNSEEN, Key, is
 from spark_rankeval.request.call import ItemGroups
 from spark_rankeval.request.task import GROUP_FACTS, ScoringTask, View, is_about_labels
 from spark_rankeval.statistics.description import Figures
-from spark_rankeval.worker import item_facts, process
-from spark_rankeval.worker.item_facts import ItemIndex, split_rows, table_in
+from spark_rankeval.worker import features, process
+from spark_rankeval.worker.features import ItemIndex, split_rows, table_in
 from spark_rankeval.worker.process import Batches, Message
 from spark_rankeval.worker.reading import NO_USER, Side, filled, flags, whole_numbers
 from spark_rankeval.worker.scoring import MODEL, count_of_model, evaluated_users, score
@@ -99,7 +99,7 @@ class GroupTables(NamedTuple):
         attributes = [by_column(table_in(packed[table_of(index)])) for index in range(len(groups.columns))]
         if groups.popularity:
             # Metrics may have brought the table already.
-            columns = (table_of(len(groups.columns)), item_facts.POPULARITY_TABLE)
+            columns = (table_of(len(groups.columns)), features.POPULARITY_TABLE)
             cell = next(packed[column] for column in columns if column in packed)
             attributes.append(by_popularity(table_in(cell), groups.popularity))
         return cls(tuple(attributes), groups.attributes)
@@ -230,29 +230,29 @@ def _raw_labels_of(raw_labels: Ragged, attribute: Attribute, indices: Array, pai
 def by_column(table: pa.Table) -> Attribute:
     """An attribute from rows of items and groups; an item that the table lacks is in a group of its own."""
     items, others = split_rows(table)
-    ids = items[item_facts.ITEM].combine_chunks().dictionary_encode()
-    named = items[item_facts.GROUP].combine_chunks().dictionary_encode("encode")
+    ids = items[features.ITEM].combine_chunks().dictionary_encode()
+    named = items[features.GROUP].combine_chunks().dictionary_encode("encode")
     item, group = (filled(each.indices, 0).astype(np.int64) for each in (ids, named))
     names = (*named.dictionary.to_pylist(), NOT_LISTED)
     offsets = np.append(offsets_of(np.bincount(item, minlength=len(ids.dictionary))), len(item) + 1)
     groups = Ragged(np.append(group[np.argsort(item, kind="stable")], len(names) - 1), offsets)
-    n_unusable = pc.sum(others[item_facts.ROWS]).as_py() or 0
+    n_unusable = pc.sum(others[features.ROWS]).as_py() or 0
     return Attribute(ItemIndex(ids.dictionary), names, groups, n_unusable, is_listing=True)
 
 
 def by_popularity(table: pa.Table, n_groups: int) -> Attribute:
     """Items in groups by how many users of the training data have them; an item that it lacks is in a group of its own."""
     items, others = split_rows(table)
-    users = whole_numbers(items[item_facts.TRAINING_USERS].combine_chunks())
+    users = whole_numbers(items[features.TRAINING_USERS].combine_chunks())
     # Groups without an item have no figures: a share of 0 would look as if no user were shown their items.
     nonempty, group = np.unique(popularity_groups(users, n_groups), return_inverse=True)
     names = (*(group_name(index, n_groups) for index in nonempty.tolist()), UNSEEN)
     values = np.append(group, len(nonempty))
     return Attribute(
-        ItemIndex(items[item_facts.ITEM].combine_chunks()),
+        ItemIndex(items[features.ITEM].combine_chunks()),
         names,
         Ragged(values, np.arange(len(values) + 1)),
-        pc.sum(others[item_facts.TRAINING_INTERACTIONS]).as_py() or 0,
+        pc.sum(others[features.TRAINING_INTERACTIONS]).as_py() or 0,
         is_listing=False,
         popularity=users,
     )
@@ -432,7 +432,7 @@ class FiguresOfGroups(process.ScoringFeature):
 
     def tables(self) -> tuple[str, ...]:
         """One for each attribute of items; metrics may have brought that of popularity already."""
-        return (*self._own_tables, item_facts.POPULARITY_TABLE)
+        return (*self._own_tables, features.POPULARITY_TABLE)
 
     @property
     def _own_tables(self) -> tuple[str, ...]:

@@ -24,7 +24,8 @@ from spark_rankeval.request.call import Facts, ItemGroups
 from spark_rankeval.request.task import GROUP_FACTS, View, has_groups, is_about_labels
 from spark_rankeval.spark import scoring
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.worker import item_facts, item_groups
+from spark_rankeval.worker import features as item_facts
+from spark_rankeval.worker import item_groups
 from spark_rankeval.worker.item_groups import ATTRIBUTE_KEY, GROUP_KEY, GroupTables, by_popularity, table_of
 from spark_rankeval.worker.process import stream_of, with_columns, with_features
 from spark_rankeval.worker.reading import ABSENT, NO_USER, USER_HASH, rows_by_key

@@ -23,8 +23,9 @@ from spark_rankeval.metrics.stages import Confidence
 from spark_rankeval.ranking.batch import UNKNOWN, Totals
 from spark_rankeval.ranking.user_lists import Ragged, RankingPolicy
 from spark_rankeval.request.task import Lists, View, resolve
-from spark_rankeval.worker import all_lists, item_facts, scoring
-from spark_rankeval.worker import item_facts as side_lists
+from spark_rankeval.worker import all_lists, scoring
+from spark_rankeval.worker import features as item_facts
+from spark_rankeval.worker import features as side_lists
 from spark_rankeval.worker.all_lists import ExposureAccumulator, Slot, exposures_of, slots_of, table_of, total_of
 from spark_rankeval.worker.process import pack, rows_of, with_features
 from spark_rankeval.worker.scoring import score

@@ -33,12 +33,8 @@ from spark_rankeval.worker.all_lists import (
     slice_as_text,
     slots_of,
 )
-from spark_rankeval.worker.item_facts import GROUP as NAME
-from spark_rankeval.worker.item_facts import (
-    GROUPS_TABLE,
-    ITEM,
-    ItemFacts,
-)
+from spark_rankeval.worker.features import GROUP as NAME
+from spark_rankeval.worker.features import GROUPS_TABLE, ITEM, ItemFacts
 from spark_rankeval.worker.process import messages_of, rows_of, stream_of, with_columns, with_features
 from spark_rankeval.worker.reading import grades_column
 from spark_rankeval.worker.scoring import score

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_rankeval.worker import process
-from spark_rankeval.worker.item_facts import CONSUMED, ROWS, ItemIndex, add_counts, count_items
+from spark_rankeval.worker.features import CONSUMED, ROWS, ItemIndex, add_counts, count_items
 from spark_rankeval.worker.process import MOST_BYTES, PACKED, pack_together, received, rows_in, tables_in, unpacked
 
 

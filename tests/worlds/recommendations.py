@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from oracles.lists import World
 
-from spark_rankeval.worker import item_facts as names
+from spark_rankeval.worker import features as names
 from spark_rankeval.worker.process import stream_of, with_features
 from spark_rankeval.worker.reading import ITEMS, LABEL_ROWS, LABELS, PREDICTION_ROWS, SCORES, USER_HASH, grades_column
 from spark_rankeval.worker.scoring import score
