@@ -9,6 +9,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -239,10 +240,24 @@ _LOWEST = -16
 #: Limbs of a sum, the least significant first: units of 2^(32·(_LOWEST + i)).
 LIMBS = 32
 _ROWS = 1 << 13
-# So many batches of rows add less than 2^63 to a limb.
-_ADDED_BEFORE_CARRY = 1 << 17
+# The largest whole numbers of a limb have so many bits: floats hold the sum of `_ROWS` of them, and 64 bits that of `_ROWS_BEFORE_CARRY`.
+_BITS_OF_TERMS, _ROWS_BEFORE_CARRY = 36, 1 << 26
 # From here on a value has no limb; such values are counted.
 _LIMIT = 2.0**511
+# Splits a float into two halves of at most 26 bits, whose products are exact (Dekker 1971).
+_HALVES = 2.0**27 + 1
+
+
+def halves(values: Floats) -> tuple[Floats, Floats]:
+    """Floats as sums of two, whose products have no rounding."""
+    turned = values * _HALVES
+    high = turned - (turned - values)
+    return high, values - high
+
+
+def _largest(values: Floats) -> float:
+    """The largest size; NaN if there is one."""
+    return max(float(values.max()), -float(values.min()))
 
 
 class ExactSums:
@@ -253,53 +268,74 @@ class ExactSums:
         self._n_excessive = np.zeros(n_sums, np.int64)
         self._n_added = 0
 
-    def add(self, index: int, values: Column, group: Integers | None = None) -> None:
+    def add(
+        self,
+        index: int,
+        values: Column,
+        group: Integers | None = None,
+        lowest: int = 0,
+        largest: float | None = None,
+    ) -> None:
         """Add values without NaN to one of the sums; infinities and values from 2⁵¹¹ on are counted and make the sum NaN.
 
-        With the `group` of each value, from 0 on, `index` is the sum of group 0, and those of the other groups come next.
+        With the `group` of each value, from 0 on, `index` is the sum of group 0, and those of the other groups come next. Values are
+        rounded to units of the `lowest` limb; `largest` is their largest size, if the caller knows it.
         """
         for start in range(0, len(values), _ROWS):
-            rows = slice(start, start + _ROWS)
-            self._add(index, values[rows], None if group is None else group[rows])
+            terms, some = values[start : start + _ROWS], None if group is None else group[start : start + _ROWS]
+            most = _largest(terms) if largest is None else largest
+            if not most < _LIMIT:
+                is_excessive = ~(np.abs(terms) < _LIMIT)
+                n_excessive = np.bincount(np.zeros(len(terms), np.int64) if some is None else some, is_excessive)
+                self._n_excessive[index : index + len(n_excessive)] += n_excessive.astype(np.int64)
+                terms = np.where(is_excessive, 0.0, terms)
+                most = _largest(terms)
+            for limb, whole in self._in_limbs(terms, most, len(terms), lowest):
+                if some is None:
+                    self._limbs[index, limb] += int(whole.sum())
+                else:
+                    sums = np.bincount(some, whole)
+                    self._limbs[index : index + len(sums), limb] += sums.astype(np.int64)
 
-    def _add(self, index: int, values: Column, group: Integers | None) -> None:
-        greatest = float(np.abs(values).max())
-        if not greatest < _LIMIT:
-            fits = np.abs(values) < _LIMIT
-            n_too_large = np.bincount(np.zeros(len(values), np.int64) if group is None else group, ~fits)
-            self._n_excessive[index : index + len(n_too_large)] += n_too_large.astype(np.int64)
-            values, group = values[fits], None if group is None else group[fits]
-            greatest = float(np.abs(values).max(initial=0.0))
-        if greatest == 0:
+    def add_counted(self, places: Integers, starts: Integers, values: Floats, times: Integers, lowest: int = 0) -> None:
+        """Add values so many times to the sums at some places: to each of these from its start on."""
+        most = _largest(values)
+        if not most < _LIMIT:
+            is_excessive = ~(np.abs(values) < _LIMIT)
+            self._n_excessive[places] += np.add.reduceat(np.where(is_excessive, times, 0), starts)
+            values = np.where(is_excessive, 0.0, values)
+            most = _largest(values)
+        for limb, whole in self._in_limbs(values, most, int(times.sum()), lowest):
+            self._limbs[places, limb] += np.add.reduceat(whole.astype(np.int64) * times, starts)
+
+    def _in_limbs(self, values: Floats, largest: float, n: int, lowest: int) -> Iterator[tuple[int, Floats]]:
+        """The limbs in which values have digits, with the whole number of each value; one array has those of all limbs in turn."""
+        if largest == 0:
             return
-        self._n_added += 1
-        if self._n_added % _ADDED_BEFORE_CARRY == 0:
+        self._n_added += n
+        if self._n_added > _ROWS_BEFORE_CARRY:
             self._carry()
-        limb = max(math.frexp(greatest)[1] // _BITS - _LOWEST, 0)
+            self._n_added = n
+        limb = max(-((_BITS_OF_TERMS - math.frexp(largest)[1]) // _BITS) - _LOWEST, lowest)
         rest = values * 2.0 ** (-_BITS * (limb + _LOWEST))
         whole = np.empty_like(rest)
         while True:
             np.rint(rest, out=whole)
-            # At most 2^13 whole numbers below 2^32: a float holds their sum.
-            if group is None:
-                self._limbs[index, limb] += int(whole.sum())
-            else:
-                sums = np.bincount(group, whole)
-                self._limbs[index : index + len(sums), limb] += sums.astype(np.int64)
-            np.subtract(rest, whole, out=rest)
-            if limb == 0 or not rest.any():
+            yield limb, whole
+            if limb == lowest:
                 return
+            np.subtract(rest, whole, out=rest)
             limb -= 1
+            # The last limb takes hardly longer than a look whether there is anything left for it.
+            if limb > lowest and not rest.any():
+                return
             np.multiply(rest, _UNIT, out=rest)
 
     def _carry(self) -> None:
         """Leave limbs below 2^32, so that billions of states can be added without overflow."""
-        carry = np.zeros(len(self._limbs), np.int64)
         for limb in range(LIMBS - 1):
-            total = self._limbs[:, limb] + carry
-            carry = total >> _BITS
-            self._limbs[:, limb] = total & (2**_BITS - 1)
-        self._limbs[:, -1] += carry
+            self._limbs[:, limb + 1] += self._limbs[:, limb] >> _BITS
+            self._limbs[:, limb] &= 2**_BITS - 1
 
     def state(self) -> dict[str, Integers]:
         """The state so far: ``limbs`` (sums × LIMBS) and ``n_excessive`` (sums); states are merged by adding both."""
@@ -307,10 +343,18 @@ class ExactSums:
         return {"limbs": self._limbs.copy(), "n_excessive": self._n_excessive.copy()}
 
 
+def whole_sums(limbs: Integers) -> tuple[list[int], int]:
+    """The exact sums of rows of limbs, as whole numbers of a unit; and how many binary digits the unit has behind the point."""
+    used = np.flatnonzero(limbs.any(axis=0))
+    first, end = (min(int(used[0]), -_LOWEST), int(used[-1]) + 1) if len(used) else (-_LOWEST, 0)
+    rows = limbs[:, first:end][:, ::-1].tolist()
+    return [reduce(lambda total, limb: (total << _BITS) + limb, row, 0) for row in rows], -_BITS * (first + _LOWEST)
+
+
 def exact_sum(limbs: Integers) -> Fraction:
     """The exact sum whose limbs these are."""
-    total = sum(int(limb) << (_BITS * place) for place, limb in enumerate(limbs))
-    return Fraction(total, 1 << (-_BITS * _LOWEST))
+    (total,), n_bits = whole_sums(limbs[np.newaxis])
+    return Fraction(total, 1 << n_bits)
 
 
 COUNTS = ("n", "n_undefined", "n_without_weight", "n_invalid_weights")
@@ -495,25 +539,23 @@ Sums = dict[str, Fraction]
 #: Sums of floats and of their squares have no digit beyond 2 to this power or its negative. A text may not ask for more memory.
 _MOST_BITS = 1200
 _NUMBER = re.compile(rf"(-?)([0-9a-f]{{1,{_MOST_BITS // 2}}})p(-?[0-9]{{1,4}})")
-#: How many binary digits a unit has behind the point.
-UNIT_BITS = 64
 
 
 class UnitSums(Mapping[str, Fraction]):
-    """Sums in whole units of 2⁻⁶⁴. Each becomes a fraction when someone asks for it: with thousands of slices hardly any is.
+    """Sums in whole units of 2^-n_bits. Each becomes a fraction when someone asks for it: with thousands of slices hardly any is.
 
-    >>> sums = UnitSums(y=3 << 61, yy=0)
+    >>> sums = UnitSums(64, y=3 << 61, yy=0)
     >>> sums["y"], as_text(sums)
     (Fraction(3, 8), '{"y":"3p-3"}')
     """
 
-    __slots__ = ("units",)
+    __slots__ = ("n_bits", "units")
 
-    def __init__(self, **units: int) -> None:
-        self.units = units
+    def __init__(self, n_bits: int, **units: int) -> None:
+        self.n_bits, self.units = n_bits, units
 
     def __getitem__(self, name: str) -> Fraction:
-        return Fraction(self.units[name], 1 << UNIT_BITS)
+        return Fraction(self.units[name], 1 << self.n_bits)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.units)
@@ -533,7 +575,7 @@ def as_text(sums: Mapping[str, Fraction]) -> str:
     """
     # By hand, for slices by the thousand: neither names nor numbers have anything that JSON would escape.
     if isinstance(sums, UnitSums):
-        numbers = [(name, whole, -UNIT_BITS) for name, whole in sums.units.items()]
+        numbers = [(name, whole, -sums.n_bits) for name, whole in sums.units.items()]
     else:
         numbers = [(name, value.numerator, 1 - value.denominator.bit_length()) for name, value in sums.items()]
     pairs = ",".join([f'"{name}":"{_number(whole, power)}"' for name, whole, power in sorted(numbers) if whole])
@@ -593,15 +635,12 @@ def _fraction(text: object) -> Fraction:
 #: For each field of a state, an array with one entry per column.
 State = dict[str, Array]
 
-_GRID = 2.0**32
 _BATCH = 1 << 14
 # Up to this many values per column are counted before they are added.
 _FEW = 1 << 8
-# `_BATCH` values up to this size add up to less than 2^53 in units of 2⁻³². So a float sum of them is exact.
-_SMALL = 2.0**53 / _GRID / _BATCH
-# From `_FINE` to `_WIDE` a value is exact in units of 2⁻⁶⁴. There the squares of billions of users do not overflow a 64-bit sum of
-# units of 1. Other values, which are rare among metrics, are added on a wider grid; values from `_HUGE` on are added as floats.
-_FINE, _WIDE, _HUGE = 2.0**-11, 2.0**15, 2.0**255
+# From `_FINE` to `_WIDE` a value is exact in units of 2⁻⁶⁴, those of the limb `_FINE_LIMB`. Its square is rounded to 53 bits and to
+# these units. Squares of other values, which are rare among metrics, are exact.
+_FINE, _WIDE, _FINE_LIMB = 2.0**-11, 2.0**15, 14
 # The grid of exact sums ends at 2⁻⁵¹²: columns without values above these keep too few digits of sums, or of squares.
 _LEAST_SUMMED, _LEAST_SQUARED = 2.0**-440, 2.0**-220
 # Values that differ by less than this share of their size differ only by rounding.
@@ -611,41 +650,48 @@ _ALIKE = 2.0**-40
 _LEAST_ROUNDINGS = 1 << 10
 # Squares are rounded by up to half a unit, and to 53 bits.
 _HALF_UNIT, _HALF_BIT = 2.0**-65, 2.0**-54
-# Splits a float into two halves of at most 26 bits, whose products are exact (Dekker 1971).
-_HALVES = 2.0**27 + 1
 _ZERO = Fraction(0)
-# Limbs of sums are of units down to 1 over this.
-_PER_LIMBS = 1 << UNIT_BITS
 
-#: The fields of a state that are whole numbers; all of them are added when states are merged.
+#: The fields of a state that count values.
 MOMENT_COUNTS = ("n", "n_undefined", "n_zero")
-SUM_LIMBS = ("sum_ones", "sum_middle", "sum_low")
-SQUARE_LIMBS = ("square_ones", "square_middle", "square_low")
-INTEGERS = (*MOMENT_COUNTS, *SUM_LIMBS, *SQUARE_LIMBS)
-#: Fields that are floats: sums of values too large for exact sums (added), and the extremes (least, greatest).
-LARGE = ("sum_large", "square_large")
-#: The limbs of sums on the wider grid.
-WIDE_LIMBS = ("sum_wide", "square_wide")
-
-_SUM, _SQUARE = INTEGERS.index("sum_ones"), INTEGERS.index("square_ones")
 
 
 class MomentsAccumulator:
     """The moments of several columns, for rows that come batch by batch."""
 
     def __init__(self, n_columns: int) -> None:
-        self._integers = np.zeros((len(INTEGERS), n_columns), np.int64)
-        self._large = np.zeros((len(LARGE), n_columns))
+        self._counts = np.zeros((len(MOMENT_COUNTS), n_columns), np.int64)
         self._least = np.full(n_columns, math.inf)
         self._greatest = np.full(n_columns, -math.inf)
-        self._scratch = np.empty((2, _BATCH))
-        self._wide = ExactSums(len(WIDE_LIMBS) * n_columns)
+        # For each column the sum of the values and that of their squares.
+        self._sums = ExactSums(2 * n_columns)
 
     def add(self, column: int, values: Column) -> None:
         """Add float64 values of a column; NaN is counted as undefined and left out of the rest."""
         # One piece at a time, so that it stays in a core's cache through all steps.
         for start in range(0, len(values), _BATCH):
             self._add(column, values[start : start + _BATCH])
+
+    def _add(self, column: int, values: Column) -> None:
+        least, greatest = float(values.min()), float(values.max())
+        if math.isnan(least):
+            defined = values[~np.isnan(values)]
+            self._counts[1, column] += len(values) - len(defined)
+            if not len(defined):
+                return
+            values, least, greatest = defined, float(defined.min()), float(defined.max())
+        self._widen(column, least, greatest)
+        n_zero = len(values) - int(np.count_nonzero(values))
+        self._counts[0, column] += len(values)
+        self._counts[2, column] += n_zero
+        sizes, largest = np.abs(values), max(greatest, -least)
+        if largest >= _WIDE or int(np.count_nonzero(sizes < _FINE)) > n_zero:
+            is_usual = (sizes >= _FINE) & (sizes < _WIDE)
+            unusual, values, largest = values[~is_usual], values[is_usual], float(sizes[is_usual].max(initial=0.0))
+            self._sums.add(2 * column, unusual)
+            self._sums.add(2 * column + 1, np.concatenate(_terms_of_squares(unusual)))
+        self._sums.add(2 * column, values, lowest=_FINE_LIMB, largest=largest)
+        self._sums.add(2 * column + 1, values * values, lowest=_FINE_LIMB, largest=largest**2)
 
     def add_columns(self, first: int, columns: Sequence[Column]) -> None:
         """Add values of neighbouring columns of the same length, beginning with column `first`."""
@@ -657,109 +703,44 @@ class MomentsAccumulator:
             self.add(column, values)
 
     def add_tally(self, counted: Tally) -> None:
-        """Add counted values; if they are below 2²⁵⁵, the state is the same as if they were added one by one."""
+        """Add counted values; the state is the same as if they were added one by one."""
         n_columns = len(counted.n_undefined)
-        self._integers[1, counted.first : counted.first + n_columns] += counted.n_undefined
+        self._counts[1, counted.first : counted.first + n_columns] += counted.n_undefined
         if not len(counted.values):
             return
-        starts = counted.starts
-        columns, values, times = counted.column[starts], counted.values, counted.times
-        ends = np.append(starts[1:], len(values)) - 1
+        starts, values, times = counted.starts, counted.values, counted.times
+        columns, ends = counted.column[starts], np.append(starts[1:], len(values)) - 1
         self._widen(columns, values[starts], values[ends])
-        self._integers[0, columns] += np.add.reduceat(times, starts)
-        self._integers[2, columns] += np.add.reduceat(np.where(values == 0, times, 0), starts)
+        self._counts[0, columns] += np.add.reduceat(times, starts)
+        self._counts[2, columns] += np.add.reduceat(np.where(values == 0, times, 0), starts)
         sizes = np.abs(values)
-        usual = (sizes >= _FINE) & (sizes < _WIDE)
-        unusual = ~usual & (values != 0)
-        if unusual.any():
-            for column in np.unique(counted.column[unusual]):
-                is_in_column = unusual & (counted.column == column)
-                self._add_wide(int(column), np.repeat(values[is_in_column], times[is_in_column]))
-            values = np.where(usual, values, 0.0)
-
-        def total(whole: Array) -> Integers:
-            sums: Integers = np.add.reduceat(whole.astype(np.int64) * times, starts)
-            return sums
-
-        for first, terms in ((_SUM, values), (_SQUARE, values * values)):
-            ones = np.rint(terms)
-            units = (terms - ones) * _GRID
-            middle = np.rint(units)
-            self._carry(columns, first, total(ones), total(middle), total(np.rint((units - middle) * _GRID)))
-
-    def _add(self, column: int, values: Column) -> None:
-        least, greatest = float(values.min()), float(values.max())
-        n_undefined = 0
-        if math.isnan(least):
-            defined = values[~np.isnan(values)]
-            n_undefined, values = len(values) - len(defined), defined
-            least, greatest = float(values.min(initial=math.inf)), float(values.max(initial=-math.inf))
-        self._widen(column, least, greatest)
-        n = len(values)
-        zeros = n - int(np.count_nonzero(values))
-        self._integers[:3, column] += (n, n_undefined, zeros)
-        bound = max(abs(least), abs(greatest)) if n else 0.0
-        if bound == 0:
-            return
-        sizes = np.abs(values, out=self._scratch[0, :n])
-        if bound >= _WIDE or int(np.count_nonzero(sizes < _FINE)) > zeros:
-            usual = (sizes >= _FINE) & (sizes < _WIDE)
-            self._add_wide(column, values[~usual])
-            bound = float(sizes[usual].max(initial=0.0))
-            values = values[usual]
-        self._add_exactly(column, values, bound, _SUM)
-        self._add_exactly(column, values * values, bound * bound, _SQUARE)
+        is_unusual = ((sizes < _FINE) | (sizes >= _WIDE)) & (values != 0)
+        if is_unusual.any():
+            some_columns, some, some_times = counted.column[is_unusual], values[is_unusual], times[is_unusual]
+            some_starts = np.flatnonzero(starts_of_runs(some_columns))
+            places = 2 * some_columns[some_starts]
+            self._sums.add_counted(places, some_starts, some, some_times)
+            for terms in _terms_of_squares(some):
+                self._sums.add_counted(places + 1, some_starts, terms, some_times)
+            values = np.where(is_unusual, 0.0, values)
+        self._sums.add_counted(2 * columns, starts, values, times, lowest=_FINE_LIMB)
+        self._sums.add_counted(2 * columns + 1, starts, values * values, times, lowest=_FINE_LIMB)
 
     def _widen(self, columns: Integers | int, least: Column | float, greatest: Column | float) -> None:
         # Whether 0 or −0 comes first is chance, so the extremes have the positive zero.
         self._least[columns] = np.minimum(self._least[columns], least) + 0.0
         self._greatest[columns] = np.maximum(self._greatest[columns], greatest) + 0.0
 
-    def _add_wide(self, column: int, values: Column) -> None:
-        """Add values of any size, and their squares without rounding."""
-        huge = np.abs(values) >= _HUGE
-        if huge.any():
-            with np.errstate(over="ignore", invalid="ignore"):
-                self._large[:, column] += (values[huge].sum(), (values[huge] ** 2).sum())
-            values = values[~huge]
-        turned = values * _HALVES
-        high = turned - (turned - values)
-        low = values - high
-        for place, terms in ((2 * column, values), (2 * column + 1, np.concatenate([high**2, 2 * high * low, low**2]))):
-            self._wide.add(place, terms)
-
-    def _add_exactly(self, column: int, values: Column, bound: float, first: int) -> None:
-        ones, units, rounded = 0, *self._scratch[:, : len(values)]
-        if bound > _SMALL:
-            np.rint(values, out=rounded)
-            ones = int(rounded.sum())
-            values = values - rounded
-        np.multiply(values, _GRID, out=units)
-        np.rint(units, out=rounded)
-        middle = int(rounded.sum())
-        np.subtract(units, rounded, out=units)
-        np.multiply(units, _GRID, out=units)
-        np.rint(units, out=rounded)
-        self._carry(column, first, ones, middle, int(rounded.sum()))
-
-    def _carry(
-        self, columns: Integers | int, first: int, ones: Integers | int, middle: Integers | int, low: Integers | int
-    ) -> None:
-        # The lower limbs stay below 2^32, so that they do not overflow when states are merged.
-        integers = self._integers
-        low = low + integers[first + 2, columns]
-        middle = middle + integers[first + 1, columns] + (low >> 32)
-        integers[first, columns] += ones + (middle >> 32)
-        integers[first + 1, columns] = middle & 0xFFFFFFFF
-        integers[first + 2, columns] = low & 0xFFFFFFFF
-
     def state(self) -> State:
         """The state so far: for each field, an array with one entry per column."""
-        fields = {**dict(zip(INTEGERS, self._integers, strict=True)), **dict(zip(LARGE, self._large, strict=True))}
-        fields |= {"least": self._least, "greatest": self._greatest}
-        limbs = self._wide.state()["limbs"].reshape(-1, len(WIDE_LIMBS), LIMBS)
-        fields |= {name: limbs[:, place] for place, name in enumerate(WIDE_LIMBS)}
-        return {name: values.copy() for name, values in fields.items()}
+        sums = self._sums.state()
+        return {
+            **{name: counts.copy() for name, counts in zip(MOMENT_COUNTS, self._counts, strict=True)},
+            "least": self._least.copy(),
+            "greatest": self._greatest.copy(),
+            "limbs": sums["limbs"].reshape(-1, 2, LIMBS),
+            "n_excessive": sums["n_excessive"].reshape(-1, 2),
+        }
 
     def state_of_groups(self, n_groups: int) -> State:
         """The states of several groups, with one entry per group; every n-th column is of the same group."""
@@ -769,17 +750,24 @@ class MomentsAccumulator:
         }
 
 
+def _terms_of_squares(values: Floats) -> list[Floats]:
+    """Terms without rounding that add up to the square of each value; those of values that are too large are so, too."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        high, low = halves(values)
+        return [high**2, 2 * high * low, low**2]
+
+
 class Moments(NamedTuple):
     """The figures of one column; without values they are NaN, except `total` and the counts.
 
     Attributes:
         n_undefined: how many values were NaN; `n` counts the others.
-        mean: the exact mean, rounded once; NaN if all values are below 2⁻⁴⁴⁰, because exact sums hold too few of their digits.
-            Values from 2²⁵⁵ on are added as floats.
+        mean: the exact mean, rounded once; NaN if all values are below 2⁻⁴⁴⁰, because exact sums hold too few of their digits,
+            or one is 2⁵¹¹ or more.
         std: the standard deviation of the sample (divisor n − 1); 0 if values differ only by rounding. NaN for fewer than
-            two values, and if it is not known to 3 digits: all values are below 2⁻²²⁰, or lie closer together than the rounding
-            of their squares allows. Squares of values from 2⁻¹¹ to 2¹⁵ are rounded to 53 bits, and to units of 2⁻⁶⁴.
-        sums: the exact sums of the values and of their squares (``y``, ``yy``); None if values are too large for them.
+            two values, and if it is not known to 3 digits: all values are below 2⁻²²⁰, one is above 2²⁵⁵, or they lie closer together
+            than the rounding of their squares allows. Squares of values from 2⁻¹¹ to 2¹⁵ are rounded to 53 bits, and to units of 2⁻⁶⁴.
+        sums: the exact sums of the values and of their squares (``y``, ``yy``); None if these are too large.
     """
 
     n: int
@@ -806,50 +794,34 @@ def with_prefix(state: dict[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def moments_of(state: dict[str, Any]) -> Moments:
-    """The figures of one column from its merged state: one entry of each field of `MomentsAccumulator.state`.
-
-    Without the limbs of the wider grid nothing was added there.
-    """
-    least, greatest = float(state["least"]), float(state["greatest"])
-    counts: dict[str, Any] = {name: int(state[name]) for name in MOMENT_COUNTS} | {"least": least, "greatest": greatest}
-    total, squares = _exact(state, SUM_LIMBS), _exact(state, SQUARE_LIMBS)
-    if WIDE_LIMBS[0] in state:
-        total, squares = total + exact_sum(state["sum_wide"]), squares + exact_sum(state["square_wide"])
-    large, large_squares = float(state["sum_large"]), float(state["square_large"])
-    if not (large or large_squares):
-        return moments_of_sums(**counts, sums={"y": total, "yy": squares})
-    if not math.isfinite(large):
-        return Moments(**counts, mean=large, std=math.nan, total=large, sums=None)
-    total += Fraction(large)
-    if math.isfinite(large_squares):
-        figures = moments_of_sums(**counts, sums={"y": total, "yy": squares + Fraction(large_squares)})
-        return figures._replace(sums=None)
-    std = 0.0 if counts["n"] > 1 and least == greatest else math.nan
-    return Moments(**counts, mean=float(total / counts["n"]), std=std, total=float(total), sums=None)
+    """The figures of one column from its merged state: one entry of each field of `MomentsAccumulator.state`."""
+    return moments_of_columns({name: np.asarray(entry)[np.newaxis] for name, entry in state.items()})[0]
 
 
 def moments_of_columns(state: State) -> list[Moments]:
     """The figures of every column from a merged state."""
-    n_columns = len(state["n"])
-    has_unusual = np.zeros(n_columns, np.bool_)
-    for name in (*WIDE_LIMBS, *LARGE):
-        if name in state:
-            has_unusual |= state[name].any(axis=tuple(range(1, state[name].ndim)))
     # Slices come by the thousand: lists give their entries faster than arrays, and no fraction is computed with.
-    about, sums, squares = (
-        zip(*(state[name].tolist() for name in names), strict=True)
-        for names in ((*MOMENT_COUNTS, "least", "greatest"), SUM_LIMBS, SQUARE_LIMBS)
-    )
+    about = zip(*(state[name].tolist() for name in (*MOMENT_COUNTS, "least", "greatest")), strict=True)
+    sums, n_bits = whole_sums(state["limbs"].reshape(-1, LIMBS))
     figures = []
-    columns = enumerate(zip(has_unusual.tolist(), about, sums, squares, strict=True))
-    for column, (is_unusual, (n, n_undefined, n_zero, least, greatest), y, yy) in columns:
-        if is_unusual:
-            figures.append(moments_of({name: numbers[column] for name, numbers in state.items()}))
+    for (n, n_undefined, n_zero, least, greatest), total, squares, (is_large, has_large_squares) in zip(
+        about, sums[::2], sums[1::2], state["n_excessive"].tolist(), strict=True
+    ):
+        if is_large or has_large_squares:
+            known_total = math.nan if is_large else total / (1 << n_bits)
+            figures.append(_moments_of_large(n, n_undefined, n_zero, least, greatest, known_total))
             continue
-        total, square = _whole(*y), _whole(*yy)
-        unit_sums = UnitSums(y=total, yy=square)
-        figures.append(_moments(n, n_undefined, n_zero, least, greatest, total, square, _PER_LIMBS, unit_sums))
+        unit_sums = UnitSums(n_bits, y=total, yy=squares)
+        figures.append(_moments(n, n_undefined, n_zero, least, greatest, total, squares, 1 << n_bits, unit_sums))
     return figures
+
+
+def _moments_of_large(n: int, n_undefined: int, n_zero: int, least: float, greatest: float, total: float) -> Moments:
+    """The figures if exact sums cannot hold all squares, or not even all values: then the total is NaN."""
+    if math.isinf(least) or math.isinf(greatest):
+        total = least + greatest
+    std = 0.0 if n > 1 and least == greatest and math.isfinite(least) else math.nan
+    return Moments(n, n_undefined, n_zero, least if least == greatest else total / n, std, least, greatest, total, None)
 
 
 class MomentsByName(Mapping[str, Moments]):
@@ -920,15 +892,6 @@ def _rounding_of_square(least: float, greatest: float) -> float:
     if largest < _FINE or smallest >= _WIDE:
         return 0.0
     return max(_HALF_UNIT, min(largest, _WIDE) ** 2 * _HALF_BIT)
-
-
-def _exact(state: dict[str, Any], limbs: tuple[str, ...]) -> Fraction:
-    return Fraction(_whole(*(int(state[limb]) for limb in limbs)), _PER_LIMBS)
-
-
-def _whole(ones: int, middle: int, low: int) -> int:
-    """A sum in units of 2⁻⁶⁴."""
-    return (ones << 64) + (middle << 32) + low
 
 
 #: Of fewer users the spread may be small by chance, whatever their values are.

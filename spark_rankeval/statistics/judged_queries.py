@@ -42,8 +42,6 @@ _N, _E, _EXCESSIVE, _F, _FF = 2, 3, 4, slice(5, 5 + _WORDS), slice(5 + _WORDS, 5
 _WIDTHS = 5, 5 + 2 * _WORDS
 # Of so many queries floats hold the sums of words.
 _MOST_ROWS = 1 << 20
-# Splits a float into two halves of at most 26 bits, whose products are exact (Dekker 1971).
-_HALVES = 2.0**27 + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,9 +261,7 @@ def sums_of(stratum: Integers, cluster: Integers, f: Floats) -> Integers:
     for column, counted in ((_N, None), (_E, is_defined), (_EXCESSIVE, is_defined & ~fits)):
         rows[:, column] = np.bincount(places, counted, len(cells))
     values = np.where(fits, f, 0.0)
-    square, turned = values * values, values * _HALVES
-    high = turned - (turned - values)
-    low = values - high
+    square, (high, low) = values * values, sums.halves(values)
     # What rounding took from the square (Dekker 1971).
     rest = ((high * high - square) + 2 * high * low) + low * low
     for words, term in ((rows[:, _F], values), (rows[:, _FF], square), (rows[:, _FF], rest)):
