@@ -10,54 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import pandas as pd
 
 from spark_rankeval.checks import kind_of, one_of
-from spark_rankeval.comparison.compared_models import (
-    AgainstBaseline,
-    ComparedModel,
-    Margin,
-    MetricsToCompare,
-    PairClusters,
-    Results,
-    check_baseline,
-    check_number,
-    compared_metrics,
-    comparison_notes,
-    headline_of,
-    judges_of,
-    labels_of,
-    names_of,
-    need_hashes,
-    pair_rows,
-    read_results,
-    report_not_shared,
-    resolution_of,
-    rolled,
-    rows_by_judge,
-    warn_of_different_tables,
-)
+from spark_rankeval.comparison import compared_models
+from spark_rankeval.comparison.compared_models import Margin, MetricsToCompare, Results
 from spark_rankeval.errors import DataError, InputError, OptionError, UnknownMetricError, did_you_mean, warn
 from spark_rankeval.evaluation.result import Result, RowsInTable
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.printed_tables import Document, Note, OneTable, Verdicts, remarks
+from spark_rankeval.records import comparisons
 from spark_rankeval.records.columns import frame_of
-from spark_rankeval.records.comparisons import (
-    MODEL_COMPARISON,
-    PAIRS,
-    RANKS,
-    ComparisonRow,
-    PairRow,
-    RankRow,
-    difference_notes,
-    differences_table,
-    largest_losses,
-    losses_table,
-    notes_of_clusters,
-    notes_of_empty_lists,
-    pair_notes,
-    pairs_table,
-    ranks_table,
-    reversals_in_words,
-    slice_notes,
-)
+from spark_rankeval.records.comparisons import ComparisonRow, PairRow, RankRow, largest_losses
 from spark_rankeval.records.judges import JudgedDifferences
 from spark_rankeval.records.tables_of_means import WIDTH, Metrics, VerdictTables, by_slice, rows_of_metric
 from spark_rankeval.report.contents import ComparisonPlots, pairs_chart
@@ -70,21 +31,8 @@ from spark_rankeval.statistics.exact import State
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, checked_level, warn_of_few_clusters
 from spark_rankeval.statistics.intervals import detectable_difference as smallest_difference
 from spark_rankeval.statistics.resampling import check_seed, checked_replicates
-from spark_rankeval.worker.comparing import (
-    N_CONFLICTS,
-    N_INVALID,
-    N_REPEATED,
-    N_USERS,
-    N_WITHOUT_CLUSTER,
-    Owner,
-    all_pairs_batches,
-    n_empty_lists,
-    n_unequal_rows,
-    n_without_cluster,
-    paired_batches,
-    paired_layout,
-    paired_merger,
-)
+from spark_rankeval.worker import comparing
+from spark_rankeval.worker.comparing import Owner
 from spark_rankeval.worker.features import JudgedPair, TwoJudges
 from spark_rankeval.worker.states import ClusterLayout, merging_clusters
 
@@ -141,7 +89,7 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         headline: the label of the metric that was tested first; empty if all were tested together.
     """
 
-    _columns = MODEL_COMPARISON
+    _columns = comparisons.MODEL_COMPARISON
     baseline: str
     correction: str
     sliced: tuple[ComparisonRow, ...] = ()
@@ -182,7 +130,7 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
 
         `to_spark` also has the rows of slices.
         """
-        return frame_of(comparison_records(self, self.rows), MODEL_COMPARISON)
+        return frame_of(comparison_records(self, self.rows), comparisons.MODEL_COMPARISON)
 
     def _records(self) -> Iterator[dict[str, Any]]:
         return comparison_records(self)
@@ -190,7 +138,7 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
     @property
     def slices(self) -> pd.DataFrame:
         """A row for each slice, metric and model, with the same columns. `compare` says how slices are judged and corrected."""
-        return frame_of(comparison_records(self, self.sliced), MODEL_COMPARISON)
+        return frame_of(comparison_records(self, self.sliced), comparisons.MODEL_COMPARISON)
 
     def with_slices(self, **order: Sequence[Any]) -> ModelComparison:
         """The same comparison with its slices in another order, in tables, charts and pages.
@@ -223,7 +171,7 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
                 choices = ", ".join(labels) or "no slices: compare(…, by=…)"
                 msg = f"no slice has a metric {str(metric)!r}; {did_you_mean(metric, labels)}available: {choices}"
                 raise UnknownMetricError(msg)
-        return frame_of(comparison_records(self, largest_losses(rows)[:n]), MODEL_COMPARISON)
+        return frame_of(comparison_records(self, largest_losses(rows)[:n]), comparisons.MODEL_COMPARISON)
 
     def to_dict(self) -> dict[str, Any]:
         """The rows, the rows of slices and the options as plain values; NaN and infinities become None."""
@@ -247,15 +195,17 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
             if n_more
             else []
         )
-        explained = [*slice_notes(losses, self.sliced, self.level, self.correction), *more]
+        explained = [*comparisons.slice_notes(losses, self.sliced, self.level, self.correction), *more]
         (table,), notes = self._document()
-        return Document((table, losses_table(losses, self.level, title, explained)), notes)
+        return Document((table, comparisons.losses_table(losses, self.level, title, explained)), notes)
 
     def _document(self, *extra_notes: Note) -> Document:
         caption = f"Mean differences from {self.baseline}, with {interval_in_words(self.level)}s"
-        notes = difference_notes(self.rows, self.level, self.test, self.correction, self.replicates, self.headline)
-        table = differences_table(self.rows, self.level, caption, headline=self.headline)
-        reversals = [Note(text, "slices") for text in reversals_in_words(self.rows, self.sliced)]
+        notes = comparisons.difference_notes(
+            self.rows, self.level, self.test, self.correction, self.replicates, self.headline
+        )
+        table = comparisons.differences_table(self.rows, self.level, caption, headline=self.headline)
+        reversals = [Note(text, "slices") for text in comparisons.reversals_in_words(self.rows, self.sliced)]
         shown = replace(table, title=f"baseline {self.baseline!r}", notes=[*notes, *reversals, *extra_notes])
         return Document((shown,), remarks(self.notes))
 
@@ -279,7 +229,7 @@ class ModelRanks(Verdicts[RankRow], OneTable, RowsInTable):
         level: the probability with which the sets of all models of a metric hold their true ranks.
     """
 
-    _columns = RANKS
+    _columns = comparisons.RANKS
     rows: tuple[RankRow, ...]
     level: float
 
@@ -288,7 +238,11 @@ class ModelRanks(Verdicts[RankRow], OneTable, RowsInTable):
 
     def _on_paper(self) -> Document:
         return Document(
-            (ranks_table(self.rows, self.level, "Models by their means, with the ranks that they may have"),)
+            (
+                comparisons.ranks_table(
+                    self.rows, self.level, "Models by their means, with the ranks that they may have"
+                ),
+            )
         )
 
 
@@ -308,7 +262,7 @@ class PairwiseComparison(_ComparisonTables[PairRow]):
         ['personal is 1st of 2 on rr.', 'popular is 2nd of 2 on rr.']
     """
 
-    _columns = PAIRS
+    _columns = comparisons.PAIRS
     notes: tuple[str, ...] = ()
     ranked: tuple[RankRow, ...] = ()
 
@@ -348,7 +302,9 @@ class PairwiseComparison(_ComparisonTables[PairRow]):
 
     def _on_paper(self) -> Document:
         caption = f"Differences in means between all pairs of models, with {interval_in_words(self.level)}s"
-        table = pairs_table(self.rows, self.level, caption, pair_notes(self.rows, self.test, self.replicates))
+        table = comparisons.pairs_table(
+            self.rows, self.level, caption, comparisons.pair_notes(self.rows, self.test, self.replicates)
+        )
         return Document((table,), remarks(self.notes))
 
 
@@ -524,22 +480,22 @@ def compare(
     adjusted([], correction)
     checked_replicates(replicates)
     check_seed(seed)
-    tables = read_results(results, user, model, cluster)
-    names = names_of(results, tables)
-    baseline = check_baseline(baseline, names)
-    judges = judges_of(tables, metrics)
+    tables = compared_models.read_results(results, user, model, cluster)
+    names = compared_models.names_of(results, tables)
+    baseline = compared_models.check_baseline(baseline, names)
+    judges = compared_models.judges_of(tables, metrics)
     if judges is not None:
         # Two judges have one test, which draws no signs.
         tables, test, replicates = tables.by_both_judges(), PREDICTION_POWERED, 0
-    compared = compared_metrics(tables, metrics, margin)
+    compared = compared_models.compared_metrics(tables, metrics, margin)
     labels = [metric.label for metric in compared]
-    first_metric = headline_of(headline, tables, labels, correction)
+    first_metric = compared_models.headline_of(headline, tables, labels, correction)
     tables.check_attributes(attributes)
     if same_labels:
-        need_hashes(tables)
+        compared_models.need_hashes(tables)
     n_metrics, n_others = len(labels), max(len(names) - 1, 0)
     size = size_of_state(n_metrics, max(n_others, 1), max(replicates, 1))
-    resolution = resolution_of(test, replicates, n_metrics * n_others, level, correction)
+    resolution = compared_models.resolution_of(test, replicates, n_metrics * n_others, level, correction)
     has_totals, shared = isinstance(by, Cube), tables.shared_tables
     pairs = () if judges is None else tuple(JudgedPair(place, n_metrics + place) for place in range(n_metrics))
     two_judges = None
@@ -547,19 +503,19 @@ def compare(
         tables = tables.with_values_of_judge(labels)
         two_judges = TwoJudges(pairs, judges.draw == "weighted")
     n_values = n_metrics if two_judges is None else 2 * n_metrics
-    layout = paired_layout(n_values, len(attributes), totals=has_totals) if tables.clusters else None
-    run = paired_batches(baseline, n_values, replicates, seed, len(attributes), shared, layout, two_judges)
-    merger = None if layout is None else paired_merger(layout, replicates, seed)
+    layout = comparing.paired_layout(n_values, len(attributes), totals=has_totals) if tables.clusters else None
+    run = comparing.paired_batches(baseline, n_values, replicates, seed, len(attributes), shared, layout, two_judges)
+    merger = None if layout is None else comparing.paired_merger(layout, replicates, seed)
     sums = tables.collected(labels, run, size, attributes, shared, merger)
     owners = sums.users.everyone
     _check_users(owners, tables)
     models = names or _models_met(owners)
-    check_baseline(baseline, models or [""])
+    compared_models.check_baseline(baseline, models or [""])
     others = [name for name in models if name != baseline]
     if not names:
         # The models of a table of several models are known only now.
-        resolution = resolution_of(test, replicates, n_metrics * len(others), level, correction)
-    against = AgainstBaseline(
+        resolution = compared_models.resolution_of(test, replicates, n_metrics * len(others), level, correction)
+    against = compared_models.AgainstBaseline(
         baseline,
         others,
         compared,
@@ -573,13 +529,15 @@ def compare(
         first_metric,
         None if judges is None else sums.judged,
     )
-    report_not_shared({name: against.not_shared(owners, name) for name in others}, baseline, is_error=same_labels)
+    compared_models.report_not_shared(
+        {name: against.not_shared(owners, name) for name in others}, baseline, is_error=same_labels
+    )
     everyone = against.compared(owners, replicates)
-    sliced_models = against.compared_slices(rolled(sums.users.by_slice, attributes, totals=has_totals))
+    sliced_models = against.compared_slices(compared_models.rolled(sums.users.by_slice, attributes, totals=has_totals))
     rows, sliced = against.rows(everyone, test), against.rows(sliced_models, "sign_flip")
     warn_of_few_clusters([*rows, *sliced])
     judged = None if judges is None else _judged(everyone, sliced_models, judges)
-    said = comparison_notes(results, metrics, compared)
+    said = compared_models.comparison_notes(results, metrics, compared)
     notes = (
         *said,
         *_notes(tables, labels, rows, owners, [*others, baseline]),
@@ -593,10 +551,12 @@ def compare(
 
 
 def _judged(
-    compared: Sequence[ComparedModel], sliced_models: Sequence[ComparedModel], judges: Judges
+    compared: Sequence[compared_models.ComparedModel],
+    sliced_models: Sequence[compared_models.ComparedModel],
+    judges: Judges,
 ) -> JudgedDifferences:
     """What each judge says of the differences, and both together."""
-    judged = JudgedDifferences(rows_by_judge([*compared, *sliced_models]), judges.human, judges.judge)
+    judged = JudgedDifferences(compared_models.rows_by_judge([*compared, *sliced_models]), judges.human, judges.judge)
     for words in judged.contradictions:
         warn(words)
     return judged
@@ -612,9 +572,9 @@ def _notes(
     """The notes below a comparison."""
     return (
         *tables.notes(labels),
-        *notes_of_empty_lists({model: n_empty_lists(owners, model) for model in models}),
-        *notes_of_clusters(rows, tables.tables[0].users),
-        *tables.notes_without_cluster(n_without_cluster(owners)),
+        *comparisons.notes_of_empty_lists({model: comparing.n_empty_lists(owners, model) for model in models}),
+        *comparisons.notes_of_clusters(rows, tables.tables[0].users),
+        *tables.notes_without_cluster(comparing.n_without_cluster(owners)),
     )
 
 
@@ -680,29 +640,32 @@ def all_pairs(
     checked_replicates(replicates)
     check_seed(seed)
     drawn = replicates if test == "randomised" else 0
-    tables = read_results(results, user, model, cluster)
-    names = names_of(results, tables)
-    check_number(names, drawn)
-    compared = compared_metrics(tables, metrics, margin)
+    tables = compared_models.read_results(results, user, model, cluster)
+    names = compared_models.names_of(results, tables)
+    compared_models.check_number(names, drawn)
+    compared = compared_models.compared_metrics(tables, metrics, margin)
     labels = [metric.label for metric in compared]
     size = size_of_state(len(labels), max(len(names), 1), max(drawn, 1))
     layout = ClusterLayout(len(labels), n_keys=1, masks=((True,),)) if tables.clusters else None
     shared = tables.shared_tables
-    run = all_pairs_batches(len(labels), drawn, seed, layout, shared)
+    run = comparing.all_pairs_batches(len(labels), drawn, seed, layout, shared)
     merger = None if layout is None else merging_clusters(layout)
     sums = tables.collected(labels, run, size, shared=shared, clusters=merger)
     owners = sums.users.everyone
     _check_users(owners, tables)
-    warn_of_different_tables({name: n_unequal_rows(owners, name) for name in shared})
+    compared_models.warn_of_different_tables({name: comparing.n_unequal_rows(owners, name) for name in shared})
     models = sorted({*names, *_models_met(owners)})
-    check_number(models, drawn)
+    compared_models.check_number(models, drawn)
     if len(models) < 2:
         msg = f"comparing pairs needs at least two models; the table has {', '.join(map(repr, models)) or 'none'}"
         raise InputError(msg)
-    pair_clusters = PairClusters(sums.clusters, ", ".join(tables.clusters)) if tables.clusters else None
-    rows, ranked = pair_rows(models, compared, owners, level, test, drawn, pair_clusters)
+    pair_clusters = compared_models.PairClusters(sums.clusters, ", ".join(tables.clusters)) if tables.clusters else None
+    rows, ranked = compared_models.pair_rows(models, compared, owners, level, test, drawn, pair_clusters)
     warn_of_few_clusters(rows)
-    notes = (*comparison_notes(results, metrics, compared), *_notes(tables, labels, rows, owners, models))
+    notes = (
+        *compared_models.comparison_notes(results, metrics, compared),
+        *_notes(tables, labels, rows, owners, models),
+    )
     return PairwiseComparison(rows, level, test, drawn, seed, notes, ranked)
 
 
@@ -744,10 +707,10 @@ def differences(
         OptionError, InputError, UnknownMetricError: an argument is not valid.
         DataError: a user has several rows of one model.
     """
-    tables = read_results(results, user, model)
-    baseline = check_baseline(baseline, names_of(results, tables), "differences")
-    labels = labels_of(tables, metrics)
-    owners = tables.collected([], paired_batches(baseline, 0, 0, 0), _SUM).users.everyone
+    tables = compared_models.read_results(results, user, model)
+    baseline = compared_models.check_baseline(baseline, compared_models.names_of(results, tables), "differences")
+    labels = compared_models.labels_of(tables, metrics)
+    owners = tables.collected([], comparing.paired_batches(baseline, 0, 0, 0), _SUM).users.everyone
     problems, counts = _repeated_users(owners, tables)
     if problems:
         raise DataError("; ".join(problems), counts)
@@ -759,25 +722,25 @@ def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
     for owner, fields in owners.items():
         if not isinstance(owner, str):
             continue
-        if invalid := int(fields[N_INVALID][0]):
+        if invalid := int(fields[comparing.N_INVALID][0]):
             problems.append(
                 f"{owner!r} has {invalid:,} rows that could not be ranked; summarise(table) counts them by kind. Fix the data, "
                 "or score with on_invalid='drop'"
             )
             counts[f"n_invalid of {owner}"] = invalid
-    n_conflicts = int(owners.get((), {}).get(N_CONFLICTS, [0])[0])
+    n_conflicts = int(owners.get((), {}).get(comparing.N_CONFLICTS, [0])[0])
     if n_conflicts:
         problems.append(
             f"{'attributes or clusters' if tables.clusters else 'attributes'} that differ between rows of the same user: "
             f"{n_conflicts:,}; use those of one day for all tables"
         )
-        counts[N_CONFLICTS] = n_conflicts
-    n_missing = n_without_cluster(owners)
+        counts[comparing.N_CONFLICTS] = n_conflicts
+    n_missing = comparing.n_without_cluster(owners)
     if n_missing and not tables.keeps_without_cluster:
         problems.append(
             f"users without a value in the columns of clusters: {n_missing:,} (cluster={', '.join(tables.clusters)}); fill the values"
         )
-        counts[N_WITHOUT_CLUSTER] = n_missing
+        counts[comparing.N_WITHOUT_CLUSTER] = n_missing
     if problems:
         raise DataError("; ".join(problems), counts)
 
@@ -786,7 +749,7 @@ def _repeated_users(owners: dict[Owner, State], tables: ModelTables) -> tuple[li
     """A sentence for each model in which users have several rows, and the number of such users."""
     problems, counts = [], {}
     for owner, fields in owners.items():
-        if isinstance(owner, str) and (repeated := int(fields[N_REPEATED][0])):
+        if isinstance(owner, str) and (repeated := int(fields[comparing.N_REPEATED][0])):
             example = tables.repeated_user(owner)
             problems.append(
                 f"users with several rows in {owner!r}: {repeated:,}{f', for example {example}' if example else ''}. Pass one "
@@ -798,4 +761,6 @@ def _repeated_users(owners: dict[Owner, State], tables: ModelTables) -> tuple[li
 
 def _models_met(owners: dict[Owner, State]) -> list[str]:
     """The models with a row of at least one user."""
-    return sorted(owner for owner, fields in owners.items() if isinstance(owner, str) and int(fields[N_USERS][0]))
+    return sorted(
+        owner for owner, fields in owners.items() if isinstance(owner, str) and int(fields[comparing.N_USERS][0])
+    )

@@ -7,59 +7,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
+from spark_rankeval import errors
 from spark_rankeval.checks import as_names, check_name, is_name, is_number
-from spark_rankeval.errors import (
-    DataError,
-    InputError,
-    MetricError,
-    OptionError,
-    UnknownMetricError,
-    did_you_mean,
-    listed,
-    warn,
-)
+from spark_rankeval.errors import DataError, InputError, MetricError, OptionError, UnknownMetricError, warn
 from spark_rankeval.evaluation.evaluate import ITEM_GROUP
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric, reads_as
+from spark_rankeval.records import summary
 from spark_rankeval.records.comparisons import ComparisonRow, PairRow, RankRow, Tests, ranks_in_words
 from spark_rankeval.records.judges import Judged, JudgedRow
 from spark_rankeval.records.stored import not_shared_in_words
-from spark_rankeval.records.summary import (
-    ALL_VALUES,
-    MOST_LISTED,
-    OF_ALL_LISTS,
-    ClusterFigures,
-    Key,
-    direction_of,
-    is_over_lists,
-    rollup,
-    shared_by_groups,
-    slice_name,
-    sorted_keys,
-)
+from spark_rankeval.records.summary import ALL_VALUES, ClusterFigures, Key
 from spark_rankeval.request.call import Table
 from spark_rankeval.spark.models import Judges, ModelTables, read_table, refuse_one_model
-from spark_rankeval.statistics.comparisons import (
-    MOST_LABELS,
-    SIDES,
-    AllPairsAccumulator,
-    Joint,
-    Pair,
-    PairedAccumulator,
-    PairedClusters,
-    PairedComparison,
-    ShownFigures,
-    Verdict,
-    all_pairs_of,
-    as_decided,
-    comparison_of,
-    family_of,
-    headline_first,
-    moments_of_each,
-    rank_sets,
-    verdict_of,
-)
+from spark_rankeval.statistics import comparisons
+from spark_rankeval.statistics.comparisons import Joint, Pair, PairedComparison
 from spark_rankeval.statistics.exact import State
 from spark_rankeval.statistics.intervals import UNBOUNDED, Clusters, clusters_of
 from spark_rankeval.statistics.prediction_powered import JudgedDifference, draw_check
@@ -180,8 +143,10 @@ def warn_of_different_tables(n_users: Mapping[str, int]) -> None:
 
 def check_number(models: Sequence[str], drawn: int) -> None:
     """Refuse more models than the randomised test can permute."""
-    if drawn and len(models) > MOST_LABELS:
-        msg = f"test='randomised' permutes at most {MOST_LABELS} models; got {len(models)}. Use test='tukey'"
+    if drawn and len(models) > comparisons.MOST_LABELS:
+        msg = (
+            f"test='randomised' permutes at most {comparisons.MOST_LABELS} models; got {len(models)}. Use test='tukey'"
+        )
         raise OptionError(msg)
 
 
@@ -195,7 +160,7 @@ def labels_of(tables: ModelTables, metrics: MetricsToCompare) -> list[str]:
     if metrics is None:
         # Of all items together a share of groups is 1: it has no difference, and one more comparison to correct for.
         is_of_groups = all(ITEM_GROUP in table.frame.columns for table in tables.tables)
-        shares = [label for label in shared if shared_by_groups(tables.tables[0].metrics[label].definition)]
+        shares = [label for label in shared if summary.shared_by_groups(tables.tables[0].metrics[label].definition)]
         labels = shared if is_of_groups else [label for label in shared if label not in shares] or shared
     else:
         metric_list = [metrics] if isinstance(metrics, str) or not hasattr(metrics, "__iter__") else list(metrics)
@@ -223,13 +188,13 @@ def _label(tables: ModelTables, key: str | Metric) -> str:
             return label
     metric = parse_metric(key)
     if metric.corpus_level:
-        msg = f"{str(key)!r} cannot be compared: {OF_ALL_LISTS}"
+        msg = f"{str(key)!r} cannot be compared: {summary.OF_ALL_LISTS}"
         raise UnknownMetricError(msg)
     labels = [label for label in tables.labels if reads_as(label, metric)]
     if len(labels) == 1:
         return labels[0]
     names = tables.metric_names(tables.labels)
-    msg = f"not every table has a metric {str(key)!r}; {did_you_mean(key, names)}all have: {', '.join(names)}"
+    msg = f"not every table has a metric {str(key)!r}; {errors.did_you_mean(key, names)}all have: {', '.join(names)}"
     raise UnknownMetricError(msg)
 
 
@@ -297,7 +262,7 @@ def compared_metrics(tables: ModelTables, metrics: MetricsToCompare, margin: Mar
         metric = _metric_of(tables, label)
         compared_metric = ComparedMetric(label, tables.caller_key(label), margins[label])
         if metric is not None:
-            compared_metric = compared_metric._replace(direction=direction_of(metric), bounds=metric.bounds)
+            compared_metric = compared_metric._replace(direction=summary.direction_of(metric), bounds=metric.bounds)
         compared.append(compared_metric)
     return compared
 
@@ -306,14 +271,14 @@ def comparison_notes(results: Results, metrics: MetricsToCompare, compared: Sequ
     """Which metrics of results are not compared, and which others are not better if they are larger."""
     tables = results.values() if isinstance(results, Mapping) else [results]
     rows = [row for table in tables if isinstance(table, Result) for row in table.summary]
-    left_out = dict.fromkeys(row.name for row in rows if metrics is None and is_over_lists(row))
+    left_out = dict.fromkeys(row.name for row in rows if metrics is None and summary.is_over_lists(row))
     texts = {
         None: "higher and lower, as nobody says which way is better",
         False: "smaller is better, as the metric says",
     }
     names = {way: [metric.name for metric in compared if metric.direction is way] for way in texts}
-    said = [f"{text}: {listed(names[way], MOST_LISTED)}" for way, text in texts.items() if names[way]]
-    return [*(f"not compared: {name}, because {OF_ALL_LISTS}" for name in left_out), *said]
+    said = [f"{text}: {errors.listed(names[way], summary.MOST_LISTED)}" for way, text in texts.items() if names[way]]
+    return [*(f"not compared: {name}, because {summary.OF_ALL_LISTS}" for name in left_out), *said]
 
 
 def _metric_of(tables: ModelTables, label: str) -> Metric | None:
@@ -386,10 +351,10 @@ def rolled(slices: Mapping[Key, dict[Owner, State]], attributes: Sequence[str], 
     """The slices in order, with their merged states; `totals` adds slices over each attribute."""
     groups: dict[Key, list[dict[Owner, State]]] = {}
     for key, owners in slices.items():
-        for group in rollup(len(attributes), totals=totals)(key):
+        for group in summary.rollup(len(attributes), totals=totals)(key):
             groups.setdefault(group, []).append(owners)
-    for group in sorted_keys(list(groups)):
-        name = slice_name(attributes, group)
+    for group in summary.sorted_keys(list(groups)):
+        name = summary.slice_name(attributes, group)
         if name != "all":
             yield Slice(name, group, merged_owners(groups[group]))
 
@@ -433,7 +398,7 @@ class AgainstBaseline(NamedTuple):
         if self.clusters is None:
             return None
         key = key or (ALL_VALUES,) * self.n_attributes
-        empty = PairedClusters(len(self.metrics), replicates=replicates).state()
+        empty = comparisons.PairedClusters(len(self.metrics), replicates=replicates).state()
         return self.clusters.get(group_name((model, *key)), empty)
 
     def compared(
@@ -441,7 +406,9 @@ class AgainstBaseline(NamedTuple):
     ) -> list[ComparedModel]:
         """The figures of some users, metric by metric, from their states by owner."""
         # A model without a row has no state. If users come in clusters, these get the signs.
-        empty = PairedAccumulator(len(self.metrics), replicates=replicates if self.clusters is None else 0).state()
+        empty = comparisons.PairedAccumulator(
+            len(self.metrics), replicates=replicates if self.clusters is None else 0
+        ).state()
         compared = []
         for place, metric in enumerate(self.metrics):
             for model in self.models:
@@ -452,7 +419,7 @@ class AgainstBaseline(NamedTuple):
                 model_sums = self._cluster_sums(model, key, replicates)
                 cluster_state = None if model_sums is None else {name: each[place] for name, each in model_sums.items()}
                 figures: PairedComparison | JudgedDifference
-                figures = comparison_of(state, self.level, metric.bounds, cluster_state)
+                figures = comparisons.comparison_of(state, self.level, metric.bounds, cluster_state)
                 if self.judged is not None:
                     n_of_either = self._n_of_either(owners, model)
                     figures = self._by_both_judges(self.judged, figures, (model, place), key, n_of_either)
@@ -467,7 +434,7 @@ class AgainstBaseline(NamedTuple):
         is_clustered = self.clusters is not None
         differences, values, baselines = (
             judged_groups(judged.get(side_of(name, *figure), {}), [group], is_clustered=is_clustered)[group]
-            for name in SIDES
+            for name in comparisons.SIDES
         )
         signs, bounds = (by_people.wins, by_people.ties, by_people.losses), self.metrics[figure[1]].bounds
         n_undefined = n_of_either - differences.n_graded - differences.n_defined_others
@@ -493,17 +460,17 @@ class AgainstBaseline(NamedTuple):
     def _family(self, compared: Sequence[ComparedModel], p_values: Sequence[float]) -> list[Joint]:
         is_headline = [each.metric.label == self.headline and each.users == "all" for each in compared]
         if any(is_headline):
-            return headline_first(p_values, self.level, is_headline, [each.model for each in compared])
-        return family_of(p_values, self.correction, self.level)
+            return comparisons.headline_first(p_values, self.level, is_headline, [each.model for each in compared])
+        return comparisons.family_of(p_values, self.correction, self.level)
 
     def _row(self, compared: ComparedModel, judged: Joint, p_test: str) -> ComparisonRow:
         metric, model, users, figures, not_shared = compared
         interval, joint = (figures.interval_at(level, metric.margin) for level in (self.level, judged.level))
-        joint = as_decided(joint, judged.p, self.level, metric.margin)
+        joint = comparisons.as_decided(joint, judged.p, self.level, metric.margin)
         lift = figures.lift_at(judged.level)
         if joint.low <= 0 <= joint.high:
             lift = lift._replace(low=min(lift.low, 0.0), high=max(lift.high, 0.0))
-        shown = ShownFigures(joint, judged.n, (figures.mean, figures.baseline_mean), lift[:3])
+        shown = comparisons.ShownFigures(joint, judged.n, (figures.mean, figures.baseline_mean), lift[:3])
         verdict = _verdict(figures, judged.p, metric, (model, self.baseline), users, shown)
         better, worse = figures.wins, figures.losses
         if not metric.larger_is_better:
@@ -558,9 +525,9 @@ def _verdict(
     metric: ComparedMetric,
     models: tuple[str, str],
     users: str = "all",
-    shown: ShownFigures | None = None,
-) -> Verdict:
-    return verdict_of(
+    shown: comparisons.ShownFigures | None = None,
+) -> comparisons.Verdict:
+    return comparisons.verdict_of(
         figures.interval,
         p,
         margin=metric.margin,
@@ -599,15 +566,17 @@ def pair_rows(
     # States of fewer models are of users who lack one.
     complete = owners.get(tuple(models))
     if not complete:
-        complete = AllPairsAccumulator(len(metrics), len(models), replicates=replicates).state()
+        complete = comparisons.AllPairsAccumulator(len(metrics), len(models), replicates=replicates).state()
     n_users = int(owners[()][N_USERS][0]) if () in owners else 0
     rows, ranked = [], []
     for place, metric in enumerate(metrics):
         state = {field: entries[place] for field, entries in complete.items()}
-        means = [moments.mean for moments in moments_of_each(state, "value")]
+        means = [moments.mean for moments in comparisons.moments_of_each(state, "value")]
         clusters = None if pair_clusters is None else pair_clusters.of(models, place)
-        own_spread = all_pairs_of(state, level, metric.bounds, clusters, pairwise=True)
-        pairs = own_spread if test == "games_howell" else all_pairs_of(state, level, metric.bounds, clusters)
+        own_spread = comparisons.all_pairs_of(state, level, metric.bounds, clusters, pairwise=True)
+        pairs = (
+            own_spread if test == "games_howell" else comparisons.all_pairs_of(state, level, metric.bounds, clusters)
+        )
         cluster = "" if pair_clusters is None else pair_clusters.cluster
         rows += [_pair_row(pair, metric, models, means, n_users, test, cluster) for pair in pairs]
         # The intervals of Tukey do not hold together if one model is noisier than others.
@@ -619,7 +588,7 @@ def _rank_rows(
     pairs: Sequence[Pair], metric: ComparedMetric, models: Sequence[str], means: Sequence[float]
 ) -> list[RankRow]:
     """The rows of the models, the best mean first and models without a mean last."""
-    sets = rank_sets(pairs, means, larger_is_better=metric.larger_is_better)
+    sets = comparisons.rank_sets(pairs, means, larger_is_better=metric.larger_is_better)
     n, n_users = len(models), pairs[0].n
     rows = [
         RankRow(
@@ -650,8 +619,8 @@ def _pair_row(
 ) -> PairRow:
     model, other = models[pair.second], models[pair.first]
     p = pair.p_of(test, metric.margin)
-    interval = as_decided(pair.interval, p, pair.interval.level, metric.margin)
-    verdict = _verdict(pair, p, metric, (model, other), shown=ShownFigures(interval))
+    interval = comparisons.as_decided(pair.interval, p, pair.interval.level, metric.margin)
+    verdict = _verdict(pair, p, metric, (model, other), shown=comparisons.ShownFigures(interval))
     clusters = ClusterFigures(
         cluster, pair.n_clusters or 0, pair.effective_n if cluster else math.nan, pair.design_effect
     )

@@ -8,27 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.checks import as_names, check_name, check_table, is_number, one_of
-from spark_rankeval.comparison.compared_models import (
-    ComparedMetric,
-    Margin,
-    MetricsToCompare,
-    Results,
-    check_named,
-    compared_metrics,
-)
+from spark_rankeval.comparison import compared_models
+from spark_rankeval.comparison.compared_models import Margin, MetricsToCompare, Results
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.evaluation.result import Result, RowsInTable
-from spark_rankeval.experiments.covariates import (
-    INVALID_WEIGHTS,
-    MOST_GROUPS,
-    Adjusted,
-    CovariateSums,
-    GroupSumAccumulator,
-    adjusted_difference,
-    group_batches,
-    group_of,
-    layout_of_groups,
-)
+from spark_rankeval.experiments import covariates
+from spark_rankeval.experiments.covariates import Adjusted, CovariateSums
 from spark_rankeval.printed_tables import Document, remarks
 from spark_rankeval.records.comparisons import GROUP_COMPARISON, GroupRow, groups_table
 from spark_rankeval.records.judges import Judged
@@ -38,29 +23,13 @@ from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.models import ModelTable, ModelTables, read_table
 from spark_rankeval.spark.per_user import marked_as_covariate
 from spark_rankeval.spark.sql import find_column
+from spark_rankeval.statistics import intervals
 from spark_rankeval.statistics.comparisons import ShownFigures, adjusted, as_decided, family_of, verdict_of
 from spark_rankeval.statistics.exact import State
 from spark_rankeval.statistics.groups import TIGHTEST_AT, Difference, Group, difference_of, sequence_of
-from spark_rankeval.statistics.intervals import (
-    Clusters,
-    Interval,
-    Lift,
-    bounds_of_lifts,
-    checked_level,
-    clusters_of,
-    lift_of,
-    warn_of_few_clusters,
-)
-from spark_rankeval.worker.comparing import (
-    N_IN_SEVERAL,
-    N_INVALID,
-    N_REPEATED,
-    N_TOO_MANY,
-    N_USERS,
-    N_WITHOUT_CLUSTER,
-    Owner,
-    n_without_cluster,
-)
+from spark_rankeval.statistics.intervals import Clusters, Interval, Lift
+from spark_rankeval.worker import comparing
+from spark_rankeval.worker.comparing import Owner
 from spark_rankeval.worker.states import ClusterStates, group_name, merging_clusters
 
 if TYPE_CHECKING:
@@ -77,9 +46,9 @@ class ClustersOfGroups(NamedTuple):
     def read(cls, states: ClusterStates, groups: Sequence[str]) -> ClustersOfGroups:
         """From the merged sums of clusters; a group without users has none."""
         names = {group: group_name((group,)) for group in groups}
-        by_group = {group: clusters_of(states[name]) for group, name in names.items() if name in states}
+        by_group = {group: intervals.clusters_of(states[name]) for group, name in names.items() if name in states}
         every = group_name((ALL_VALUES,))
-        return cls(by_group, clusters_of(states[every]) if every in states else [])
+        return cls(by_group, intervals.clusters_of(states[every]) if every in states else [])
 
     def clusters(self, group: str, place: int) -> Clusters:
         """The clusters of a group on a metric, by its place."""
@@ -121,7 +90,7 @@ class GroupTest(NamedTuple):
 class ComparedGroup(NamedTuple):
     """A group beside the baseline on one metric; the p-value is not corrected yet."""
 
-    metric: ComparedMetric
+    metric: compared_models.ComparedMetric
     groups: tuple[Group, Group]
     adjustment: Adjusted | None
     difference: Difference
@@ -148,7 +117,7 @@ class ComparedGroup(NamedTuple):
         if self.adjustment is not None:
             variance += self.adjustment.extra_variance
             covariance += self.adjustment.extra_covariance
-        lift = lift_of(
+        lift = intervals.lift_of(
             difference.estimate,
             self.means[1],
             difference.standard_error**2,
@@ -156,7 +125,7 @@ class ComparedGroup(NamedTuple):
             covariance,
             difference.df,
             level,
-            bounds_of_lifts(group.bounds, group.moments, other.moments),
+            intervals.bounds_of_lifts(group.bounds, group.moments, other.moments),
         )
         reason = difference.problem or (
             "a confidence sequence has no interval of the lift" if options.tightest_at is not None
@@ -168,7 +137,7 @@ class ComparedGroup(NamedTuple):
 
 
 def compared_group(
-    metric: ComparedMetric,
+    metric: compared_models.ComparedMetric,
     place: int,
     owners: dict[Owner, State],
     names: tuple[str, str],
@@ -181,7 +150,7 @@ def compared_group(
     def read_group(name: str) -> tuple[Group, CovariateSums | None]:
         fields = owners.get(name, {})
         state = {field: fields.get(field, entries)[place] for field, entries in empty.items()}
-        group, covariate = group_of(state, name, metric.bounds)
+        group, covariate = covariates.group_of(state, name, metric.bounds)
         return group if clusters is None else replace(group, clusters=clusters.clusters(name, place)), covariate
 
     (group, sums), (other, other_sums) = read_group(names[0]), read_group(names[1])
@@ -191,7 +160,7 @@ def compared_group(
         reason = difference.problem or "users come in clusters, and the adjustment takes users as independent"
         adjustment = Adjusted(difference, (group.mean, other.mean), problem=reason)
     elif sums is not None and other_sums is not None:
-        adjustment = adjusted_difference(difference, (group, other), (sums, other_sums))
+        adjustment = covariates.adjusted_difference(difference, (group, other), (sums, other_sums))
         difference, n_without_covariate = adjustment.difference, group.n + other.n - sums.n - other_sums.n
     if options.tightest_at is None:
         difference = difference.cautious((group, other))
@@ -357,17 +326,17 @@ def compare_groups(
         OptionError, InputError, UnknownMetricError: an argument is not valid.
         DataError: users are in several groups or in none, have several rows or invalid weights, or could not be ranked.
     """
-    checked_level(level)
+    intervals.checked_level(level)
     adjusted([], correction)
     one_of("sequential", sequential, (True, False))
     if not is_number(tightest_at) or not 1 <= tightest_at < math.inf:
         msg = f"tightest_at must be a number of users from 1 on; got {tightest_at!r}"
         raise OptionError(msg)
     tables = read_groups(per_user, group, user, user_weight, covariate, cluster)
-    compared = compared_metrics(tables, metrics, margin)
+    compared = compared_models.compared_metrics(tables, metrics, margin)
     weighted = bool(tables.tables[0].weights)
-    layout = layout_of_groups(len(compared), weighted=weighted) if tables.clusters else None
-    run = group_batches(len(compared), weighted=weighted, covariate=covariate is not None, layout=layout)
+    layout = covariates.layout_of_groups(len(compared), weighted=weighted) if tables.clusters else None
+    run = covariates.group_batches(len(compared), weighted=weighted, covariate=covariate is not None, layout=layout)
     labels = [metric.label for metric in compared]
     merger = None if layout is None else merging_clusters(layout)
     collected = tables.collected(labels, run, _STATE * len(compared), clusters=merger)
@@ -377,7 +346,7 @@ def compare_groups(
     _check_baseline(baseline, groups, group)
     options = GroupTest(level, correction, tightest_at if sequential else None)
     others = [name for name in groups if name != baseline]
-    empty = GroupSumAccumulator(len(compared), weighted=weighted, covariate=covariate is not None).state()
+    empty = covariates.GroupSumAccumulator(len(compared), weighted=weighted, covariate=covariate is not None).state()
     clusters = None if layout is None else ClustersOfGroups.read(collected.clusters, groups)
     compared_groups = [
         compared_group(metric, place, owners, (name, baseline), empty, options, clusters)
@@ -390,8 +359,8 @@ def compare_groups(
     )
     notes = tables.notes(labels)
     if clusters is not None:
-        warn_of_few_clusters(rows)
-        notes = (*notes, *clusters.notes(rows), *tables.notes_without_cluster(n_without_cluster(owners)))
+        intervals.warn_of_few_clusters(rows)
+        notes = (*notes, *clusters.notes(rows), *tables.notes_without_cluster(comparing.n_without_cluster(owners)))
     return GroupComparison(
         rows, baseline, level, correction, covariate, sequential, options.tightest_at, tables.tables[0].weights, notes,
     )  # fmt: skip
@@ -416,7 +385,7 @@ def read_groups(
                 f"group={group!r} is for one table of all groups; in a dict the keys name the groups. Leave group= out"
             )
             raise InputError(msg)
-        check_named(per_user)
+        compared_models.check_named(per_user)
         named_tables: list[tuple[str | None, DataFrame | Result]] = list(per_user.items())
     elif group is None:
         raise InputError(
@@ -477,8 +446,10 @@ def _number(frame: DataFrame, name: str | None, option: str, words: str) -> str 
 def _check(owners: dict[Owner, State], tables: ModelTables) -> None:
     """Refuse users who cannot be compared, with their numbers."""
     everyone = owners.get((), {})
-    if N_TOO_MANY in everyone:
-        raise InputError(f"there are more than {MOST_GROUPS} groups; group= must name a column of a few groups")
+    if comparing.N_TOO_MANY in everyone:
+        raise InputError(
+            f"there are more than {covariates.MOST_GROUPS} groups; group= must name a column of a few groups"
+        )
     problems, counts = [], {}
 
     def refuse(n: int, name: str, problem: str) -> None:
@@ -486,27 +457,31 @@ def _check(owners: dict[Owner, State], tables: ModelTables) -> None:
             problems.append(problem)
             counts[name] = n
 
-    n = int(everyone.get(N_IN_SEVERAL, [0])[0])
-    refuse(n, N_IN_SEVERAL, f"users in several groups: {n:,}. Leave them out; compare is for models on the same users")
+    n = int(everyone.get(comparing.N_IN_SEVERAL, [0])[0])
+    refuse(
+        n,
+        comparing.N_IN_SEVERAL,
+        f"users in several groups: {n:,}. Leave them out; compare is for models on the same users",
+    )
     if not tables.keeps_without_cluster:
-        n, names = n_without_cluster(owners), ", ".join(tables.clusters)
+        n, names = comparing.n_without_cluster(owners), ", ".join(tables.clusters)
         problem = f"users without a value in the columns of clusters: {n:,} (cluster={names}); fill the values"
-        refuse(n, N_WITHOUT_CLUSTER, problem)
+        refuse(n, comparing.N_WITHOUT_CLUSTER, problem)
     for owner, fields in owners.items():
         if not isinstance(owner, str):
             continue
         if owner == _NO_GROUP and not tables.names and (n := tables.n_rows_without_model()):
             refuse(n, "n_without_group", f"users without a group: {n:,}; their group is null. Leave them out")
             continue
-        if n := int(fields[N_REPEATED][0]):
+        if n := int(fields[comparing.N_REPEATED][0]):
             example = tables.repeated_user(owner)
             shown = f", for example {example}" if example else ""
             advice = "Pass one row per user: one model, and each user once"
             refuse(n, f"n_repeated_users of {owner}", f"users with several rows in {owner!r}: {n:,}{shown}. {advice}")
-        n = int(fields[N_INVALID][0])
+        n = int(fields[comparing.N_INVALID][0])
         advice = "summarise(table) counts them by kind. Fix the data, or score with on_invalid='drop'"
         refuse(n, f"n_invalid of {owner}", f"{owner!r} has {n:,} rows that could not be ranked; {advice}")
-        n = int(max(fields.get(INVALID_WEIGHTS, [0])))
+        n = int(max(fields.get(covariates.INVALID_WEIGHTS, [0])))
         refuse(
             n, f"n_invalid_weights of {owner}", f"weights in {owner!r} that are negative, infinite or missing: {n:,}"
         )
@@ -515,7 +490,9 @@ def _check(owners: dict[Owner, State], tables: ModelTables) -> None:
 
 
 def _groups_met(owners: dict[Owner, State], named: Sequence[str]) -> list[str]:
-    met = sorted(owner for owner, fields in owners.items() if isinstance(owner, str) and int(fields[N_USERS][0]))
+    met = sorted(
+        owner for owner, fields in owners.items() if isinstance(owner, str) and int(fields[comparing.N_USERS][0])
+    )
     return list(named) or met
 
 

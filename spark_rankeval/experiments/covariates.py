@@ -22,31 +22,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from spark_rankeval.statistics import exact
 from spark_rankeval.statistics.description import with_reliable_figures
 from spark_rankeval.statistics.distributions import normal_quantile
-from spark_rankeval.statistics.exact import (
-    LIMBS,
-    ExactSums,
-    MeanAccumulator,
-    MomentsAccumulator,
-    State,
-    exact_sum,
-    mean_of,
-    moments_of,
-    with_prefix,
-)
+from spark_rankeval.statistics.exact import State
 from spark_rankeval.statistics.groups import Difference, Group
 from spark_rankeval.statistics.intervals import UNBOUNDED
-from spark_rankeval.worker.comparing import (
-    N_IN_SEVERAL,
-    N_TOO_MANY,
-    Owner,
-    UserCounts,
-    comparison_message,
-    merged_owners,
-    read_users,
-    send_to_clusters,
-)
+from spark_rankeval.worker import comparing
+from spark_rankeval.worker.comparing import Owner
 from spark_rankeval.worker.process import Message, Run, sends_messages
 from spark_rankeval.worker.states import ClusterLayout, ClusterRows
 
@@ -68,7 +51,7 @@ class CovariateAccumulator:
     def __init__(self, n_columns: int, *, weighted: bool = False) -> None:
         self._powers = (1, 2) if weighted else (1,)
         self._n_terms = len(_TERMS) * len(self._powers)
-        self._sums = ExactSums(n_columns * self._n_terms)
+        self._sums = exact.ExactSums(n_columns * self._n_terms)
         self._n = np.zeros(n_columns, np.int64)
 
     def add(self, column: int, values: Column, covariate: Column, weights: Column | None = None) -> None:
@@ -90,7 +73,7 @@ class CovariateAccumulator:
         sums = self._sums.state()
         return {
             "n": self._n.copy(),
-            "limbs": sums["limbs"].reshape(-1, self._n_terms, LIMBS),
+            "limbs": sums["limbs"].reshape(-1, self._n_terms, exact.LIMBS),
             "n_excessive": sums["n_excessive"].reshape(-1, self._n_terms).sum(axis=1),
         }
 
@@ -107,7 +90,7 @@ def covariate_sums_of(state: dict[str, Any]) -> CovariateSums:
     n = int(state["n"])
     if int(state["n_excessive"]):
         return CovariateSums(n, None)
-    sums = [exact_sum(limbs) for limbs in state["limbs"]]
+    sums = [exact.exact_sum(limbs) for limbs in state["limbs"]]
     # Without weights each is 1, and so is its square.
     powers = {1: sums[: len(_TERMS)], 2: sums[-len(_TERMS) :]}
     return CovariateSums(
@@ -291,8 +274,8 @@ class GroupSumAccumulator:
     """The sums of several columns of a group, for users that come batch by batch."""
 
     def __init__(self, n_columns: int, *, weighted: bool = False, covariate: bool = False) -> None:
-        self._moments = MomentsAccumulator(n_columns)
-        self._means = MeanAccumulator(n_columns, weighted=True) if weighted else None
+        self._moments = exact.MomentsAccumulator(n_columns)
+        self._means = exact.MeanAccumulator(n_columns, weighted=True) if weighted else None
         self._covariate = CovariateAccumulator(n_columns, weighted=weighted) if covariate else None
 
     def add(self, values: Array, weights: Array | None = None, covariate: Array | None = None) -> None:
@@ -321,9 +304,9 @@ def group_of(
 ) -> tuple[Group, CovariateSums | None]:
     """The group of one column, and the sums of its covariate, from one entry of each field of `GroupSumAccumulator.state`."""
     fields = dict(state)
-    moments = moments_of(with_prefix(fields, _VALUE))
-    mean, covariate = with_prefix(fields, _MEAN), with_prefix(fields, _COVARIATE)
-    weighted = with_reliable_figures(mean_of(mean), moments) if mean else None
+    moments = exact.moments_of(exact.with_prefix(fields, _VALUE))
+    mean, covariate = exact.with_prefix(fields, _MEAN), exact.with_prefix(fields, _COVARIATE)
+    weighted = with_reliable_figures(exact.mean_of(mean), moments) if mean else None
     return Group(name, moments, weighted, bounds), covariate_sums_of(covariate) if covariate else None
 
 
@@ -345,14 +328,14 @@ def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: Cl
 
     @sends_messages
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
-        counts = UserCounts(None)
+        counts = comparing.UserCounts(None)
         groups: dict[str, GroupSumAccumulator] = {}
         n_in_several = np.zeros(1, np.int64)
         clusters = None if layout is None else ClusterRows(layout)
         for batch in batches:
-            users = read_users(batch, n_metrics + weighted + covariate)
+            users = comparing.read_users(batch, n_metrics + weighted + covariate)
             if len({*groups, *users.models}) > MOST_GROUPS:
-                yield comparison_message({None: {(): {N_TOO_MANY: np.ones(1, np.int64)}}})
+                yield comparing.comparison_message({None: {(): {comparing.N_TOO_MANY: np.ones(1, np.int64)}}})
                 return
             counts.add(users)
             n_in_several += np.count_nonzero((users.n_rows > 0).sum(axis=0) > 1)
@@ -365,11 +348,13 @@ def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: Cl
                 if clusters is not None:
                     group_values = users.values[:, place]
                     cluster_weights = group_values[n_metrics] if weighted else None
-                    yield from send_to_clusters(
+                    yield from comparing.send_to_clusters(
                         clusters, batch, users, name, (), group_values[:n_metrics], cluster_weights
                     )
         sums: dict[Owner, State] = {name: group.state() for name, group in groups.items()}
-        yield comparison_message({None: merged_owners([counts.owners(), {(): {N_IN_SEVERAL: n_in_several}}, sums])})
+        yield comparing.comparison_message(
+            {None: comparing.merged_owners([counts.owners(), {(): {comparing.N_IN_SEVERAL: n_in_several}}, sums])}
+        )
         if clusters is not None:
             yield from clusters.messages()
 

@@ -24,28 +24,11 @@ from spark_rankeval.records.judges import (
 )
 from spark_rankeval.records.summary import ALL_VALUES, Key, rollup, slice_name, sorted_keys
 from spark_rankeval.request.call import ByOption, ColumnNames, Cube, ScoringOptions, Table, attributes_in
+from spark_rankeval.spark import sql
 from spark_rankeval.spark.engine import collected_columns
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.source_tables import SourceTable, read_source, require_column, user_column
-from spark_rankeval.spark.sql import (
-    Sql,
-    aggregate,
-    all_of,
-    any_of,
-    call,
-    check_types,
-    example_of,
-    name_in_sql,
-    named,
-    null_of,
-    number,
-    over,
-    select,
-    user_hash,
-    when,
-    where,
-    with_columns,
-)
+from spark_rankeval.spark.sql import Sql, call, named
 from spark_rankeval.statistics.description import N_BLOCKS
 from spark_rankeval.statistics.grade_agreement import MEASUREMENTS, GradeCounts, Measurement, pairs_of
 from spark_rankeval.statistics.intervals import checked_level
@@ -139,9 +122,11 @@ class JudgedLabels:
 
     def _example(self) -> str:
         """A user and item that several rows have, for a message."""
-        rows = select(self.source.frame, *self.source.named_users_sql(), self.source.ids_sql().alias(_ITEM))
-        twice = where(aggregate(rows, rows.columns, call("count", number(1)).alias(_N_ROWS)), named(_N_ROWS) > 1)
-        return example_of(twice.orderBy(*rows.columns), self.source.user_names | {_ITEM: self.source.item})
+        rows = sql.select(self.source.frame, *self.source.named_users_sql(), self.source.ids_sql().alias(_ITEM))
+        twice = sql.where(
+            sql.aggregate(rows, rows.columns, call("count", sql.number(1)).alias(_N_ROWS)), named(_N_ROWS) > 1
+        )
+        return sql.example_of(twice.orderBy(*rows.columns), self.source.user_names | {_ITEM: self.source.item})
 
     def _pair_columns(self) -> list[str]:
         """The columns that count users: one for each pair of judges, and one for any two."""
@@ -151,73 +136,74 @@ class JudgedLabels:
         """A row for each slice, block of users and combination of grades; NaN is no grade."""
         users, keys = self._users, [_KEPT, *self._slices]
         sliced = self._sliced(self._items())
-        counted = aggregate(
+        counted = sql.aggregate(
             sliced,
             [*users, *keys, *self._grades],
-            call("count", number(1)).alias(_N_ITEMS),
+            call("count", sql.number(1)).alias(_N_ITEMS),
             *(call("sum", named(name)).alias(name) for name in (_N_ROWS, _N_INVALID)),
         )
         user_keys = list(map(named, (*users, *keys)))
-        is_first = over(call("row_number"), user_keys, map(named, self._grades)) == 1
+        is_first = sql.over(call("row_number"), user_keys, map(named, self._grades)) == 1
         once = {
-            name: when(is_first, over(call("max", when(has_both, 1, 0)), user_keys), 0)
+            name: sql.when(is_first, sql.over(call("max", sql.when(has_both, 1, 0)), user_keys), 0)
             for name, has_both in zip(self._pair_columns(), self._have_grades(), strict=True)
         }
         types = self.source.user_types
-        block = call("pmod", user_hash(map(named, users), types), N_BLOCKS).cast("bigint")
-        marked = with_columns(counted, {**once, _BLOCK: block})
+        block = call("pmod", sql.user_hash(map(named, users), types), N_BLOCKS).cast("bigint")
+        marked = sql.with_columns(counted, {**once, _BLOCK: block})
         sums = [_N_ITEMS, _N_ROWS, _N_INVALID, *self._pair_columns()]
-        rows = aggregate(
+        rows = sql.aggregate(
             marked,
             [_BLOCK, *keys, *self._grades],
             *(call("sum", named(name)).cast("bigint").alias(name) for name in sums),
         )
         grades = [call("coalesce", named(name), math.nan).alias(name) for name in self._grades]
-        return select(rows, *map(named, (_BLOCK, *keys, *sums)), *grades)
+        return sql.select(rows, *map(named, (_BLOCK, *keys, *sums)), *grades)
 
     def _items(self) -> DataFrame:
         """One row per user and item, with how many rows they have. The rows of a user are in one partition."""
         source, frame = self.source, self.source.frame
         grades = [_grade(name).alias(alias) for name, alias in zip(self.judges, self._grades, strict=True)]
         values = [
-            name_in_sql(frame, name).alias(alias) for name, alias in zip(self.attributes, self._slices, strict=True)
+            sql.name_in_sql(frame, name).alias(alias) for name, alias in zip(self.attributes, self._slices, strict=True)
         ]
         ids = [*source.named_users_sql(), source.ids_sql().alias(_ITEM)]
-        rows = select(frame, *ids, *grades, *values).repartition(*self._users)
+        rows = sql.select(frame, *ids, *grades, *values).repartition(*self._users)
         # Repeated items are refused, so it does not matter which of their grades is read.
         first = [call("min", named(name)).alias(name) for name in (*self._grades, *self._slices)]
-        return aggregate(rows, [*self._users, _ITEM], call("count", number(1)).alias(_N_ROWS), *first)
+        return sql.aggregate(rows, [*self._users, _ITEM], call("count", sql.number(1)).alias(_N_ROWS), *first)
 
     def _sliced(self, items: DataFrame) -> DataFrame:
         """A row for each item and each slice that it is in: all labels, and those with its values of the attributes."""
-        lacks_id = any_of(named(name).is_null() for name in (*self._users, _ITEM))
-        items = with_columns(items, {_N_INVALID: when(lacks_id, named(_N_ROWS), 0)})
+        lacks_id = sql.any_of(named(name).is_null() for name in (*self._users, _ITEM))
+        items = sql.with_columns(items, {_N_INVALID: sql.when(lacks_id, named(_N_ROWS), 0)})
         places = range(len(self.attributes))
         parts = []
         for key in rollup(len(self.attributes), totals=self.totals)(tuple(places)):
             kept = [place for place in places if key[place] is not ALL_VALUES]
             values = [
-                (named(name) if place in kept else null_of(T.StringType())).alias(name)
+                (named(name) if place in kept else sql.null_of(T.StringType())).alias(name)
                 for place, name in enumerate(self._slices)
             ]
-            parts.append(call("struct", number(sum(1 << place for place in kept)).alias(_KEPT), *values))
+            parts.append(call("struct", sql.number(sum(1 << place for place in kept)).alias(_KEPT), *values))
         counts = list(map(named, (*self._users, *self._grades, _N_ROWS, _N_INVALID)))
-        exploded = select(items, *counts, call("explode", call("array", *parts)).alias(_PART))
-        return select(exploded, *counts, *(named(_PART).field(name).alias(name) for name in (_KEPT, *self._slices)))
+        exploded = sql.select(items, *counts, call("explode", call("array", *parts)).alias(_PART))
+        return sql.select(exploded, *counts, *(named(_PART).field(name).alias(name) for name in (_KEPT, *self._slices)))
 
     def _have_grades(self) -> list[Sql]:
         """For each pair of judges, and last for any two, whether an item has a grade of both."""
         pairs = [
-            all_of(named(self._grades[place]).is_not_null() for place in pair) for pair in pairs_of(len(self.judges))
+            sql.all_of(named(self._grades[place]).is_not_null() for place in pair)
+            for pair in pairs_of(len(self.judges))
         ]
-        return [*pairs, any_of(pairs)]
+        return [*pairs, sql.any_of(pairs)]
 
 
 def _grade(name: str) -> Sql:
     """A judge's grade as a double; null if there is none."""
     value = named(name).cast("double")
     # -0.0 becomes 0.0, which it equals.
-    return when(~call("isnan", value), value + 0.0)
+    return sql.when(~call("isnan", value), value + 0.0)
 
 
 # So many slices are printed.
@@ -442,7 +428,7 @@ def read_labels(
     if problems:
         raise InputError("; ".join(problems))
     attribute_columns = tuple(column for column in slices if column is not None)
-    check_types(labels, attribute_columns, "slice", "labels")
+    sql.check_types(labels, attribute_columns, "slice", "labels")
     return JudgedLabels(source, judge_columns, attribute_columns, totals=isinstance(by, Cube))
 
 

@@ -23,29 +23,11 @@ from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.comparisons import ComparisonRow
 from spark_rankeval.records.judges import JudgedRow
 from spark_rankeval.request.call import INVALID_COUNTS, Judged, ScoringOptions, Table
+from spark_rankeval.spark import sql
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.spark.source_tables import SourceTable, user_column
-from spark_rankeval.spark.sql import (
-    Sql,
-    aggregate,
-    all_of,
-    any_of,
-    call,
-    column,
-    descending,
-    model_in,
-    named,
-    null_of,
-    number,
-    over,
-    rows_of_all,
-    select,
-    user_hash,
-    when,
-    where,
-    with_columns,
-)
+from spark_rankeval.spark.sql import Sql, call, named
 from spark_rankeval.statistics.comparisons import NO_USER_DIFFERS, UNDECIDED
 from spark_rankeval.statistics.judged_queries import STEPS, Bin, QueryStratum, drawn_strata
 from spark_rankeval.statistics.resampling import check_seed
@@ -182,9 +164,9 @@ def _bins(queries: DataFrame, *, has_probability: bool) -> list[Bin]:
     # Of a query that people graded before it is above 0.
     is_possible = (named(_BEFORE) > 0.0) | ((named(_BEFORE) == 0.0) & (named(_GRADED) == 0.0))
     is_probability = is_possible & (named(_BEFORE) <= 1.0)
-    n_wrong = call("sum", when(_takes_part(), when(is_probability, 0, 1), 0)).alias(_N_WRONG)
-    n_before = call("sum", when(named(_GRADED) > 0.0, 1, 0)).alias(_GRADED)
-    rows = aggregate(queries, [_STEP], *sums, n_wrong, n_before).collect()
+    n_wrong = call("sum", sql.when(_takes_part(), sql.when(is_probability, 0, 1), 0)).alias(_N_WRONG)
+    n_before = call("sum", sql.when(named(_GRADED) > 0.0, 1, 0)).alias(_GRADED)
+    rows = sql.aggregate(queries, [_STEP], *sums, n_wrong, n_before).collect()
     n_bad = sum(row[_N_BAD] for row in rows)
     if n_bad:
         msg = f"rows that cannot be ranked: {n_bad:,}. evaluate(…) with the same tables and options says which and why; fix the data"
@@ -266,15 +248,20 @@ class _Draw:
         keys = [*self._users, _ITEM]
         tables = [self._ranked(index) for index in range(len(self._ranks))]
         judge, human = (
-            when(~call("isnan", grade.cast("double")), grade.cast("double")) for grade in self.labels.values_sql()[:2]
+            sql.when(~call("isnan", grade.cast("double")), grade.cast("double"))
+            for grade in self.labels.values_sql()[:2]
         )
-        values = {**dict.fromkeys(self._ranks, null_of(T.IntegerType())), _JUDGE: judge, _HUMAN: human}
+        values = {**dict.fromkeys(self._ranks, sql.null_of(T.IntegerType())), _JUDGE: judge, _HUMAN: human}
         tables.append(
-            select(self.labels.frame, *self._ids(self.labels), *(value.alias(name) for name, value in values.items()))
+            sql.select(
+                self.labels.frame, *self._ids(self.labels), *(value.alias(name) for name, value in values.items())
+            )
         )
-        pairs = aggregate(rows_of_all(tables), keys, *(call("max", named(name)).alias(name) for name in values))
-        is_there = any_of(named(name).is_not_null() for name in (*self._ranks, _JUDGE))
-        return where(pairs, is_there & named(_HUMAN).is_null() & all_of(named(name).is_not_null() for name in keys))
+        pairs = sql.aggregate(sql.rows_of_all(tables), keys, *(call("max", named(name)).alias(name) for name in values))
+        is_there = sql.any_of(named(name).is_not_null() for name in (*self._ranks, _JUDGE))
+        return sql.where(
+            pairs, is_there & named(_HUMAN).is_null() & sql.all_of(named(name).is_not_null() for name in keys)
+        )
 
     def _ids(self, source: SourceTable) -> list[Sql]:
         """The query and the item of each row, of the types that all tables share."""
@@ -292,93 +279,97 @@ class _Draw:
         frame = source.frame
         name = self.scoring.sources.model_column
         if name is not None:
-            frame = frame.where(model_in(frame, name) == model.name)
+            frame = frame.where(sql.model_in(frame, name) == model.name)
         score = source.values_sql()[0].cast("double")
-        rows = select(frame, *self._ids(source), score.alias(_PLACE))
+        rows = sql.select(frame, *self._ids(source), score.alias(_PLACE))
         view = self.scoring.reading.task.views[0]
-        order = named(_PLACE) if source.value_kind == "rank" else descending(named(_PLACE))
-        items = descending(named(_ITEM)) if view.ranking.ties == "item_desc" else named(_ITEM)
-        place = over(call("row_number"), map(named, self._users), [order, items])
-        ranked = with_columns(rows, {_PLACE: place})
+        order = named(_PLACE) if source.value_kind == "rank" else sql.descending(named(_PLACE))
+        items = sql.descending(named(_ITEM)) if view.ranking.ties == "item_desc" else named(_ITEM)
+        place = sql.over(call("row_number"), map(named, self._users), [order, items])
+        ranked = sql.with_columns(rows, {_PLACE: place})
         k = view.metrics[0].reads.depth
-        first = ranked if k is None else where(ranked, named(_PLACE) <= k)
+        first = ranked if k is None else sql.where(ranked, named(_PLACE) <= k)
         ranks = [
-            (named(_PLACE) if name == f"rank_{index}_" else null_of(T.IntegerType())).alias(name)
+            (named(_PLACE) if name == f"rank_{index}_" else sql.null_of(T.IntegerType())).alias(name)
             for name in self._ranks
         ]
-        none = [null_of(T.DoubleType()).alias(name) for name in (_JUDGE, _HUMAN)]
-        return select(first, *map(named, (*self._users, _ITEM)), *ranks, *none)
+        none = [sql.null_of(T.DoubleType()).alias(name) for name in (_JUDGE, _HUMAN)]
+        return sql.select(first, *map(named, (*self._users, _ITEM)), *ranks, *none)
 
     def queries(self, pairs: DataFrame) -> DataFrame:
         """One row per query: how much models differ, whether it can be drawn, and how many pairs it has then."""
         table = self.scoring.sampled().per_user()
         schema = self.scoring.schema
         (metric,) = (each for each in schema.metrics if each.relevance == self.labels.grades[0])
-        value = when(~call("isnan", named(metric.column)), named(metric.column))
+        value = sql.when(~call("isnan", named(metric.column)), named(metric.column))
         bad = reduce(
             lambda left, right: left + right, map(named, (name for name in INVALID_COUNTS if name in table.columns))
         )
         users = [named(name).alias(alias) for name, alias in zip(schema.users, self._users, strict=True)]
-        rows = select(table, *users, value.alias("value_"), named("grading_weight").alias(_GRADED), bad.alias(_N_BAD))
+        rows = sql.select(
+            table, *users, value.alias("value_"), named("grading_weight").alias(_GRADED), bad.alias(_N_BAD)
+        )
         gap = named("value_")
         n_values, low, high = call("count", gap), call("min", gap), call("max", gap)
-        step = call("least", call("floor", (high - low) * float(STEPS)), number(_MOST_STEPS)).cast("bigint")
-        queries = aggregate(
+        step = call("least", call("floor", (high - low) * float(STEPS)), sql.number(_MOST_STEPS)).cast("bigint")
+        queries = sql.aggregate(
             rows,
             self._users,
-            when(n_values == len(self._ranks), step, -1).alias(_STEP),
+            sql.when(n_values == len(self._ranks), step, -1).alias(_STEP),
             call("max", named(_GRADED)).alias(_GRADED),
             call("sum", named(_N_BAD)).alias(_N_BAD),
         )
-        n_pairs = aggregate(pairs, self._users, call("count", number(1)).alias(_N_PAIRS))
+        n_pairs = sql.aggregate(pairs, self._users, call("count", sql.number(1)).alias(_N_PAIRS))
         joined = queries.join(n_pairs, self._users, "left")
         is_open = named(_N_PAIRS).is_not_null() & (named(_GRADED) == 0.0)
-        counts = {_N_PAIRS: when(is_open, named(_N_PAIRS), 0), _OPEN: when(is_open, 1, 0)}
+        counts = {_N_PAIRS: sql.when(is_open, named(_N_PAIRS), 0), _OPEN: sql.when(is_open, 1, 0)}
         if self.probability is None:
-            return with_columns(joined, {**counts, _BEFORE: when(named(_GRADED) > 0.0, 1.0, 0.0)})
+            return sql.with_columns(joined, {**counts, _BEFORE: sql.when(named(_GRADED) > 0.0, 1.0, 0.0)})
         value = named(self.probability).cast("double").alias(_BEFORE)
-        rows = select(self.labels.frame, *self._ids(self.labels)[:-1], value)
-        before = aggregate(rows, self._users, call("max", named(_BEFORE)).alias(_BEFORE))
-        return with_columns(joined.join(before, self._users, "left"), counts)
+        rows = sql.select(self.labels.frame, *self._ids(self.labels)[:-1], value)
+        before = sql.aggregate(rows, self._users, call("max", named(_BEFORE)).alias(_BEFORE))
+        return sql.with_columns(joined.join(before, self._users, "left"), counts)
 
     def drawn(self, queries: DataFrame, strata: Sequence[QueryStratum]) -> DataFrame:
         """The queries that people graded or can grade: the stratum, whether it is drawn, and the probability after this draw."""
         users = list(map(named, self._users))
         types = [queries.schema[name].dataType for name in self._users]
-        hashed = user_hash([number(self.seed), *users], [T.LongType(), *types])
+        hashed = sql.user_hash([sql.number(self.seed), *users], [T.LongType(), *types])
         stratum = reduce(
-            lambda rest, index: when(named(_STEP) <= strata[index].steps, index, rest),
+            lambda rest, index: sql.when(named(_STEP) <= strata[index].steps, index, rest),
             reversed(range(len(strata) - 1)),
-            number(len(strata) - 1),
+            sql.number(len(strata) - 1),
         )
-        marked = with_columns(where(queries, _takes_part()), {_STRATUM: stratum, _HASH: hashed})
-        place = over(call("row_number"), [named(_STRATUM), named(_OPEN)], [named(_HASH), *users])
-        placed = with_columns(marked, {_PLACE: place})
+        marked = sql.with_columns(sql.where(queries, _takes_part()), {_STRATUM: stratum, _HASH: hashed})
+        place = sql.over(call("row_number"), [named(_STRATUM), named(_OPEN)], [named(_HASH), *users])
+        placed = sql.with_columns(marked, {_PLACE: place})
 
         def value_by_stratum(values: Mapping[int, float]) -> Sql:
-            return reduce(lambda rest, index: when(named(_STRATUM) == index, values[index], rest), values, number(0))
+            return reduce(
+                lambda rest, index: sql.when(named(_STRATUM) == index, values[index], rest), values, sql.number(0)
+            )
 
         n_drawn = value_by_stratum({index: each.n_drawn for index, each in enumerate(strata)})
         now = value_by_stratum({index: each.probability for index, each in enumerate(strata)})
         before = named(_BEFORE)
-        return select(
+        return sql.select(
             placed,
             *users,
             named(_STRATUM),
             ((named(_OPEN) == 1) & (named(_PLACE) <= n_drawn)).alias(_IS_DRAWN),
             # A query that was not drawn before may be drawn now.
-            (before + (number(1.0) - before) * now).cast("double").alias(_PROBABILITY),
+            (before + (sql.number(1.0) - before) * now).cast("double").alias(_PROBABILITY),
         )
 
     def probabilities(self, drawn: DataFrame) -> DataFrame:
         """The queries with the names of the caller."""
         shown = dict(zip(self._users, self.labels.user, strict=True))
         others = (_STRATUM, _IS_DRAWN, _PROBABILITY)
-        return drawn.select(*(column(ours).alias(name) for ours, name in shown.items()), *map(column, others))
+        return drawn.select(*(sql.column(ours).alias(name) for ours, name in shown.items()), *map(sql.column, others))
 
     def handed_out(self, pairs: DataFrame, drawn: DataFrame, *, show_judge: bool) -> DataFrame:
         """The pairs of the queries that are drawn."""
-        rows = pairs.join(where(drawn, named(_IS_DRAWN)), self._users)
+        rows = pairs.join(sql.where(drawn, named(_IS_DRAWN)), self._users)
         judge, human = self.labels.grades[:2]
         shown = {
             **dict(zip(self._users, self.labels.user, strict=True)),
@@ -387,10 +378,10 @@ class _Draw:
             **({_JUDGE: judge} if show_judge else {}),
         }
         return rows.select(
-            *(column(ours).alias(name) for ours, name in shown.items()),
+            *(sql.column(ours).alias(name) for ours, name in shown.items()),
             F.lit(None).cast("double").alias(human),
-            column(_STRATUM),
-            column(_PROBABILITY),
+            sql.column(_STRATUM),
+            sql.column(_PROBABILITY),
         )
 
 

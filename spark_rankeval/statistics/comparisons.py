@@ -12,49 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spark_rankeval.errors import OptionError
+from spark_rankeval.statistics import exact, intervals, resampling
 from spark_rankeval.statistics.distributions import sign_test_p, studentized_range_critical, studentized_range_sf, t_sf
-from spark_rankeval.statistics.exact import (
-    MOST,
-    ExactSums,
-    Moments,
-    MomentsAccumulator,
-    exact_sum,
-    moments_of,
-    smallest,
-    with_prefix,
-)
-from spark_rankeval.statistics.intervals import (
-    UNBOUNDED,
-    UNKNOWN_MEAN,
-    ClusterAccumulator,
-    Clusters,
-    ClusterSums,
-    Far,
-    Interval,
-    Lift,
-    bounds_of_differences,
-    bounds_of_lifts,
-    checked_level,
-    clusters_of_column,
-    interval_without_spread,
-    lift_of,
-    may_agree_by_chance,
-    nearest_limits,
-    p_beyond_margin,
-    p_beyond_without_spread,
-    ratio,
-    t_interval,
-)
-from spark_rankeval.statistics.resampling import (
-    LIMIT,
-    CoinDraw,
-    FixedPoint,
-    checked_replicates,
-    exact_sums,
-    limbs_of,
-    resampled_sums,
-    uniform64,
-)
+from spark_rankeval.statistics.exact import Moments, MomentsAccumulator
+from spark_rankeval.statistics.intervals import UNBOUNDED, Clusters, Far, Interval
+from spark_rankeval.statistics.resampling import FixedPoint
 
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -80,16 +42,16 @@ class PairedAccumulator:
     """
 
     def __init__(self, n_columns: int, *, replicates: int = 9999, seed: int = 0) -> None:
-        self._replicates = checked_replicates(replicates) if replicates else 0
+        self._replicates = resampling.checked_replicates(replicates) if replicates else 0
         self._seed = seed
         self._moments = {side: MomentsAccumulator(n_columns) for side in SIDES}
         self._counts = np.zeros((len(_COUNTS), n_columns), np.int64)
         shape = (n_columns, replicates)
         self._heads = FixedPoint.zeros(shape)
         self._total = FixedPoint.zeros(n_columns)
-        self._kept = np.full((n_columns, MOST), np.inf)
+        self._kept = np.full((n_columns, exact.MOST), np.inf)
         # How large the values are whose differences are added: by so much of these are sums off.
-        self._magnitudes = ExactSums(n_columns)
+        self._magnitudes = exact.ExactSums(n_columns)
 
     def add(self, users: Array, values: Floats, baseline: Floats) -> None:
         """Take in users, each once, by 64-bit hashes of their ids, with the model's and the baseline's values, columns × users.
@@ -102,21 +64,23 @@ class PairedAccumulator:
         wins, losses = difference > 0, difference < 0
         # An infinity less another is no number, but it is not undefined either, and no win.
         difference[np.isnan(difference)] = np.inf
-        excessive = both & ~(np.abs(difference) < LIMIT)
+        excessive = both & ~(np.abs(difference) < resampling.LIMIT)
         self._counts += np.stack([np.count_nonzero(which, axis=1) for which in (~both, excessive, wins, losses)])
         for column, used in enumerate(both):
             for side, numbers in zip(SIDES, (difference, values, baseline), strict=True):
                 self._moments[side].add(column, numbers[column, used])
         difference[excessive] = 0.0
-        self._kept = smallest(self._kept, np.where(difference == 0, np.inf, np.abs(difference)))
+        self._kept = exact.smallest(self._kept, np.where(difference == 0, np.inf, np.abs(difference)))
         for column, changes in enumerate(difference != 0):
             self._magnitudes.add(column, size[column, changes])
         # Who changes nothing needs no sign.
         moved = difference.any(axis=0)
         difference, users = difference[:, moved], users[moved]
         if self._replicates:
-            self._heads = self._heads.plus(resampled_sums(difference, users, CoinDraw(), self._replicates, self._seed))
-        self._total = self._total.plus(exact_sums(difference))
+            self._heads = self._heads.plus(
+                resampling.resampled_sums(difference, users, resampling.CoinDraw(), self._replicates, self._seed)
+            )
+        self._total = self._total.plus(resampling.exact_sums(difference))
 
     def state(self) -> dict[str, Array]:
         """The state so far: arrays whose first axis are the columns."""
@@ -149,12 +113,12 @@ class PairedClusters:
 
     def __init__(self, n_columns: int, *, replicates: int = 0, seed: int = 0) -> None:
         self._n_columns = n_columns
-        self._precision = ClusterAccumulator(len(SIDES) * n_columns)
+        self._precision = intervals.ClusterAccumulator(len(SIDES) * n_columns)
         self._signs = PairedAccumulator(n_columns, replicates=replicates, seed=seed)
-        self._waiting: list[ClusterSums] = []
+        self._waiting: list[intervals.ClusterSums] = []
         self._n_waiting = 0
 
-    def add(self, sums: ClusterSums, n_without: int = 0) -> None:
+    def add(self, sums: intervals.ClusterSums, n_without: int = 0) -> None:
         """Add clusters, each of them once, with the sums of their users."""
         self._precision.add(sums, n_without)
         self._waiting.append(sums)
@@ -165,7 +129,7 @@ class PairedClusters:
     def _settle(self) -> None:
         waiting, self._waiting, self._n_waiting = self._waiting, [], 0
         if waiting:
-            together = ClusterSums(*map(np.concatenate, zip(*waiting, strict=True)))
+            together = intervals.ClusterSums(*map(np.concatenate, zip(*waiting, strict=True)))
             values = np.where(together.weights > 0, together.values, np.nan).T[: self._n_columns]
             self._signs.add(together.clusters, values, np.zeros_like(values))
 
@@ -257,10 +221,10 @@ class PairedComparison:
         """
         problem = "" if self.clusters is None else self.clusters.problem
         error, n = self.standard_error, self._effective_n
-        interval = t_interval(self.difference, error, self.n_independent, level, self.df, problem, self.far)
+        interval = intervals.t_interval(self.difference, error, self.n_independent, level, self.df, problem, self.far)
         if not interval:
             return interval
-        alike = interval_without_spread(self.difference, n, level, self.bounds)
+        alike = intervals.interval_without_spread(self.difference, n, level, self.bounds)
         if not error:
             return alike
         if self._may_agree_by_chance(margin):
@@ -268,14 +232,16 @@ class PairedComparison:
         return interval.within(self.bounds)
 
     def _may_agree_by_chance(self, margin: float = 0.0) -> bool:
-        return may_agree_by_chance(self.difference, self.standard_error, self._effective_n, margin, self.bounds)
+        return intervals.may_agree_by_chance(
+            self.difference, self.standard_error, self._effective_n, margin, self.bounds
+        )
 
-    def lift_at(self, level: float) -> Lift:
+    def lift_at(self, level: float) -> intervals.Lift:
         """The difference as a share of the baseline's mean, with Fieller's interval at a level.
 
         If the difference has a longer interval than that of t, the lift's holds the shares that its ends are of the baseline's mean.
         """
-        lift = lift_of(
+        lift = intervals.lift_of(
             self.difference,
             self.baseline_mean,
             self.standard_error**2,
@@ -286,14 +252,14 @@ class PairedComparison:
             self.lift_bounds,
         )
         if not self.standard_error and not math.isnan(lift.value):
-            return Lift(lift.value, reason="all users have the same difference")
+            return intervals.Lift(lift.value, reason="all users have the same difference")
         interval = self.interval_at(level)
         if not lift.reason and (any(self.far) or self._may_agree_by_chance()):
             low, high = (end / abs(self.baseline_mean) for end in interval[:2])
             (least, greatest), low, high = self.lift_bounds, min(lift.low, low), max(lift.high, high)
-            return Lift(lift.value, max(low, least), min(high, greatest))
+            return intervals.Lift(lift.value, max(low, least), min(high, greatest))
         # The lift lacks an interval for the same reason as the difference.
-        return lift if interval or not self.baseline_mean else Lift(lift.value, reason=interval.reason)
+        return lift if interval or not self.baseline_mean else intervals.Lift(lift.value, reason=interval.reason)
 
     @property
     def least_p(self) -> float:
@@ -324,7 +290,9 @@ class PairedComparison:
         n = self.n_independent if self.clusters is None else self._effective_n
         if n < 2 or math.isnan(self.p_t):
             return math.nan
-        return p_beyond_margin(self.difference, self.standard_error, self.df, n, margin, self.bounds, self.far)
+        return intervals.p_beyond_margin(
+            self.difference, self.standard_error, self.df, n, margin, self.bounds, self.far
+        )
 
 
 def comparison_of(
@@ -338,11 +306,11 @@ def comparison_of(
     `bounds` are the least and the largest possible value; bounds that a value breaks are ignored. If users come in clusters,
     `cluster_state` has one entry of each field of `PairedClusters.state`.
     """
-    sides = [moments_of(with_prefix(state, side)) for side in SIDES]
+    sides = [exact.moments_of(exact.with_prefix(state, side)) for side in SIDES]
     difference, value, baseline = sides
     n, wins, losses = difference.n, int(state["wins"]), int(state["losses"])
-    lift_bounds = bounds_of_lifts(bounds, value, baseline)
-    bounds = bounds_of_differences(bounds, value, baseline)
+    lift_bounds = intervals.bounds_of_lifts(bounds, value, baseline)
+    bounds = intervals.bounds_of_differences(bounds, value, baseline)
     tolerance = _tolerance(state)
     # Each is off by a share of the tolerance: what lies closer together has no spread but that of rounding.
     has_spread = difference.greatest - difference.least > 4 * tolerance / max(wins + losses, 1)
@@ -351,19 +319,19 @@ def comparison_of(
     clusters, signs, n_independent, df, problem = None, state, n, n - 1.0, ""
     errors = {side: moments.std / math.sqrt(n) if n else math.nan for side, moments in zip(SIDES, sides, strict=True)}
     if cluster_state is not None:
-        by_side = {side: clusters_of_column(with_prefix(cluster_state, side)) for side in SIDES}
+        by_side = {side: intervals.clusters_of_column(exact.with_prefix(cluster_state, side)) for side in SIDES}
         errors = {side: each.standard_error for side, each in by_side.items()}
-        clusters, signs = by_side["difference"], with_prefix(cluster_state, _SIGNS)
+        clusters, signs = by_side["difference"], exact.with_prefix(cluster_state, _SIGNS)
         n_independent, error = clusters.n, clusters.standard_error if std or clusters.n < 2 else error
         df, problem = clusters.df, clusters.problem
     # Differences that cancel within every cluster leave a sum of rounding alone.
     is_rounding = cluster_state is not None and abs(difference.total) <= tolerance
-    t = ratio(0.0 if is_rounding else difference.mean, error)
+    t = intervals.ratio(0.0 if is_rounding else difference.mean, error)
     p_t = math.nan
     if not math.isnan(t) and not problem:
         p_t = 2.0 ** (1 - n_independent) if math.isinf(t) else min(1.0, 2 * t_sf(abs(t), df))
     p_sign_flip, p_is_exact = math.nan, False
-    independent = difference if cluster_state is None else moments_of(with_prefix(signs, SIDES[0]))
+    independent = difference if cluster_state is None else exact.moments_of(exact.with_prefix(signs, SIDES[0]))
     if not int(state["n_excessive"]):
         p_sign_flip, p_is_exact = _sign_flip_p(signs, independent)
     # value = difference + baseline, so var(value) = var(difference) + var(baseline) + 2 cov.
@@ -372,7 +340,7 @@ def comparison_of(
         n=n, n_undefined=int(state["n_undefined"]), mean=value.mean, baseline_mean=baseline.mean, difference=difference.mean,
         std=std, standard_error=error, baseline_variance=errors["baseline"] ** 2, covariance=covariance, t=t,
         p_t=p_t, p_sign_flip=p_sign_flip, p_is_exact=p_is_exact,
-        cohens_d=ratio(difference.mean, std), wins=wins, ties=n - wins - losses, losses=losses,
+        cohens_d=intervals.ratio(difference.mean, std), wins=wins, ties=n - wins - losses, losses=losses,
         n_independent=n_independent, n_moved=int(signs["wins"]) + int(signs["losses"]), level=level, bounds=bounds,
         lift_bounds=lift_bounds, clusters=clusters, far=Far.of(independent) if std else Far(),
     )  # fmt: skip
@@ -396,7 +364,7 @@ def _sign_flip_p(state: dict[str, Any], difference: Moments) -> tuple[float, boo
 
 def _tolerance(state: dict[str, Any]) -> float:
     """By how much rounding can change a sum of differences."""
-    return float(exact_sum(state["magnitudes"])) * _ROUNDING_OF_SUMS
+    return float(exact.exact_sum(state["magnitudes"])) * _ROUNDING_OF_SUMS
 
 
 def _exact_p(sizes: Floats, wins: int, losses: int, total: float, largest: float, tolerance: float) -> float:
@@ -407,7 +375,7 @@ def _exact_p(sizes: Floats, wins: int, losses: int, total: float, largest: float
     n = wins + losses
     if n == 0:
         return 1.0
-    if n <= MOST:
+    if n <= exact.MOST:
         # The opposite signs give the opposite sum: one sign is enough for the last, and largest, difference.
         sums = sizes[n - 1 : n]
         for size in sizes[: n - 1]:
@@ -460,7 +428,7 @@ class AllPairsAccumulator:
             for model in range(1, n_models):
                 totals = totals + values[:, model]
             residuals = values - totals[:, None] / n_models
-        excessive: Array = complete & ~(np.abs(residuals) < LIMIT).all(axis=1)
+        excessive: Array = complete & ~(np.abs(residuals) < resampling.LIMIT).all(axis=1)
         self._n_excessive += np.count_nonzero(excessive, axis=1)
         used: Array = complete & ~excessive
         for column, model in itertools.product(range(n_columns), range(n_models)):
@@ -554,12 +522,14 @@ class Pair:
         if math.isnan(self.p_tukey):
             return math.nan
         if self.error:
-            limits = nearest_limits(self.difference, margin)
+            limits = intervals.nearest_limits(self.difference, margin)
             q = min(self.far.t_at(limit, self.difference, self.error) for limit in limits)
             p = studentized_range_sf(q, self.n_models, self.df)
         else:
             n_pairs = math.comb(self.n_models, 2)
-            p = min(1.0, n_pairs * p_beyond_without_spread(self.difference, self.effective_n, margin, self.bounds))
+            p = min(
+                1.0, n_pairs * intervals.p_beyond_without_spread(self.difference, self.effective_n, margin, self.bounds)
+            )
         return p if test != "randomised" or 0 < margin >= abs(self.difference) else max(p, self.p_randomised)
 
 
@@ -579,11 +549,11 @@ def all_pairs_of(
     difference of each pair is; without them users are independent. For clusters of equal size the residual mean square of clusters and
     models is half the mean variance of the pairs.
     """
-    checked_level(level)
+    intervals.checked_level(level)
     n_models = len(state["value_n"])
     values, residuals, pair_moments = (moments_of_each(state, side) for side in (*_SIDES, _PAIR))
     n = values[0].n
-    bounds = bounds_of_differences(bounds, *values)
+    bounds = intervals.bounds_of_differences(bounds, *values)
     excessive = int(state["n_excessive"]) > 0
     n_clusters, n_independent, effective_n, df, problem = None, n, float(n), n - 1.0, ""
     if clusters is not None:
@@ -611,12 +581,14 @@ def all_pairs_of(
             error = math.sqrt(math.fsum(each.standard_error**2 for each in pooled) / len(pooled) / 2)
         # Residuals have the same differences as values, without the rounding of large values.
         difference = math.nan if excessive else residuals[second].mean - residuals[first].mean
-        q = ratio(abs(difference), error)
+        q = intervals.ratio(abs(difference), error)
         # A model's error is that of a difference by the root of 2.
         far = Far(*(each / math.sqrt(2) for each in Far.of(pair_moments[place])))
         if error == 0:
             level_of_one = 1 - (1 - level) / len(combinations)
-            interval = interval_without_spread(difference, effective_n, level_of_one, bounds)._replace(level=level)
+            interval = intervals.interval_without_spread(difference, effective_n, level_of_one, bounds)._replace(
+                level=level
+            )
         else:
             critical = studentized_range_critical(level, n_models, df) if error > 0 else math.nan
             method, ends = "games_howell" if pairwise else "tukey", far.interval(difference, error, critical)
@@ -629,7 +601,7 @@ def all_pairs_of(
             first=first, second=second, n=n, difference=difference, interval=interval, error=error, q=q, df=df,
             n_models=n_models, p_randomised=p_randomised, bounds=bounds, n_clusters=n_clusters,
             effective_n=effective_n,
-            design_effect=math.nan if clusters is None else ratio(error, error_of_users) ** 2, far=far,
+            design_effect=math.nan if clusters is None else intervals.ratio(error, error_of_users) ** 2, far=far,
         ))  # fmt: skip
     return tuple(pairs)
 
@@ -666,9 +638,9 @@ def rank_sets(pairs: Sequence[Pair], means: Sequence[float], *, larger_is_better
 
 def moments_of_each(state: dict[str, Any], side: str) -> list[Moments]:
     """The moments of each model's or pair's values; an empty list if the state lacks them."""
-    fields = with_prefix(state, side)
+    fields = exact.with_prefix(state, side)
     places = range(len(fields["n"]) if fields else 0)
-    return [moments_of({name: each[place] for name, each in fields.items()}) for place in places]
+    return [exact.moments_of({name: each[place] for name, each in fields.items()}) for place in places]
 
 
 def _interval(ends: tuple[float, float], n: int, level: float, problem: str, method: str) -> Interval:
@@ -677,7 +649,7 @@ def _interval(ends: tuple[float, float], n: int, level: float, problem: str, met
     if n < 2:
         return Interval.missing(level, method, "no user" if n == 0 else "one user has no spread")
     if math.isnan(ends[0]):
-        return Interval.missing(level, method, UNKNOWN_MEAN)
+        return Interval.missing(level, method, intervals.UNKNOWN_MEAN)
     return Interval(*ends, level, method)
 
 
@@ -691,7 +663,7 @@ def permuted_sums(values: Floats, users: Array, replicates: int, seed: int) -> F
     n_columns, n_labels, n_users = values.shape
     # Each word serves two replicates.
     n_words = -(-replicates // 2)
-    ones, fraction = limbs_of(values)
+    ones, fraction = resampling.limbs_of(values)
     parts = []
     for first in range(0, n_words, _REPLICATES_AT_ONCE // 2):
         words = np.arange(first, min(first + _REPLICATES_AT_ONCE // 2, n_words))
@@ -699,13 +671,13 @@ def permuted_sums(values: Floats, users: Array, replicates: int, seed: int) -> F
         for block, start in enumerate(range(0, n_users, _BLOCK)):
             block_users = slice(start, start + _BLOCK)
             limbs = (None if ones is None else ones[:, :, block_users], fraction[:, :, block_users])
-            _add_block(limbs, uniform64(users[block_users, None], words, seed, _PURPOSE), sums)
+            _add_block(limbs, resampling.uniform64(users[block_users, None], words, seed, _PURPOSE), sums)
             if block % _BLOCKS_BEFORE_CARRY == _BLOCKS_BEFORE_CARRY - 1:
                 sums = sums.carried()
         parts.append(sums.carried())
     dealt = FixedPoint(*(np.concatenate(limbs, axis=2)[:, :, :replicates] for limbs in zip(*parts, strict=True)))
     # The last label gets what the others do not.
-    total = exact_sums(values.reshape(n_columns, n_labels * n_users))
+    total = resampling.exact_sums(values.reshape(n_columns, n_labels * n_users))
     rest = FixedPoint(
         *(limb[:, None, None] - each.sum(axis=1, keepdims=True) for limb, each in zip(total, dealt, strict=True))
     )

@@ -11,42 +11,12 @@ import numpy as np
 
 from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError
+from spark_rankeval.statistics import exact, intervals, resampling
 from spark_rankeval.statistics.distributions import normal_cdf, normal_quantile, t_critical
-from spark_rankeval.statistics.exact import (
-    Mean,
-    MeanAccumulator,
-    Moments,
-    MomentsAccumulator,
-    QuantileAccumulator,
-    mean_of,
-    moments_of_columns,
-    quantiles_of,
-    tallies,
-    tallies_of_groups,
-    too_small,
-)
-from spark_rankeval.statistics.intervals import (
-    FEWEST_IF_SKEWED,
-    JACKKNIFE,
-    UNBOUNDED,
-    Clusters,
-    Interval,
-    IntervalMethod,
-    Student,
-    checked_level,
-    interval_method,
-    mean_interval,
-    t_interval,
-)
+from spark_rankeval.statistics.exact import Mean, Moments
+from spark_rankeval.statistics.intervals import Clusters, Interval, IntervalMethod
 from spark_rankeval.statistics.judged_queries import JudgedQueries
-from spark_rankeval.statistics.resampling import (
-    LIMIT,
-    FixedPoint,
-    PoissonDraw,
-    checked_replicates,
-    resampled_sums,
-    uniform64,
-)
+from spark_rankeval.statistics.resampling import FixedPoint
 
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -61,7 +31,7 @@ class BootstrapAccumulator:
     """
 
     def __init__(self, n_columns: int, *, replicates: int = 1000, seed: int = 0) -> None:
-        self._replicates = checked_replicates(replicates)
+        self._replicates = resampling.checked_replicates(replicates)
         self._seed = seed
         shape = (n_columns, replicates)
         self._values = FixedPoint.zeros(shape)
@@ -78,7 +48,7 @@ class BootstrapAccumulator:
             usable = (weights > 0) & np.isfinite(weights)
             users, values, weights = users[usable], values[:, usable], weights[usable]
         largest = np.abs(values) if weights is None else np.maximum(np.abs(values), 1.0) * weights
-        excessive = largest >= LIMIT
+        excessive = largest >= resampling.LIMIT
         used = ~(np.isnan(values) | excessive)
         if weights is not None and weights.ndim > 1:
             used &= (weights > 0) & np.isfinite(weights)
@@ -94,7 +64,9 @@ class BootstrapAccumulator:
         self._add(users, np.where(used, values, 0.0) * factor, masks * factor, pattern_indices)
 
     def _add(self, users: Array, values: Floats, weights: Floats, weight_rows: Sequence[int]) -> None:
-        sums = resampled_sums(np.concatenate([values, weights]), users, PoissonDraw(), self._replicates, self._seed)
+        sums = resampling.resampled_sums(
+            np.concatenate([values, weights]), users, resampling.PoissonDraw(), self._replicates, self._seed
+        )
         n = len(values)
         self._values = self._values.plus(FixedPoint(sums.ones[:n], sums.fraction[:n]))
         places = n + np.array(weight_rows, np.intp)
@@ -155,7 +127,7 @@ _SAME = 2.0**-41
 def _interval(
     samples: BootstrapMeans, mean: Mean, level: float, method: str, bias: float, acceleration: float
 ) -> Interval:
-    checked_level(level)
+    intervals.checked_level(level)
     reason = _why_none(samples, mean, level)
     if reason:
         return Interval.missing(level, method, reason)
@@ -203,7 +175,9 @@ _LARGEST_POWER = 700.0
 
 def blocks_of(users: Array, seed: int) -> Array:
     """The block of each user, from 64-bit hashes of their ids; int64, below `N_BLOCKS`."""
-    blocks: Array = (uniform64(users, np.zeros(1, np.int64), seed, _PURPOSE) % np.uint64(N_BLOCKS)).astype(np.int64)
+    blocks: Array = (resampling.uniform64(users, np.zeros(1, np.int64), seed, _PURPOSE) % np.uint64(N_BLOCKS)).astype(
+        np.int64
+    )
     return blocks
 
 
@@ -263,21 +237,21 @@ def jackknife_interval(
     at an end, with all users or without some, the interval is on its own scale, and cut at the bounds. If a figure `may_rest_on_few`
     users, its degrees of freedom know how few they are.
     """
-    checked_level(level)
+    intervals.checked_level(level)
     if math.isnan(value):
-        return math.nan, Interval.missing(level, JACKKNIFE, "no user")
+        return math.nan, Interval.missing(level, intervals.JACKKNIFE, "no user")
     spread = spread_of(value, left_out)
     if spread is None:
         reason = "too few users: the value is undefined without some of them"
-        return math.nan, Interval.missing(level, JACKKNIFE, reason)
+        return math.nan, Interval.missing(level, intervals.JACKKNIFE, reason)
     if spread.standard_error <= _ROUNDING * max(1.0, abs(value)):
         reason = "the value is the same whoever is left out"
-        return spread.standard_error, Interval.missing(level, JACKKNIFE, reason)
+        return spread.standard_error, Interval.missing(level, intervals.JACKKNIFE, reason)
     if len(left_out) < LEAST_BLOCKS:
         reason = (
             f"too few users or clusters: they fill {len(left_out)} blocks, and {LEAST_BLOCKS} need about 25 of them"
         )
-        return spread.standard_error, Interval.missing(level, JACKKNIFE, reason)
+        return spread.standard_error, Interval.missing(level, intervals.JACKKNIFE, reason)
     centre, kept = _without_ends(value, bounds), (-math.inf, math.inf)
     stretched = spread_of(centre, [WithoutBlock(_without_ends(each, bounds), n) for each, n in left_out])
     if stretched is None:
@@ -286,7 +260,7 @@ def jackknife_interval(
     df = min(stretched.df, stretched.df_of_terms) if may_rest_on_few else stretched.df
     half_width = t_critical(level, df) * stretched.standard_error
     low, high = (_within_ends(end, bounds) for end in (centre - half_width, centre + half_width))
-    return spread.standard_error, Interval(low, high, level, JACKKNIFE).within(kept)
+    return spread.standard_error, Interval(low, high, level, intervals.JACKKNIFE).within(kept)
 
 
 def _without_ends(value: float, bounds: tuple[float, float]) -> float:
@@ -342,7 +316,7 @@ class DescriptionOptions:
         cls, ci: str | IntervalMethod | None, quantiles: Sequence[float], *, weighted: bool = False
     ) -> DescriptionOptions:
         """Options as a caller gives them; raises `OptionError` if one is not valid."""
-        method = interval_method(ci)
+        method = intervals.interval_method(ci)
         shares = tuple(quantiles) if isinstance(quantiles, Iterable) else (quantiles,)
         if not (isinstance(quantiles, Iterable) and all(is_number(share) and 0 <= share <= 1 for share in shares)):
             raise OptionError(f"quantiles must be shares from 0 to 1, such as (0.25, 0.5); got {quantiles!r}")
@@ -354,7 +328,7 @@ class DescriptionOptions:
         if method is None:
             return options
         options = replace(options, level=float(method.level))
-        if isinstance(method, Student):
+        if isinstance(method, intervals.Student):
             return options
         return replace(options, replicates=int(method.replicates), seed=int(method.seed))
 
@@ -386,10 +360,12 @@ class DescriptionAccumulator:
     def __init__(self, n_columns: int, options: DescriptionOptions, n_groups: int = 1) -> None:
         self._n_groups, self._n_described = n_groups, n_columns - options.n_plain
         # Every n-th column of these is of the same group.
-        self._moments = MomentsAccumulator(n_columns * n_groups)
-        self._quantiles = QuantileAccumulator() if options.quantiles else None
+        self._moments = exact.MomentsAccumulator(n_columns * n_groups)
+        self._quantiles = exact.QuantileAccumulator() if options.quantiles else None
         needs_means = options.resamples or options.any_weighted
-        self._means = MeanAccumulator(n_columns * n_groups, weighted=options.any_weighted) if needs_means else None
+        self._means = (
+            exact.MeanAccumulator(n_columns * n_groups, weighted=options.any_weighted) if needs_means else None
+        )
         self._weighs = options.any_weighted
         self._bootstraps = [
             BootstrapAccumulator(self._n_described, replicates=options.replicates, seed=options.seed)
@@ -438,7 +414,11 @@ class DescriptionAccumulator:
                 for index, column in enumerate(columns, first):
                     self._moments.add(index, column)
                 continue
-            each = tallies(columns) if group is None else tallies_of_groups(columns, group, self._n_groups, first)
+            each = (
+                exact.tallies(columns)
+                if group is None
+                else exact.tallies_of_groups(columns, group, self._n_groups, first)
+            )
             for counted in each:
                 self._moments.add_tally(counted)
                 if self._quantiles is not None and first < n_counted:
@@ -519,9 +499,9 @@ def descriptions_of_groups(
         sketches = state["quantiles"]
         group = np.repeat(np.arange(n_groups), sketches["rows"])
         grouped_sketches = sketches | {"column": group * n_columns + sketches["column"]}
-        column_quantiles = quantiles_of(grouped_sketches, n_columns * n_groups, (MEDIAN, *options.quantiles))
+        column_quantiles = exact.quantiles_of(grouped_sketches, n_columns * n_groups, (MEDIAN, *options.quantiles))
     described = []
-    for index, moments in enumerate(moments_of_columns(columns["moments"])):
+    for index, moments in enumerate(exact.moments_of_columns(columns["moments"])):
         group_number, column = divmod(index, n_columns)
         median, quantiles = math.nan, {}
         is_plain = column >= n_columns - options.n_plain
@@ -529,13 +509,15 @@ def descriptions_of_groups(
             median, *shares = column_quantiles[index]
             quantiles = dict(zip(options.quantiles, shares, strict=True))
         is_weighted = options.weighted or column in options.normalised
-        weighted = with_reliable_figures(mean_of(_column(columns["means"], index)), moments) if is_weighted else None
+        weighted = (
+            with_reliable_figures(exact.mean_of(_column(columns["means"], index)), moments) if is_weighted else None
+        )
         column_clusters = None if is_plain or clusters is None else _as_precise(clusters[group_number][column], moments)
         interval = None
         if not is_plain and options.method is not None:
             if options.resamples:
                 samples = bootstrap_means_of(_column(columns["bootstrap"], index - group_number * options.n_plain))
-                mean = mean_of(_column(columns["means"], index))
+                mean = exact.mean_of(_column(columns["means"], index))
                 interval = _resampled_interval(samples, mean, options, column_clusters)
             else:
                 interval = t_interval_of(moments, weighted, options.level, column_clusters)
@@ -548,7 +530,7 @@ def one_figure(
     n_users: int,
     options: DescriptionOptions,
     left_out: Sequence[WithoutBlock] = (),
-    bounds: tuple[float, float] = UNBOUNDED,
+    bounds: tuple[float, float] = intervals.UNBOUNDED,
 ) -> Description:
     """The description of one figure of all users together, NaN if undefined: it has no spread between users.
 
@@ -571,7 +553,7 @@ def _resampled_interval(
 ) -> Interval:
     assert options.method is not None, "it is one that resamples"
     if clusters is not None and (clusters.problem or clusters.are_few_if_skewed):
-        reason = clusters.problem or f"{clusters.words}, and a bootstrap needs {FEWEST_IF_SKEWED}: use ci='t'"
+        reason = clusters.problem or f"{clusters.words}, and a bootstrap needs {intervals.FEWEST_IF_SKEWED}: use ci='t'"
         return Interval.missing(options.level, options.method, reason)
     if clusters is not None:
         mean = replace(mean, acceleration=clusters.acceleration)
@@ -580,13 +562,13 @@ def _resampled_interval(
 
 def _as_precise(clusters: Clusters, moments: Moments) -> Clusters:
     """The clusters, without a standard error if exact sums hold too few digits of such small values."""
-    _, squares_too_small = too_small(moments.least, moments.greatest)
+    _, squares_too_small = exact.too_small(moments.least, moments.greatest)
     return replace(clusters, standard_error=math.nan) if squares_too_small else clusters
 
 
 def with_reliable_figures(weighted: Mean, moments: Moments) -> Mean:
     """The weighted mean and its spread, each NaN if exact sums hold too few digits of such small values."""
-    sum_too_small, squares_too_small = too_small(moments.least, moments.greatest)
+    sum_too_small, squares_too_small = exact.too_small(moments.least, moments.greatest)
     if sum_too_small:
         weighted = replace(weighted, mean=math.nan)
     return replace(weighted, std=math.nan, standard_error=math.nan) if squares_too_small else weighted
@@ -599,10 +581,12 @@ def t_interval_of(moments: Moments, weighted: Mean | None, level: float, cluster
         return Interval.missing(level, "t", reason)
     if clusters is not None:
         mean = moments.mean if weighted is None else weighted.mean
-        return t_interval(mean, clusters.standard_error, clusters.n, level, clusters.df, clusters.problem)
+        return intervals.t_interval(mean, clusters.standard_error, clusters.n, level, clusters.df, clusters.problem)
     if weighted is None:
-        return mean_interval(moments, level)
-    return t_interval(weighted.mean, weighted.standard_error, weighted.n, level, weighted.df, weighted.problem)
+        return intervals.mean_interval(moments, level)
+    return intervals.t_interval(
+        weighted.mean, weighted.standard_error, weighted.n, level, weighted.df, weighted.problem
+    )
 
 
 def _column(state: dict[str, Array], index: int) -> dict[str, Any]:

@@ -7,18 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from spark_rankeval.statistics import intervals
 from spark_rankeval.statistics.description import t_interval_of
 from spark_rankeval.statistics.distributions import studentized_range_critical, studentized_range_sf, t_critical, t_sf
 from spark_rankeval.statistics.exact import LEAST_USERS, Mean, Moments, users_needed
-from spark_rankeval.statistics.intervals import (
-    UNBOUNDED,
-    UNKNOWN_MEAN,
-    Clusters,
-    Interval,
-    adjusted_interval,
-    are_binary,
-    bounds_of_differences,
-)
+from spark_rankeval.statistics.intervals import UNBOUNDED, Clusters, Interval
 
 WELCH, MOVER = "welch", "mover"
 # Of fewer users with a 0, or with a 1, the spread says little about the mean.
@@ -96,7 +89,7 @@ class Group:
         if units is not None and units.problem:
             return units.problem
         if not (math.isfinite(self.mean) and math.isfinite(self.variance)):
-            return UNKNOWN_MEAN
+            return intervals.UNKNOWN_MEAN
         return "" if self.has_spread else self.interval(_ANY_LEVEL).reason
 
     @property
@@ -110,13 +103,13 @@ class Group:
         if not self.has_spread:
             return True
         n_rarer = min(self.moments.n_zero, self.n - self.moments.n_zero)
-        is_binary = self.bounds == (0, 1) and are_binary(self.moments, self.weighted)
+        is_binary = self.bounds == (0, 1) and intervals.are_binary(self.moments, self.weighted)
         return n_rarer < RARE and is_binary and self.n_independent == self.n
 
     def interval(self, level: float) -> Interval:
         """The interval of the mean, as a summary has it."""
         interval = t_interval_of(self.moments, self.weighted, level, self.clusters)
-        return adjusted_interval(interval, self.moments, self.bounds, self.weighted, self.clusters)
+        return intervals.adjusted_interval(interval, self.moments, self.bounds, self.weighted, self.clusters)
 
 
 @dataclass(frozen=True)
@@ -272,7 +265,7 @@ def difference_of(group: Group, other: Group, *, shares_clusters: bool = False) 
         estimate=group.mean - other.mean,
         variances=variances,
         dfs=(group.df, other.df),
-        bounds=bounds_of_differences(group.bounds, group.moments, other.moments),
+        bounds=intervals.bounds_of_differences(group.bounds, group.moments, other.moments),
         problem=group.problem or other.problem,
         rare=(group, other) if group.is_rare or other.is_rare else None,
         most_df=most_df,

@@ -20,25 +20,8 @@ import numpy as np
 from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError, warn
 from spark_rankeval.ranking.user_lists import starts_of_runs
-from spark_rankeval.statistics.distributions import (
-    clopper_pearson_interval,
-    noncentral_t_sf,
-    normal_quantile,
-    t_critical,
-    t_sf,
-)
-from spark_rankeval.statistics.exact import (
-    LEAST_MEAN_WEIGHT,
-    LIMBS,
-    NEARLY_NOTHING,
-    ExactSums,
-    Mean,
-    Moments,
-    are_equal,
-    degrees_of_freedom,
-    exact_sum,
-    name_of_term,
-)
+from spark_rankeval.statistics import distributions, exact
+from spark_rankeval.statistics.exact import Mean, Moments
 from spark_rankeval.statistics.resampling import check_seed, checked_replicates
 
 Array = np.ndarray[Any, Any]
@@ -226,7 +209,7 @@ class ClusterAccumulator:
 
     def __init__(self, n_columns: int, *, cubes: bool = False, grouped: bool = False) -> None:
         self._terms = (*_TERMS, *_CUBES) if cubes else _TERMS
-        self._sums = ExactSums(n_columns * len(self._terms))
+        self._sums = exact.ExactSums(n_columns * len(self._terms))
         self._n_clusters = np.zeros(n_columns, np.int64)
         self._n_without = 0
         self._waiting: list[ClusterSums] = []
@@ -266,7 +249,7 @@ class ClusterAccumulator:
             **groups,
             "n": self._n_clusters.copy(),
             "n_without": np.full_like(self._n_clusters, self._n_without),
-            "limbs": sums["limbs"].reshape(-1, n_terms, LIMBS),
+            "limbs": sums["limbs"].reshape(-1, n_terms, exact.LIMBS),
             "n_excessive": sums["n_excessive"].reshape(-1, n_terms).sum(axis=1),
         }
 
@@ -370,7 +353,7 @@ def clusters_of_column(state: dict[str, Any]) -> Clusters:
     if n == 0 or int(state["n_excessive"]):
         return Clusters(n, n_without, grouped=grouped)
     terms = (*_TERMS, *_CUBES)[: len(limbs)]
-    sums = {term: exact_sum(parts) for term, parts in zip(terms, limbs, strict=True)}
+    sums = {term: exact.exact_sum(parts) for term, parts in zip(terms, limbs, strict=True)}
     return replace(_clusters_from_sums(n, n_without, sums), grouped=grouped)
 
 
@@ -386,12 +369,12 @@ def _clusters_from_sums(n: int, n_without: int, sums: dict[tuple[int, int], Frac
     """The precision of the mean of n clusters, from the sums over clusters of W^(j−k) S^k by (j, k)."""
     weight = sums[1, 0]
     # Outside this range the cubes of weights leave the grid of exact sums.
-    if not LEAST_MEAN_WEIGHT <= weight / n <= 1 / LEAST_MEAN_WEIGHT:
+    if not exact.LEAST_MEAN_WEIGHT <= weight / n <= 1 / exact.LEAST_MEAN_WEIGHT:
         return Clusters(n, n_without)
     mean = sums[1, 1] / weight
     squares = sums[2, 2] - 2 * mean * sums[2, 1] + mean**2 * sums[2, 0]
     # The terms were rounded before they were added: a spread below this share of the squares is noise.
-    if squares <= sums[2, 2] * NEARLY_NOTHING:
+    if squares <= sums[2, 2] * exact.NEARLY_NOTHING:
         squares = Fraction(0)
     acceleration = math.nan
     if (3, 3) in sums:
@@ -401,7 +384,7 @@ def _clusters_from_sums(n: int, n_without: int, sums: dict[tuple[int, int], Frac
     others = weight**2 - sums[2, 0]
     error = math.sqrt(squares / others) if n > 1 and others > 0 else math.nan
     return Clusters(
-        n, n_without, float(weight**2 / sums[2, 0]), degrees_of_freedom(weight, sums[3, 0]), error, acceleration
+        n, n_without, float(weight**2 / sums[2, 0]), exact.degrees_of_freedom(weight, sums[3, 0]), error, acceleration
     )
 
 
@@ -537,7 +520,7 @@ def t_interval(
         return Interval.missing(level, "t", "no user" if n == 0 else "one user has no spread")
     if not (math.isfinite(mean) and math.isfinite(standard_error)):
         return Interval.missing(level, "t", UNKNOWN_MEAN)
-    ends = far.interval(mean, standard_error, t_critical(level, n - 1 if df is None else df))
+    ends = far.interval(mean, standard_error, distributions.t_critical(level, n - 1 if df is None else df))
     return Interval(*ends, level, SCORE if any(far) else T)
 
 
@@ -576,12 +559,14 @@ def adjusted_interval(
     is_share = interval.method == T and (low, high) == (0, 1)
     is_binary = is_share and are_binary(moments, weighted)
     if is_binary and math.isclose(effective_n, moments.n):
-        ends = clopper_pearson_interval(moments.n - moments.n_zero, moments.n, interval.level)
+        ends = distributions.clopper_pearson_interval(moments.n - moments.n_zero, moments.n, interval.level)
         return Interval(*ends, interval.level, CLOPPER_PEARSON)
     mean = moments.mean if weighted is None else weighted.mean
     if is_binary or (is_share and clusters is not None and clusters.are_few_if_skewed):
         n = _equivalent_n(mean, moments, weighted, clusters, interval.level)
-        interval = Interval(*clopper_pearson_interval(mean * n, n, interval.level), interval.level, CLOPPER_PEARSON)
+        interval = Interval(
+            *distributions.clopper_pearson_interval(mean * n, n, interval.level), interval.level, CLOPPER_PEARSON
+        )
     if interval.method not in (JACKKNIFE, PREDICTION_POWERED):
         error = error if clusters is None else clusters.standard_error
         interval = _with_unseen(interval, mean, error, effective_n, moments, (low, high))
@@ -623,7 +608,11 @@ def _equivalent_n(
     df = moments.n - 1 if weighted is None else weighted.df
     if clusters is not None:
         error, df = max(error, clusters.standard_error), clusters.df
-    return mean * (1 - mean) * (t_critical(level, moments.n - 1) / t_critical(level, df) / error) ** 2
+    return (
+        mean
+        * (1 - mean)
+        * (distributions.t_critical(level, moments.n - 1) / distributions.t_critical(level, df) / error) ** 2
+    )
 
 
 def are_binary(moments: Moments, weighted: Mean | None) -> bool:
@@ -633,7 +622,7 @@ def are_binary(moments: Moments, weighted: Mean | None) -> bool:
     sums, weight = (moments.sums, 0) if weighted is None else (weighted.sums, 1)
     if not sums:
         return False
-    return are_equal(sums, name_of_term(weight, 1), name_of_term(weight, 2))
+    return exact.are_equal(sums, exact.name_of_term(weight, 1), exact.name_of_term(weight, 2))
 
 
 def valid_bounds(bounds: tuple[float, float], *values: Moments) -> tuple[float, float]:
@@ -713,7 +702,7 @@ def p_beyond_margin(
     if not error:
         return without_spread
     t = min(far.t_at(limit, value, error) for limit in nearest_limits(value, margin))
-    by_t = min(1.0, 2 * t_sf(t, df))
+    by_t = min(1.0, 2 * distributions.t_sf(t, df))
     return max(by_t, without_spread) if may_agree_by_chance(value, error, n, margin, bounds) else by_t
 
 
@@ -827,8 +816,8 @@ def detectable_difference(
     df = n - 1 if df is None else df
     if not df >= 1 or math.isnan(std):
         return math.nan
-    critical = t_critical(level, df)
-    low, high = 0.0, critical + max(normal_quantile(power), 0.0) + 1.0
+    critical = distributions.t_critical(level, df)
+    low, high = 0.0, critical + max(distributions.normal_quantile(power), 0.0) + 1.0
     while _power(high, df, critical) < power:
         low, high = high, 2 * high
     while high - low > 1e-12 * high:
@@ -839,7 +828,9 @@ def detectable_difference(
 
 def _power(noncentrality: float, df: float, critical: float) -> float:
     """The power of a two-sided t test that rejects beyond the critical value."""
-    return noncentral_t_sf(critical, df, noncentrality) + noncentral_t_sf(critical, df, -noncentrality)
+    return distributions.noncentral_t_sf(critical, df, noncentrality) + distributions.noncentral_t_sf(
+        critical, df, -noncentrality
+    )
 
 
 _NEAR_ZERO = "the baseline's mean is not clearly different from 0"
@@ -895,7 +886,7 @@ def lift_of(
     value = difference / abs(baseline)
     if not all(map(math.isfinite, (difference, difference_variance, baseline_variance, covariance))) or not df >= 1:
         return Lift(value, reason=UNKNOWN_MEAN)
-    critical = t_critical(level, df)
+    critical = distributions.t_critical(level, df)
     share = critical**2 * baseline_variance / baseline**2
     if share >= 1:
         return Lift(value, reason=_NEAR_ZERO)

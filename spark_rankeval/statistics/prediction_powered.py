@@ -27,15 +27,7 @@ from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics import intervals, judged_queries
 from spark_rankeval.statistics.distributions import clopper_pearson_interval, t_critical, t_sf
-from spark_rankeval.statistics.intervals import (
-    PREDICTION_POWERED,
-    UNBOUNDED,
-    UNKNOWN_MEAN,
-    Interval,
-    Lift,
-    T,
-    checked_level,
-)
+from spark_rankeval.statistics.intervals import UNBOUNDED, Interval
 from spark_rankeval.statistics.judged_queries import JudgedQueries, Sample, dot, sample_of, summed
 
 # Rounding may move a mean so far beyond a bound.
@@ -171,13 +163,13 @@ def judged_estimate(
         >>> round(estimate.value, 3), round(estimate.lambda_, 2), estimate.gain > 5
         (0.5, 1.0, True)
     """
-    checked_level(level)
+    intervals.checked_level(level)
     if lambda_ is not None and not (is_number(lambda_) and 0 <= lambda_ <= 1):
         raise OptionError(f"lambda_ must be a number from 0 to 1, or None; got {lambda_!r}")
     sample, problem = sample_of(queries)
     judge = _by_judge(queries, sample, level, bounds)
     if sample is None:
-        missing = Interval.missing(level, T, problem)
+        missing = Interval.missing(level, intervals.T, problem)
         nothing = MeanEstimate(math.nan, math.nan, math.nan, missing, 0)
         counts = (queries.n_graded, queries.n_others)
         return JudgedEstimate(math.nan, missing, math.nan, math.nan, math.nan, *counts, nothing, judge, math.nan)
@@ -208,8 +200,10 @@ def _by_judge(queries: JudgedQueries, sample: Sample | None, level: float, bound
     e, f, ff = model.sums
     n = int(e)
     if not n or queries.are_excessive:
-        reason = UNKNOWN_MEAN if n else "no user has a value by the model"
-        return MeanEstimate(math.nan, math.nan, math.nan, Interval.missing(level, T, reason), n, equal_n=float(n))
+        reason = intervals.UNKNOWN_MEAN if n else "no user has a value by the model"
+        return MeanEstimate(
+            math.nan, math.nan, math.nan, Interval.missing(level, intervals.T, reason), n, equal_n=float(n)
+        )
     mean = f / e
     bounds, is_share = _valid_bounds(bounds, float(mean)), f == ff
     if not queries.is_clustered:
@@ -218,7 +212,7 @@ def _by_judge(queries: JudgedQueries, sample: Sample | None, level: float, bound
         return MeanEstimate(float(mean), error, n - 1, interval, n, equal_n=float(n))
     clusters = judged_queries.clusters_of(model.sizes)
     problem = ("" if sample is None else sample.problem_of_clusters) or clusters.problem
-    error, interval = math.nan, Interval.missing(level, T, problem)
+    error, interval = math.nan, Interval.missing(level, intervals.T, problem)
     if not problem:
         error = model.standard_error(float(mean))
         interval = _interval(
@@ -249,13 +243,13 @@ def _interval(
     It is then at most `most_n`. `n_equal` is how many equal clusters there are, if queries come in these.
     """
     if not df >= 1:
-        return Interval.missing(level, T, "one user has no spread")
+        return Interval.missing(level, intervals.T, "one user has no spread")
     value = min(max(value, bounds[0]), bounds[1])
     if error == 0 or (share_n is not None and value in bounds and bounds == (0, 1)):
         return intervals.interval_without_spread(value, n if n_equal is None else n_equal, level, bounds)
     half_width = t_critical(level, df) * error
     if share_n is None or bounds != (0, 1):
-        return Interval(value - half_width, value + half_width, level, T).within(bounds)
+        return Interval(value - half_width, value + half_width, level, intervals.T).within(bounds)
     equal_n = share_n or min(value * (1 - value) * (t_critical(level, n - 1) / half_width) ** 2, most_n)
     return Interval(*clopper_pearson_interval(value * equal_n, equal_n, level), level, intervals.CLOPPER_PEARSON)
 
@@ -299,7 +293,7 @@ class _Estimator:
     def with_weight(self, weight: float, *, is_estimated: bool) -> MeanEstimate:
         """The estimate with a weight λ, which was estimated from the same queries or not."""
         sample, n, n_equal = self._sample, self._sample.n_human, self._sample.effective_n
-        value, missing = sample.value(weight), Interval.missing(self._level, T, self._problem)
+        value, missing = sample.value(weight), Interval.missing(self._level, intervals.T, self._problem)
         if sample.problem_of_clusters:
             return MeanEstimate(value, math.nan, math.nan, missing, n, equal_n=n_equal)
         variance = self._variance(value, weight)
@@ -419,7 +413,7 @@ def labels_needed(queries: JudgedQueries, width: float, level: float = 0.95) -> 
         >>> labels_needed(queries, 0.1)
         LabelsNeeded(with_judge=53, by_hand=318)
     """
-    checked_level(level)
+    intervals.checked_level(level)
     if not (is_number(width) and width > 0):
         raise OptionError(f"width must be a positive number; got {width!r}")
     sample, problem = sample_of(queries)
@@ -538,11 +532,13 @@ class JudgedDifference:
             self.estimate if level == self.level else judged_estimate(self.differences, level, bounds=self._bounds)
         )
         interval = estimate.interval
-        return interval._replace(method=PREDICTION_POWERED) if interval else interval
+        return interval._replace(method=intervals.PREDICTION_POWERED) if interval else interval
 
-    def lift_at(self, level: float) -> Lift:
+    def lift_at(self, level: float) -> intervals.Lift:
         """The lift, which has no interval."""
-        return Lift(self.relative_lift, reason="two judges give the difference an interval, and not its ratio")
+        return intervals.Lift(
+            self.relative_lift, reason="two judges give the difference an interval, and not its ratio"
+        )
 
     def _p_t(self) -> float:
         """The two-sided p-value of the t test of the estimate, with the error of its interval."""
@@ -559,7 +555,7 @@ class JudgedDifference:
         if margin:
             beyond = self.p_beyond(margin)
             p = max(p, beyond) if abs(self.difference) > margin else beyond
-        return p, PREDICTION_POWERED
+        return p, intervals.PREDICTION_POWERED
 
     def p_beyond(self, margin: float) -> float:
         """The two-sided p-value that the difference is beyond ±margin, or within; see `PairedComparison.p_beyond`."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from helpers.met_messages import met
 
 from spark_rankeval.comparison import compare_models as comparison
+from spark_rankeval.comparison import compared_models
 from spark_rankeval.experiments import compare_groups
 from spark_rankeval.spark.models import Collected, ModelTable, ModelTables
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, table_hash
@@ -158,7 +159,7 @@ def _compared_by(function, frames, columns, n_partitions, **options):
     tables = tuple(
         ModelTable(frame, ("user",), metrics, {}, model, hashes=_hashes(frame)) for model, frame in frames.items()
     )
-    with patch.object(comparison, "read_results", lambda *_: ModelFrames(tables, (), n_partitions)):
+    with patch.object(compared_models, "read_results", lambda *_: ModelFrames(tables, (), n_partitions)):
         return function(frames, **options)
 
 
