@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
 
 from spark_rankeval.checks import kind_of, one_of
 from spark_rankeval.comparison import compared_models
 from spark_rankeval.comparison.compared_models import Margin, MetricsToCompare, Results
-from spark_rankeval.errors import DataError, InputError, OptionError, UnknownMetricError, did_you_mean, warn
+from spark_rankeval.errors import InputError, OptionError, UnknownMetricError, did_you_mean, warn
 from spark_rankeval.evaluation.result import Result, RowsInTable
 from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.printed_tables import Document, Note, OneTable, Verdicts, remarks
 from spark_rankeval.records import comparisons
 from spark_rankeval.records.columns import frame_of
 from spark_rankeval.records.comparisons import ComparisonRow, PairRow, RankRow, largest_losses
 from spark_rankeval.records.judges import JudgedDifferences
+from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.records.tables_of_means import WIDTH, Metrics, VerdictTables, by_slice, rows_of_metric
 from spark_rankeval.report.contents import ComparisonPlots, pairs_chart
 from spark_rankeval.request.call import ByOption, Cube, attributes_in
@@ -308,19 +310,6 @@ class PairwiseComparison(_ComparisonTables[PairRow]):
         return Document((table,), remarks(self.notes))
 
 
-class _Spread(NamedTuple):
-    metric: str
-    model: str
-    slice: str
-    n_users: int
-    std: float
-    std_of: str
-    n: int
-    df: float
-    mean: float
-    asked: str
-
-
 def detectable_difference(
     result: Result | ModelComparison, metric: str | Metric | None = None, *, power: float = 0.8, level: float = 0.95
 ) -> pd.DataFrame:
@@ -355,47 +344,45 @@ def detectable_difference(
         InputError: `result` is not a result.
         UnknownMetricError: the result has no such metric.
     """
+    rows: Sequence[SummaryRow | ComparisonRow]
     if isinstance(result, Result):
-        spreads = []
-        for mean in result.summary:
-            # Of weighted users and of clusters it is the spread that gives as many equal users the same standard error.
-            n = mean.n_clusters if mean.cluster else mean.n_users
-            std = mean.standard_error * math.sqrt(n) if mean.user_weight or mean.cluster else mean.std
-            spreads.append(
-                _Spread(mean.key, mean.model, mean.slice, mean.n_users, std, "values", n, mean.df, mean.mean, mean.name)
-            )
+        rows = result.summary
     elif isinstance(result, ModelComparison):
-        spreads = [
-            _Spread(
-                row.metric,
-                row.model,
-                row.slice,
-                row.n_users,
-                row.standard_error * math.sqrt(row.n_clusters) if row.cluster else row.std,
-                "differences",
-                row.n_clusters if row.cluster else row.n_users,
-                row.df,
-                row.baseline_mean,
-                row.name,
-            )
-            for row in (*result.rows, *result.sliced)
-        ]
+        rows = (*result.rows, *result.sliced)
     else:
         msg = f"detectable_difference needs a Result or a comparison; got a {kind_of(result)}"
         raise InputError(msg)
-    if metric is not None:
-        result_rows = result.summary if isinstance(result, Result) else result.rows
-        names = list(dict.fromkeys(row.name for row in result_rows))
-        spreads = rows_of_metric(spreads, metric)
-        if not spreads:
-            msg = f"there is no metric {str(metric)!r}; {did_you_mean(metric, names)}available: {', '.join(names)}"
-            raise UnknownMetricError(msg)
-    rows = []
-    for row in spreads:
-        difference = smallest_difference(row.std, row.n, level, power, row.df) if row.std else math.nan
-        relative = difference / abs(row.mean) if row.mean else math.nan
-        rows.append({**row._asdict(), "detectable_difference": difference, "relative": relative})
-    return pd.DataFrame(rows, columns=[*_Spread._fields[:6], "detectable_difference", "relative", "asked"])
+    table = pd.DataFrame([_detectable(row, power, level) for row in rows], columns=_DETECTABLE)
+    if metric is None:
+        return table
+    labels = table["metric"].tolist()
+    is_wanted = [label == metric for label in labels]
+    if not any(is_wanted):
+        is_wanted = [reads_as(label, metric) for label in labels]
+    if not any(is_wanted):
+        names = list(dict.fromkeys(table["asked"]))
+        msg = f"there is no metric {str(metric)!r}; {did_you_mean(metric, names)}available: {', '.join(names)}"
+        raise UnknownMetricError(msg)
+    return table[is_wanted].reset_index(drop=True)
+
+
+_DETECTABLE = (
+    "metric", "model", "slice", "n_users", "std", "std_of", "detectable_difference", "relative", "asked",
+)  # fmt: skip
+
+
+def _detectable(row: SummaryRow | ComparisonRow, power: float, level: float) -> tuple[Any, ...]:
+    """The row of `detectable_difference`."""
+    if isinstance(row, ComparisonRow):
+        label, mean, std_of, is_weighted = row.metric, row.baseline_mean, "differences", False
+    else:
+        label, mean, std_of, is_weighted = row.key, row.mean, "values", bool(row.user_weight)
+    n = row.n_clusters if row.cluster else row.n_users
+    # Of weighted users and of clusters it is the spread that gives as many equal users the same standard error.
+    std = row.standard_error * math.sqrt(n) if is_weighted or row.cluster else row.std
+    difference = smallest_difference(std, n, level, power, row.df) if std else math.nan
+    relative = difference / abs(mean) if mean else math.nan
+    return label, row.model, row.slice, row.n_users, std, std_of, difference, relative, row.name
 
 
 # The bytes of a replicate's sum in a state, the share of them that compression leaves, and the most bytes of a state.
@@ -497,10 +484,10 @@ def compare(
     size = size_of_state(n_metrics, max(n_others, 1), max(replicates, 1))
     resolution = compared_models.resolution_of(test, replicates, n_metrics * n_others, level, correction)
     has_totals, shared = isinstance(by, Cube), tables.shared_tables
-    pairs = () if judges is None else tuple(JudgedPair(place, n_metrics + place) for place in range(n_metrics))
     two_judges = None
     if judges is not None:
         tables = tables.with_values_of_judge(labels)
+        pairs = tuple(JudgedPair(place, n_metrics + place) for place in range(n_metrics))
         two_judges = TwoJudges(pairs, judges.draw == "weighted")
     n_values = n_metrics if two_judges is None else 2 * n_metrics
     layout = comparing.paired_layout(n_values, len(attributes), totals=has_totals) if tables.clusters else None
@@ -711,56 +698,32 @@ def differences(
     baseline = compared_models.check_baseline(baseline, compared_models.names_of(results, tables), "differences")
     labels = compared_models.labels_of(tables, metrics)
     owners = tables.collected([], comparing.paired_batches(baseline, 0, 0, 0), _SUM).users.everyone
-    problems, counts = _repeated_users(owners, tables)
-    if problems:
-        raise DataError("; ".join(problems), counts)
+    _repeated_users(owners, tables).check()
     return tables.differences(labels, baseline)
 
 
 def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
-    problems, counts = _repeated_users(owners, tables)
-    for owner, fields in owners.items():
-        if not isinstance(owner, str):
-            continue
-        if invalid := int(fields[comparing.N_INVALID][0]):
-            problems.append(
-                f"{owner!r} has {invalid:,} rows that could not be ranked; summarise(table) counts them by kind. Fix the data, "
-                "or score with on_invalid='drop'"
-            )
-            counts[f"n_invalid of {owner}"] = invalid
+    refused = _repeated_users(owners, tables)
+    for model, fields in compared_models.states_by_model(owners):
+        refused.add_invalid(model, fields)
     n_conflicts = int(owners.get((), {}).get(comparing.N_CONFLICTS, [0])[0])
-    if n_conflicts:
-        problems.append(
-            f"{'attributes or clusters' if tables.clusters else 'attributes'} that differ between rows of the same user: "
-            f"{n_conflicts:,}; use those of one day for all tables"
-        )
-        counts[comparing.N_CONFLICTS] = n_conflicts
-    n_missing = comparing.n_without_cluster(owners)
-    if n_missing and not tables.keeps_without_cluster:
-        problems.append(
-            f"users without a value in the columns of clusters: {n_missing:,} (cluster={', '.join(tables.clusters)}); fill the values"
-        )
-        counts[comparing.N_WITHOUT_CLUSTER] = n_missing
-    if problems:
-        raise DataError("; ".join(problems), counts)
+    words = "attributes or clusters" if tables.clusters else "attributes"
+    problem = f"{words} that differ between rows of the same user: {n_conflicts:,}; use those of one day for all tables"
+    refused.add(n_conflicts, comparing.N_CONFLICTS, problem)
+    refused.add_without_cluster(owners, tables)
+    refused.check()
 
 
-def _repeated_users(owners: dict[Owner, State], tables: ModelTables) -> tuple[list[str], dict[str, int]]:
-    """A sentence for each model in which users have several rows, and the number of such users."""
-    problems, counts = [], {}
-    for owner, fields in owners.items():
-        if isinstance(owner, str) and (repeated := int(fields[comparing.N_REPEATED][0])):
-            example = tables.repeated_user(owner)
-            problems.append(
-                f"users with several rows in {owner!r}: {repeated:,}{f', for example {example}' if example else ''}. Pass one "
-                "row per user and model: one day at a time, and a table of several models alone, not in a dict"
-            )
-            counts[f"n_repeated_users of {owner}"] = repeated
-    return problems, counts
+def _repeated_users(owners: dict[Owner, State], tables: ModelTables) -> compared_models.RefusedUsers:
+    """The users with several rows of a model."""
+    refused = compared_models.RefusedUsers()
+    advice = "Pass one row per user and model: one day at a time, and a table of several models alone, not in a dict"
+    for model, fields in compared_models.states_by_model(owners):
+        refused.add_repeated(model, fields, tables, advice)
+    return refused
 
 
 def _models_met(owners: dict[Owner, State]) -> list[str]:
     """The models with a row of at least one user."""
-    return sorted(
-        owner for owner, fields in owners.items() if isinstance(owner, str) and int(fields[comparing.N_USERS][0])
-    )
+    states = compared_models.states_by_model(owners)
+    return sorted(model for model, fields in states if int(fields[comparing.N_USERS][0]))

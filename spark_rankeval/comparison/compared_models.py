@@ -26,7 +26,8 @@ from spark_rankeval.statistics.comparisons import Joint, Pair, PairedComparison
 from spark_rankeval.statistics.exact import State
 from spark_rankeval.statistics.intervals import UNBOUNDED, Clusters, clusters_of
 from spark_rankeval.statistics.prediction_powered import JudgedDifference, draw_check
-from spark_rankeval.worker.comparing import N_SHARED, N_USERS, Owner, merged_owners, n_other_rows, name_of_pair, side_of
+from spark_rankeval.worker import comparing
+from spark_rankeval.worker.comparing import Owner
 from spark_rankeval.worker.features import JudgedFigures, judged_groups
 from spark_rankeval.worker.states import ClusterStates, group_name
 
@@ -139,6 +140,51 @@ def warn_of_different_tables(n_users: Mapping[str, int]) -> None:
     """Warn if models were not evaluated on the same tables, by how many users' rows of each table differ."""
     if tables := not_shared_in_words(n_users):
         warn(f"the models were evaluated on different {tables}. Differences of the means may come from that")
+
+
+def states_by_model(owners: Mapping[Owner, State]) -> list[tuple[str, State]]:
+    """The models, or groups of users, with their states."""
+    return [(owner, fields) for owner, fields in owners.items() if isinstance(owner, str)]
+
+
+class RefusedUsers:
+    """Users who cannot be compared: what is wrong with them, and how many they are."""
+
+    def __init__(self) -> None:
+        self._problems: list[str] = []
+        self._counts: dict[str, int] = {}
+
+    def add(self, n: int, name: str, problem: str) -> None:
+        """Refuse some users, if there are any."""
+        if n:
+            self._problems.append(problem)
+            self._counts[name] = n
+
+    def add_repeated(self, model: str, fields: State, tables: ModelTables, advice: str) -> None:
+        """Refuse users with several rows of a model."""
+        if n := int(fields[comparing.N_REPEATED][0]):
+            example = tables.repeated_user(model)
+            shown = f", for example {example}" if example else ""
+            problem = f"users with several rows in {model!r}: {n:,}{shown}. {advice}"
+            self.add(n, f"n_repeated_users of {model}", problem)
+
+    def add_invalid(self, model: str, fields: State) -> None:
+        """Refuse rows of a model that could not be ranked."""
+        n = int(fields[comparing.N_INVALID][0])
+        advice = "summarise(table) counts them by kind. Fix the data, or score with on_invalid='drop'"
+        self.add(n, f"n_invalid of {model}", f"{model!r} has {n:,} rows that could not be ranked; {advice}")
+
+    def add_without_cluster(self, owners: Mapping[Owner, State], tables: ModelTables) -> None:
+        """Refuse users without a cluster, unless each counts as one."""
+        if not tables.keeps_without_cluster:
+            n, names = comparing.n_without_cluster(owners), ", ".join(tables.clusters)
+            problem = f"users without a value in the columns of clusters: {n:,} (cluster={names}); fill the values"
+            self.add(n, comparing.N_WITHOUT_CLUSTER, problem)
+
+    def check(self) -> None:
+        """Raise a `DataError` if users were refused."""
+        if self._problems:
+            raise DataError("; ".join(self._problems), self._counts)
 
 
 def check_number(models: Sequence[str], drawn: int) -> None:
@@ -356,7 +402,7 @@ def rolled(slices: Mapping[Key, dict[Owner, State]], attributes: Sequence[str], 
     for group in summary.sorted_keys(list(groups)):
         name = summary.slice_name(attributes, group)
         if name != "all":
-            yield Slice(name, group, merged_owners(groups[group]))
+            yield Slice(name, group, comparing.merged_owners(groups[group]))
 
 
 class ComparedModel(NamedTuple):
@@ -387,7 +433,9 @@ class AgainstBaseline(NamedTuple):
 
     def not_shared(self, owners: Mapping[Owner, State], model: str) -> str:
         """The tables that a model and the baseline do not share, in words."""
-        return not_shared_in_words({name: n_other_rows(owners, model, self.baseline, name) for name in self.shared})
+        return not_shared_in_words(
+            {name: comparing.n_other_rows(owners, model, self.baseline, name) for name in self.shared}
+        )
 
     def compared_slices(self, slices: Iterable[Slice]) -> list[ComparedModel]:
         """The figures of slices, for which no signs were drawn."""
@@ -433,7 +481,7 @@ class AgainstBaseline(NamedTuple):
         group = key or (ALL_VALUES,) * self.n_attributes
         is_clustered = self.clusters is not None
         differences, values, baselines = (
-            judged_groups(judged.get(side_of(name, *figure), {}), [group], is_clustered=is_clustered)[group]
+            judged_groups(judged.get(comparing.side_of(name, *figure), {}), [group], is_clustered=is_clustered)[group]
             for name in comparisons.SIDES
         )
         signs, bounds = (by_people.wins, by_people.ties, by_people.losses), self.metrics[figure[1]].bounds
@@ -444,7 +492,9 @@ class AgainstBaseline(NamedTuple):
         def count(owner: str, name: str) -> int:
             return int(owners[owner][name][0]) if owner in owners else 0
 
-        return count(model, N_USERS) + count(self.baseline, N_USERS) - count(model, N_SHARED)
+        return (
+            count(model, comparing.N_USERS) + count(self.baseline, comparing.N_USERS) - count(model, comparing.N_SHARED)
+        )
 
     def rows(self, compared: Sequence[ComparedModel], test: str) -> tuple[ComparisonRow, ...]:
         """The rows with their verdicts. Metrics without a direction are corrected for each other alone."""
@@ -472,13 +522,15 @@ class AgainstBaseline(NamedTuple):
             lift = lift._replace(low=min(lift.low, 0.0), high=max(lift.high, 0.0))
         shown = comparisons.ShownFigures(joint, judged.n, (figures.mean, figures.baseline_mean), lift[:3])
         verdict = _verdict(figures, judged.p, metric, (model, self.baseline), users, shown)
+        sentence = verdict.sentence
+        if not_shared:
+            sentence = f"{sentence.removesuffix('.')}; the two were evaluated on different {not_shared}."
         better, worse = figures.wins, figures.losses
         if not metric.larger_is_better:
             better, worse = worse, better
         tests = Tests(
             figures.p_t, figures.p_sign_flip, p_test, figures.p_beyond(metric.margin) if metric.margin else math.nan
         )
-        sentence = _with_remark(verdict.sentence, not_shared)
         return ComparisonRow(
             metric=metric.label,
             model=model,
@@ -512,13 +564,6 @@ def rows_by_judge(compared: Iterable[ComparedModel]) -> tuple[JudgedRow, ...]:
     return tuple(rows)
 
 
-def _with_remark(sentence: str, not_shared: str) -> str:
-    """The sentence of a verdict, which says so if the two sides were not evaluated on the same tables."""
-    return (
-        f"{sentence.removesuffix('.')}; the two were evaluated on different {not_shared}." if not_shared else sentence
-    )
-
-
 def _verdict(
     figures: PairedComparison | JudgedDifference | Pair,
     p: float,
@@ -548,7 +593,7 @@ class PairClusters(NamedTuple):
 
     def of(self, models: Sequence[str], place: int) -> list[Clusters]:
         """What clusters say of a metric, by its place, for each pair of models."""
-        names = [group_name((name_of_pair(models, *pair),)) for pair in combinations(range(len(models)), 2)]
+        names = [group_name((comparing.name_of_pair(models, *pair),)) for pair in combinations(range(len(models)), 2)]
         states = [self.clusters.get(name) for name in names]
         return [Clusters(0) if state is None else clusters_of(state)[place] for state in states]
 
@@ -567,7 +612,7 @@ def pair_rows(
     complete = owners.get(tuple(models))
     if not complete:
         complete = comparisons.AllPairsAccumulator(len(metrics), len(models), replicates=replicates).state()
-    n_users = int(owners[()][N_USERS][0]) if () in owners else 0
+    n_users = int(owners[()][comparing.N_USERS][0]) if () in owners else 0
     rows, ranked = [], []
     for place, metric in enumerate(metrics):
         state = {field: entries[place] for field, entries in complete.items()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spark_rankeval.checks import as_names, check_name, check_table, is_number, one_of
 from spark_rankeval.comparison import compared_models
 from spark_rankeval.comparison.compared_models import Margin, MetricsToCompare, Results
-from spark_rankeval.errors import DataError, InputError, OptionError
+from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.evaluation.result import Result, RowsInTable
 from spark_rankeval.experiments import covariates
 from spark_rankeval.experiments.covariates import Adjusted, CovariateSums
@@ -59,11 +59,6 @@ class ClustersOfGroups(NamedTuple):
         """How many clusters have users in several groups, on the metric with most of them; one in three groups counts twice."""
         sums = [sum(each[place].n for each in self.by_group.values()) for place in range(len(self.all_groups))]
         return max((total - each.n for total, each in zip(sums, self.all_groups, strict=True)), default=0)
-
-    @property
-    def are_shared(self) -> bool:
-        """Whether any cluster has users in several groups."""
-        return self.n_shared > 0
 
     def notes(self, rows: Sequence[GroupRow]) -> tuple[str, ...]:
         """What the clusters do to the figures, in sentences."""
@@ -154,7 +149,7 @@ def compared_group(
         return group if clusters is None else replace(group, clusters=clusters.clusters(name, place)), covariate
 
     (group, sums), (other, other_sums) = read_group(names[0]), read_group(names[1])
-    are_shared = clusters is not None and clusters.are_shared
+    are_shared = clusters is not None and clusters.n_shared > 0
     difference, adjustment, n_without_covariate = difference_of(group, other, shares_clusters=are_shared), None, 0
     if sums is not None and other_sums is not None and clusters is not None:
         reason = difference.problem or "users come in clusters, and the adjustment takes users as independent"
@@ -170,7 +165,7 @@ def compared_group(
     return ComparedGroup(metric, (group, other), adjustment, difference, interval, p, n_without_covariate)
 
 
-def group_rows(compared: Sequence[ComparedGroup], options: GroupTest) -> Iterator[GroupRow]:
+def group_rows(compared: Sequence[ComparedGroup], options: GroupTest, cluster: str) -> Iterator[GroupRow]:
     """The row of each group and metric, with the p-value corrected for all of them."""
     family = family_of([each.p for each in compared], options.correction, options.level)
     for each, judged in zip(compared, family, strict=True):
@@ -189,22 +184,25 @@ def group_rows(compared: Sequence[ComparedGroup], options: GroupTest) -> Iterato
             higher_is_better=metric.direction,
             shown=ShownFigures(joint, judged.n, (mean, other_mean), lift[:3]),
         )
-        clusters = ClusterFigures()
+        of_covariate = dict[str, Any]()
+        if adjustment is not None:
+            of_covariate = {
+                "theta": adjustment.theta, "variance_saved": adjustment.variance_saved, "not_adjusted": adjustment.problem,
+            }  # fmt: skip
+        clusters = ClusterFigures(cluster)
         if group.clusters is not None:
-            clusters = ClusterFigures(n=group.clusters.n, effective_n=min(group.effective_n, other.effective_n))
-        row = GroupRow(
+            clusters = ClusterFigures(
+                cluster, n=group.clusters.n, effective_n=min(group.effective_n, other.effective_n)
+            )
+        yield GroupRow(
             metric=metric.label, group=group.name, baseline=other.name, n_users=group.n, n_baseline_users=other.n,
             n_undefined=group.moments.n_undefined + other.moments.n_undefined, mean=mean, baseline_mean=other_mean,
             difference=difference.estimate, standard_error=difference.standard_error, df=difference.df, interval=interval,
             joint=joint, lift=lift, judged=Judged(p, metric.margin, *verdict, judged.n),
             larger_is_better=metric.larger_is_better, n_without_covariate=n_without_covariate, asked=metric.asked,
             clusters=clusters, n_baseline_clusters=0 if other.clusters is None else other.clusters.n,
+            **of_covariate,
         )  # fmt: skip
-        if adjustment is not None:
-            row = replace(
-                row, theta=adjustment.theta, variance_saved=adjustment.variance_saved, not_adjusted=adjustment.problem
-            )
-        yield row
 
 
 @dataclass(frozen=True, repr=False)
@@ -342,7 +340,8 @@ def compare_groups(
     collected = tables.collected(labels, run, _STATE * len(compared), clusters=merger)
     owners = collected.users.everyone
     _check(owners, tables)
-    groups = _groups_met(owners, tables.names)
+    states = compared_models.states_by_model(owners)
+    groups = tables.names or sorted(name for name, fields in states if int(fields[comparing.N_USERS][0]))
     _check_baseline(baseline, groups, group)
     options = GroupTest(level, correction, tightest_at if sequential else None)
     others = [name for name in groups if name != baseline]
@@ -353,10 +352,7 @@ def compare_groups(
         for place, metric in enumerate(compared)
         for name in others
     ]
-    cluster = ", ".join(tables.clusters)
-    rows = tuple(
-        replace(row, clusters=row.clusters._replace(cluster=cluster)) for row in group_rows(compared_groups, options)
-    )
+    rows = tuple(group_rows(compared_groups, options, ", ".join(tables.clusters)))
     notes = tables.notes(labels)
     if clusters is not None:
         intervals.warn_of_few_clusters(rows)
@@ -450,50 +446,21 @@ def _check(owners: dict[Owner, State], tables: ModelTables) -> None:
         raise InputError(
             f"there are more than {covariates.MOST_GROUPS} groups; group= must name a column of a few groups"
         )
-    problems, counts = [], {}
-
-    def refuse(n: int, name: str, problem: str) -> None:
-        if n:
-            problems.append(problem)
-            counts[name] = n
-
+    refused = compared_models.RefusedUsers()
     n = int(everyone.get(comparing.N_IN_SEVERAL, [0])[0])
-    refuse(
-        n,
-        comparing.N_IN_SEVERAL,
-        f"users in several groups: {n:,}. Leave them out; compare is for models on the same users",
-    )
-    if not tables.keeps_without_cluster:
-        n, names = comparing.n_without_cluster(owners), ", ".join(tables.clusters)
-        problem = f"users without a value in the columns of clusters: {n:,} (cluster={names}); fill the values"
-        refuse(n, comparing.N_WITHOUT_CLUSTER, problem)
-    for owner, fields in owners.items():
-        if not isinstance(owner, str):
+    problem = f"users in several groups: {n:,}. Leave them out; compare is for models on the same users"
+    refused.add(n, comparing.N_IN_SEVERAL, problem)
+    refused.add_without_cluster(owners, tables)
+    for group, fields in compared_models.states_by_model(owners):
+        if group == _NO_GROUP and not tables.names and (n := tables.n_rows_without_model()):
+            refused.add(n, "n_without_group", f"users without a group: {n:,}; their group is null. Leave them out")
             continue
-        if owner == _NO_GROUP and not tables.names and (n := tables.n_rows_without_model()):
-            refuse(n, "n_without_group", f"users without a group: {n:,}; their group is null. Leave them out")
-            continue
-        if n := int(fields[comparing.N_REPEATED][0]):
-            example = tables.repeated_user(owner)
-            shown = f", for example {example}" if example else ""
-            advice = "Pass one row per user: one model, and each user once"
-            refuse(n, f"n_repeated_users of {owner}", f"users with several rows in {owner!r}: {n:,}{shown}. {advice}")
-        n = int(fields[comparing.N_INVALID][0])
-        advice = "summarise(table) counts them by kind. Fix the data, or score with on_invalid='drop'"
-        refuse(n, f"n_invalid of {owner}", f"{owner!r} has {n:,} rows that could not be ranked; {advice}")
+        refused.add_repeated(group, fields, tables, "Pass one row per user: one model, and each user once")
+        refused.add_invalid(group, fields)
         n = int(max(fields.get(covariates.INVALID_WEIGHTS, [0])))
-        refuse(
-            n, f"n_invalid_weights of {owner}", f"weights in {owner!r} that are negative, infinite or missing: {n:,}"
-        )
-    if problems:
-        raise DataError("; ".join(problems), counts)
-
-
-def _groups_met(owners: dict[Owner, State], named: Sequence[str]) -> list[str]:
-    met = sorted(
-        owner for owner, fields in owners.items() if isinstance(owner, str) and int(fields[comparing.N_USERS][0])
-    )
-    return list(named) or met
+        problem = f"weights in {group!r} that are negative, infinite or missing: {n:,}"
+        refused.add(n, f"n_invalid_weights of {group}", problem)
+    refused.check()
 
 
 def _check_baseline(baseline: str, groups: Sequence[str], group: str | None) -> None:
