@@ -16,7 +16,6 @@ from spark_rankeval.statistics import exact, intervals, resampling
 from spark_rankeval.statistics.distributions import sign_test_p, studentized_range_critical, studentized_range_sf, t_sf
 from spark_rankeval.statistics.exact import Moments, MomentsAccumulator
 from spark_rankeval.statistics.intervals import UNBOUNDED, Clusters, Far, Interval
-from spark_rankeval.statistics.resampling import FixedPoint
 
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -32,7 +31,6 @@ _COUNTS = ("n_undefined", "n_excessive", "wins", "losses")
 _KEPT = "size_smallest"
 # The prefix of the fields of clusters' signs, and so many clusters get their signs at once.
 _SIGNS, _TOGETHER = "signs", 1 << 12
-_SUMS = ("heads_ones", "heads_fraction", "total_ones", "total_fraction")
 
 
 class PairedAccumulator:
@@ -46,9 +44,8 @@ class PairedAccumulator:
         self._seed = seed
         self._moments = {side: MomentsAccumulator(n_columns) for side in SIDES}
         self._counts = np.zeros((len(_COUNTS), n_columns), np.int64)
-        shape = (n_columns, replicates)
-        self._heads = FixedPoint.zeros(shape)
-        self._total = FixedPoint.zeros(n_columns)
+        self._heads = resampling.zero_sums(n_columns, replicates)
+        self._total = resampling.zero_sums(n_columns)
         self._kept = np.full((n_columns, exact.MOST), np.inf)
         # How large the values are whose differences are added: by so much of these are sums off.
         self._magnitudes = exact.ExactSums(n_columns)
@@ -77,15 +74,14 @@ class PairedAccumulator:
         moved = difference.any(axis=0)
         difference, users = difference[:, moved], users[moved]
         if self._replicates:
-            self._heads = self._heads.plus(
-                resampling.resampled_sums(difference, users, resampling.CoinDraw(), self._replicates, self._seed)
-            )
-        self._total = self._total.plus(resampling.exact_sums(difference))
+            coins = resampling.resampled_sums(difference, users, resampling.CoinDraw(), self._replicates, self._seed)
+            self._heads = resampling.carried(self._heads + coins)
+        self._total = resampling.carried(self._total + resampling.exact_sums(difference))
 
     def state(self) -> dict[str, Array]:
         """The state so far: arrays whose first axis are the columns."""
         fields = dict(zip(_COUNTS, self._counts, strict=True))
-        fields |= dict(zip(_SUMS, (*self._heads, *self._total), strict=True))
+        fields |= {"heads": np.moveaxis(self._heads, 0, 1), "total": np.moveaxis(self._total, 0, 1)}
         for side, moments in self._moments.items():
             fields |= {f"{side}_{name}": numbers for name, numbers in moments.state().items()}
         fields |= {_KEPT: self._kept, "magnitudes": self._magnitudes.state()["limbs"]}
@@ -351,12 +347,12 @@ def _sign_flip_p(state: dict[str, Any], difference: Moments) -> tuple[float, boo
     tolerance = _tolerance(state)
     if difference.n == 0 or int(state["n_excessive"]):
         return math.nan, False
-    total = float(FixedPoint(np.asarray(state["total_ones"]), np.asarray(state["total_fraction"])).carried().floats())
+    total = float(resampling.floats_of(state["total"]))
     largest = max(abs(difference.least), abs(difference.greatest))
     p = _exact_p(state[_KEPT], int(state["wins"]), int(state["losses"]), total, largest, tolerance)
-    if not math.isnan(p) or not len(state["heads_ones"]):
+    if not math.isnan(p) or not state["heads"].size:
         return p, not math.isnan(p)
-    heads = FixedPoint(state["heads_ones"], state["heads_fraction"]).carried().floats()
+    heads = resampling.floats_of(state["heads"])
     # Heads keep their sign and tails lose theirs.
     as_far = np.count_nonzero(np.abs(2 * heads - total) >= abs(total) - tolerance)
     return (int(as_far) + 1) / (len(heads) + 1), False
@@ -413,7 +409,7 @@ class AllPairsAccumulator:
         self._pairs = list(itertools.combinations(range(n_models), 2))
         self._moments[_PAIR] = MomentsAccumulator(n_columns * len(self._pairs))
         self._n_excessive = np.zeros(n_columns, np.int64)
-        self._dealt = FixedPoint.zeros((n_columns, n_models, replicates))
+        self._dealt = resampling.zero_sums(n_columns, n_models, replicates)
 
     def add(self, users: Array, values: Floats) -> None:
         """Add users, each once: 64-bit hashes of their ids, and their values as columns × models × users.
@@ -441,15 +437,13 @@ class AllPairsAccumulator:
             residuals = np.where(used[:, None], residuals, 0.0)
             moved = residuals.any(axis=(0, 1))
             dealt = permuted_sums(residuals[:, :, moved], users[moved], self._replicates, self._seed)
-            self._dealt = self._dealt.plus(dealt)
+            self._dealt = resampling.carried(self._dealt + dealt)
 
     def state(self) -> dict[str, Array]:
         """The state so far, as arrays whose first axis is the columns."""
         fields: dict[str, Array] = {
-            "n_excessive": self._n_excessive.copy(),
-            "dealt_ones": self._dealt.ones.copy(),
-            "dealt_fraction": self._dealt.fraction.copy(),
-        }
+            "n_excessive": self._n_excessive.copy(), "dealt": np.moveaxis(self._dealt, 0, 1).copy(),
+        }  # fmt: skip
         for side, moments in self._moments.items():
             fields |= {
                 f"{side}_{name}": numbers.reshape(self._shape[0], -1, *numbers.shape[1:])
@@ -565,7 +559,7 @@ def all_pairs_of(
     df *= 1 if pairwise else n_models - 1
     square = math.fsum(side.std**2 for side in residuals) / (n_models - 1)
     size = max(1.0, *(abs(end) for side in values for end in (side.least, side.greatest)))
-    dealt = FixedPoint(state["dealt_ones"], state["dealt_fraction"]).carried().floats()
+    dealt = resampling.floats_of(state["dealt"])
     # Sums count as equal if the rounding of values can explain their difference.
     ranges = np.ptp(dealt, axis=0) + n * size * _ROUNDING
     pairs = []
@@ -653,12 +647,12 @@ def _interval(ends: tuple[float, float], n: int, level: float, problem: str, met
     return Interval(*ends, level, method)
 
 
-def permuted_sums(values: Floats, users: Array, replicates: int, seed: int) -> FixedPoint:
-    """For each replicate, the sum of the values that each label gets by permutation within users: columns × labels × replicates.
+def permuted_sums(values: Floats, users: Array, replicates: int, seed: int) -> Array:
+    """For each replicate, the sum of the values that each label gets by permutation within users.
 
     A user's permutation in a replicate is drawn from 32 bits of a hash of user, replicate and seed. It is the same for all
     columns. The probability of a permutation is off by at most 2⁻³². `values` are columns × labels × users, without NaN and
-    below `LIMIT` in size.
+    below `LIMIT` in size. The sums are limbs × columns × labels × replicates.
     """
     n_columns, n_labels, n_users = values.shape
     # Each word serves two replicates.
@@ -667,24 +661,22 @@ def permuted_sums(values: Floats, users: Array, replicates: int, seed: int) -> F
     parts = []
     for first in range(0, n_words, _REPLICATES_AT_ONCE // 2):
         words = np.arange(first, min(first + _REPLICATES_AT_ONCE // 2, n_words))
-        sums = FixedPoint.zeros((n_columns, n_labels - 1, 2 * len(words)))
+        sums = resampling.zero_sums(n_columns, n_labels - 1, 2 * len(words))
         for block, start in enumerate(range(0, n_users, _BLOCK)):
             block_users = slice(start, start + _BLOCK)
             limbs = (None if ones is None else ones[:, :, block_users], fraction[:, :, block_users])
             _add_block(limbs, resampling.uniform64(users[block_users, None], words, seed, _PURPOSE), sums)
             if block % _BLOCKS_BEFORE_CARRY == _BLOCKS_BEFORE_CARRY - 1:
-                sums = sums.carried()
-        parts.append(sums.carried())
-    dealt = FixedPoint(*(np.concatenate(limbs, axis=2)[:, :, :replicates] for limbs in zip(*parts, strict=True)))
+                sums = resampling.carried(sums)
+        parts.append(resampling.carried(sums))
+    dealt = np.concatenate(parts, axis=3)[..., :replicates]
     # The last label gets what the others do not.
     total = resampling.exact_sums(values.reshape(n_columns, n_labels * n_users))
-    rest = FixedPoint(
-        *(limb[:, None, None] - each.sum(axis=1, keepdims=True) for limb, each in zip(total, dealt, strict=True))
-    )
-    return FixedPoint(*(np.concatenate(limbs, axis=1) for limbs in zip(dealt, rest, strict=True))).carried()
+    rest = total[:, :, np.newaxis, np.newaxis] - dealt.sum(axis=2, keepdims=True)
+    return resampling.carried(np.concatenate([dealt, rest], axis=2))
 
 
-def _add_block(limbs: tuple[Floats | None, Floats], words: Array, sums: FixedPoint) -> None:
+def _add_block(limbs: tuple[Floats | None, Floats], words: Array, sums: Array) -> None:
     n_columns, n_labels, n_users = limbs[1].shape
     # Widened before the product, because numpy 1 keeps the width of an array that it multiplies by a scalar.
     lanes = words.astype("<u8", copy=False).view("<u4").astype(np.uint64)

@@ -16,12 +16,9 @@ from spark_rankeval.statistics.distributions import normal_cdf, normal_quantile,
 from spark_rankeval.statistics.exact import Mean, Moments
 from spark_rankeval.statistics.intervals import Clusters, Interval, IntervalMethod
 from spark_rankeval.statistics.judged_queries import JudgedQueries
-from spark_rankeval.statistics.resampling import FixedPoint
 
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-
-_SUMS = ("value_ones", "value_fraction", "weight_ones", "weight_fraction")
 
 
 class BootstrapAccumulator:
@@ -33,9 +30,8 @@ class BootstrapAccumulator:
     def __init__(self, n_columns: int, *, replicates: int = 1000, seed: int = 0) -> None:
         self._replicates = resampling.checked_replicates(replicates)
         self._seed = seed
-        shape = (n_columns, replicates)
-        self._values = FixedPoint.zeros(shape)
-        self._weights = FixedPoint.zeros(shape)
+        self._values = resampling.zero_sums(n_columns, replicates)
+        self._weights = resampling.zero_sums(n_columns, replicates)
         self._n_excessive = np.zeros(n_columns, np.int64)
 
     def add(self, users: Array, values: Floats, weights: Floats | None = None) -> None:
@@ -68,14 +64,14 @@ class BootstrapAccumulator:
             np.concatenate([values, weights]), users, resampling.PoissonDraw(), self._replicates, self._seed
         )
         n = len(values)
-        self._values = self._values.plus(FixedPoint(sums.ones[:n], sums.fraction[:n]))
-        places = n + np.array(weight_rows, np.intp)
-        self._weights = self._weights.plus(FixedPoint(sums.ones[places], sums.fraction[places]))
+        self._values = resampling.carried(self._values + sums[:, :n])
+        self._weights = resampling.carried(self._weights + sums[:, n + np.array(weight_rows, np.intp)])
 
     def state(self) -> dict[str, Array]:
-        """The state so far, as arrays by column and then by replicate; states are merged by adding."""
-        fields = dict(zip(_SUMS, (*self._values, *self._weights), strict=True))
-        return {name: values.copy() for name, values in fields.items()} | {"n_excessive": self._n_excessive.copy()}
+        """The state so far, as arrays by column; states are merged by adding."""
+        fields = {"values": self._values, "weights": self._weights}
+        sums = {name: np.moveaxis(limbs, 0, 1).copy() for name, limbs in fields.items()}
+        return {**sums, "n_excessive": self._n_excessive.copy()}
 
 
 @dataclass(frozen=True)
@@ -89,9 +85,7 @@ class BootstrapMeans:
 
 def bootstrap_means_of(state: dict[str, Any]) -> BootstrapMeans:
     """The samples of one column from its merged state: one entry of each field of `BootstrapAccumulator.state`."""
-    values, weights = (
-        FixedPoint(state[f"{name}_ones"], state[f"{name}_fraction"]).carried().floats() for name in ("value", "weight")
-    )
+    values, weights = (resampling.floats_of(state[name]) for name in ("values", "weights"))
     drawn = weights > 0
     means = np.sort(values[drawn] / weights[drawn])
     return BootstrapMeans(means, int(np.count_nonzero(~drawn)), int(state["n_excessive"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -89,29 +89,22 @@ class CoinDraw:
 Draw = PoissonDraw | CoinDraw
 
 
-class FixedPoint(NamedTuple):
-    """Exact sums: ones + fraction · 2⁻⁴², with 0 ≤ fraction < 2⁴²; two of them are added field by field."""
+def zero_sums(*shape: int) -> Integers:
+    """As many exact sums of nothing, which are added: first the limbs of whole numbers, then those of units of 2⁻⁴²."""
+    return np.zeros((2, *shape), np.int64)
 
-    ones: Integers
-    fraction: Integers
 
-    @classmethod
-    def zeros(cls, shape: int | tuple[int, ...]) -> FixedPoint:
-        """As many sums of nothing."""
-        return cls(np.zeros(shape, np.int64), np.zeros(shape, np.int64))
+def carried(limbs: Integers) -> Integers:
+    """The same sums with the second limb below 1."""
+    ones, fraction = limbs
+    return np.stack([ones + (fraction >> FRACTION_BITS), fraction & ((1 << FRACTION_BITS) - 1)])
 
-    def plus(self, other: FixedPoint) -> FixedPoint:
-        """The sums of both."""
-        return FixedPoint(self.ones + other.ones, self.fraction + other.fraction).carried()
 
-    def carried(self) -> FixedPoint:
-        """The same sums with the fraction below 1."""
-        return FixedPoint(self.ones + (self.fraction >> FRACTION_BITS), self.fraction & ((1 << FRACTION_BITS) - 1))
-
-    def floats(self) -> Floats:
-        """The sums as floats."""
-        result: Floats = self.ones + self.fraction / _FRACTION
-        return result
+def floats_of(limbs: Integers) -> Floats:
+    """The sums as floats."""
+    ones, fraction = carried(limbs)
+    result: Floats = ones + fraction / _FRACTION
+    return result
 
 
 def checked_replicates(replicates: int) -> int:
@@ -133,8 +126,8 @@ def uniform64(users: Array, replicates: Array, seed: int, purpose: int = 0) -> H
     return mixed(mixed(np.asarray(users).view(np.uint64)) + _keys(np.asarray(replicates), seed, purpose))
 
 
-def resampled_sums(values: Floats, users: Array, draw: Draw, replicates: int, seed: int) -> FixedPoint:
-    """For each replicate the exact sums (rows × replicates) of values, each user's times the user's weight in that replicate.
+def resampled_sums(values: Floats, users: Array, draw: Draw, replicates: int, seed: int) -> Integers:
+    """For each replicate the exact sums (limbs × rows × replicates) of values, each user's times the user's weight in that replicate.
 
     `values` (rows × users) are without NaN, less than `LIMIT` in size, and rounded to units of 2⁻⁴². The first replicates do not
     depend on how many there are.
@@ -145,17 +138,16 @@ def resampled_sums(values: Floats, users: Array, draw: Draw, replicates: int, se
     starts = mixed(np.asarray(users).view(np.uint64))
     step = _REPLICATES // draw.per_word
     parts = [_block_sums(ones, fraction, starts, keys[first : first + step], draw) for first in range(0, n_words, step)]
-    return FixedPoint(*(np.concatenate(limbs, axis=1)[:, :replicates] for limbs in zip(*parts, strict=True)))
+    return np.concatenate(parts, axis=2)[:, :, :replicates]
 
 
-def exact_sums(values: Floats) -> FixedPoint:
-    """The sums of values (rows × users) as `resampled_sums` rounds them, each user's weight being 1."""
-    total = FixedPoint.zeros(len(values))
+def exact_sums(values: Floats) -> Integers:
+    """The sums (limbs × rows) of values (rows × users) as `resampled_sums` rounds them, each user's weight being 1."""
+    total = zero_sums(len(values))
     for first in range(0, values.shape[1], _USERS_BEFORE_CARRY):
         ones, fraction = limbs_of(values[:, first : first + _USERS_BEFORE_CARRY])
-        units = FixedPoint(np.zeros(1, np.int64) if ones is None else ones.astype(np.int64), fraction.astype(np.int64))
-        ones_carried, below_one = units.carried()
-        total = total.plus(FixedPoint(ones_carried.sum(axis=1), below_one.sum(axis=1)))
+        units = np.stack([np.zeros_like(fraction) if ones is None else ones, fraction]).astype(np.int64)
+        total = carried(total + carried(units).sum(axis=2))
     return total
 
 
@@ -173,10 +165,10 @@ def limbs_of(values: Floats) -> tuple[Floats | None, Floats]:
     return ones, np.rint((values - ones) * _FRACTION)
 
 
-def _block_sums(ones: Floats | None, fraction: Floats, starts: Hashes, keys: Hashes, draw: Draw) -> FixedPoint:
+def _block_sums(ones: Floats | None, fraction: Floats, starts: Hashes, keys: Hashes, draw: Draw) -> Integers:
     n_rows, n_users = fraction.shape
     shape = (n_rows, len(keys) * draw.per_word)
-    sums = FixedPoint.zeros(shape)
+    sums = zero_sums(*shape)
     words = np.empty((_ROWS, len(keys)), np.uint64)
     scratch = np.empty_like(words)
     weights = np.empty((_ROWS, shape[1]))
@@ -187,14 +179,14 @@ def _block_sums(ones: Floats | None, fraction: Floats, starts: Hashes, keys: Has
         np.add(starts[users, None], keys, out=words[:n])
         _mix(words[:n], scratch[:n])
         draw.fill(words[:n], weights[:n])
-        for limb, total in ((ones, sums.ones), (fraction, sums.fraction)):
+        for limb, total in zip((ones, fraction), sums, strict=True):
             if limb is not None:
                 np.matmul(limb[:, users], weights[:n], out=product)
                 np.copyto(whole, product, casting="unsafe")
                 np.add(total, whole, out=total)
         if block % _BLOCKS_BEFORE_CARRY == _BLOCKS_BEFORE_CARRY - 1:
-            sums = sums.carried()
-    return sums.carried()
+            sums = carried(sums)
+    return carried(sums)
 
 
 #: Whole numbers of 32 bits that make a fingerprint, the least significant first. As int64, billions of them add up without overflow.

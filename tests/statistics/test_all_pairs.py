@@ -15,6 +15,7 @@ from spark_rankeval.statistics import comparisons
 from spark_rankeval.statistics.comparisons import AllPairsAccumulator, all_pairs_of, permuted_sums, rank_sets
 from spark_rankeval.statistics.exact import merged
 from spark_rankeval.statistics.intervals import UNBOUNDED, UNKNOWN_MEAN
+from spark_rankeval.statistics.resampling import floats_of
 
 RNG = np.random.default_rng(141)
 
@@ -104,7 +105,7 @@ def test_randomised_tukey_is_that_of_all_permutations_within_its_noise_and_equal
 def test_every_permutation_is_equally_likely():
     n = 4
     values = 1000.0 ** np.arange(n)
-    sums = [permuted_sums(values[None, :, None], np.array([user]), 1000, 0).floats()[0] for user in range(24)]
+    sums = [floats_of(permuted_sums(values[None, :, None], np.array([user]), 1000, 0))[0] for user in range(24)]
     labels = np.rint(np.log(np.concatenate(sums, axis=1)) / np.log(1000)).astype(int)
     _, counts = np.unique(labels, axis=1, return_counts=True)
     assert (len(counts), stats.chisquare(counts).pvalue > 1e-4) == (math.factorial(n), True)

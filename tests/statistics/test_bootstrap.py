@@ -51,7 +51,7 @@ def test_samples_are_the_means_under_drawn_weights(weights):
     values, n = RNG.random(60), 700
     ones = np.ones(60) if weights is None else weights
     drawn = np.array(
-        [resampled_sums(np.ones((1, 1)), np.array([user]), PoissonDraw(), n, 5).ones[0] for user in range(60)]
+        [resampled_sums(np.ones((1, 1)), np.array([user]), PoissonDraw(), n, 5)[0, 0] for user in range(60)]
     )
     expected = np.sort((values * ones) @ drawn / (ones @ drawn))
     assert samples(values, weights, replicates=n, seed=5).means == pytest.approx(expected, rel=1e-9)
