@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from spark_rankeval.statistics.description import N_BLOCKS
-from spark_rankeval.statistics.grade_agreement import Estimate, GradeCounts
+from spark_rankeval.statistics.judges import Estimate, GradeCounts
 
 Array = np.ndarray[Any, Any]
 

@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 from spark_rankeval.statistics import distributions
 from spark_rankeval.statistics.distributions import normal_quantile
 from spark_rankeval.statistics.judged_queries import JudgedQueries, sample_of, sums_of
-from spark_rankeval.statistics.prediction_powered import JudgedEstimate, draw_check, judged_estimate
+from spark_rankeval.statistics.judges import JudgedEstimate, draw_check, judged_estimate
 
 Array = np.ndarray[Any, Any]
 Metric = Callable[[Array], Array]

@@ -25,7 +25,7 @@ from spark_rankeval.statistics import comparisons
 from spark_rankeval.statistics.comparisons import Joint, Pair, PairedComparison
 from spark_rankeval.statistics.exact import State
 from spark_rankeval.statistics.intervals import UNBOUNDED, Clusters, clusters_of
-from spark_rankeval.statistics.prediction_powered import JudgedDifference, draw_check
+from spark_rankeval.statistics.judges import JudgedDifference, draw_check
 from spark_rankeval.worker import comparing
 from spark_rankeval.worker.comparing import Owner
 from spark_rankeval.worker.features import JudgedFigures, judged_groups

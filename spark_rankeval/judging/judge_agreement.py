@@ -30,8 +30,8 @@ from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.source_tables import SourceTable, read_source, require_column, user_column
 from spark_rankeval.spark.sql import Sql, call, named
 from spark_rankeval.statistics.description import N_BLOCKS
-from spark_rankeval.statistics.grade_agreement import MEASUREMENTS, GradeCounts, Measurement, pairs_of
 from spark_rankeval.statistics.intervals import checked_level
+from spark_rankeval.statistics.judges import MEASUREMENTS, GradeCounts, Measurement, pairs_of
 from spark_rankeval.worker.reading import slice_column
 
 if TYPE_CHECKING:

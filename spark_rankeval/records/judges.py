@@ -37,11 +37,11 @@ from spark_rankeval.records.summary import (
     reasons_in_words,
 )
 from spark_rankeval.statistics.comparisons import interval_in_words, percent
-from spark_rankeval.statistics.grade_agreement import Estimate
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval, Lift
 from spark_rankeval.statistics.judged_queries import JudgedQueries
-from spark_rankeval.statistics.prediction_powered import (
+from spark_rankeval.statistics.judges import (
     DrawCheck,
+    Estimate,
     JudgedEstimate,
     LabelsNeeded,
     draw_check,

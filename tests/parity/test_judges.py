@@ -6,7 +6,7 @@ from parity.environments import run
 from parity.users import User
 from worlds.judged_items import counts_of
 
-from spark_rankeval.statistics.grade_agreement import MEASUREMENTS
+from spark_rankeval.statistics.judges import MEASUREMENTS
 
 #: Our figures by scikit-learn's weights.
 KAPPAS = {"none": "kappa", "linear": "linear_kappa", "quadratic": "quadratic_kappa"}

@@ -9,7 +9,7 @@ from parity.users import User
 
 from spark_rankeval.statistics.distributions import normal_quantile
 from spark_rankeval.statistics.judged_queries import JudgedQueries, sample_of
-from spark_rankeval.statistics.prediction_powered import judged_estimate
+from spark_rankeval.statistics.judges import judged_estimate
 
 N_GRADED, N_OTHERS = 120, 900
 LAMBDAS = (0.0, 0.35, 1.0)

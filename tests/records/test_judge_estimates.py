@@ -14,7 +14,7 @@ from spark_rankeval.records.gaps import gap_rows
 from spark_rankeval.records.judges import JudgedMeans, judged_rows, notes_judge_columns
 from spark_rankeval.records.tables_of_means import rows_of_one_metric
 from spark_rankeval.statistics.judged_queries import JudgedQueries
-from spark_rankeval.statistics.prediction_powered import judged_estimate
+from spark_rankeval.statistics.judges import judged_estimate
 
 ALL = users(400)
 ROWS = rows_of(*ALL)

@@ -10,7 +10,7 @@ from oracles import judges as oracle
 from worlds.judged_items import counts_of, graded_users
 
 from spark_rankeval.statistics.description import WithoutBlock, jackknife_interval
-from spark_rankeval.statistics.grade_agreement import CORRECTED, MEASUREMENTS, SHARE
+from spark_rankeval.statistics.judges import CORRECTED, MEASUREMENTS, SHARE
 
 GRADES = st.sampled_from([None, 0.0, 1.0, 1.5, 3.0])
 FIGURES = {

@@ -15,7 +15,7 @@ from oracles.prediction_powered import clustered, drawn_clusters
 
 from spark_rankeval.statistics.intervals import UNKNOWN_MEAN
 from spark_rankeval.statistics.judged_queries import JudgedQueries
-from spark_rankeval.statistics.prediction_powered import draw_check, judged_estimate, labels_needed
+from spark_rankeval.statistics.judges import draw_check, judged_estimate, labels_needed
 
 NAN = math.nan
 # Whether queries have weights, and what strata cut: clusters, or whole ones.

@@ -17,7 +17,7 @@ from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.distributions import clopper_pearson_interval
 from spark_rankeval.statistics.intervals import UNKNOWN_MEAN
 from spark_rankeval.statistics.judged_queries import Bin, JudgedQueries, drawn_strata, strata_of
-from spark_rankeval.statistics.prediction_powered import JudgedDifference, draw_check, judged_estimate, labels_needed
+from spark_rankeval.statistics.judges import JudgedDifference, draw_check, judged_estimate, labels_needed
 
 NAN = math.nan
 

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 
 from spark_rankeval.statistics.description import N_BLOCKS
-from spark_rankeval.statistics.grade_agreement import GradeCounts
+from spark_rankeval.statistics.judges import GradeCounts
 
 
 def counts_of(items):

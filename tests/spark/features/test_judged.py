@@ -24,7 +24,7 @@ from spark_rankeval import (
 from spark_rankeval.errors import DataError, InputError, MetricError, OptionError
 from spark_rankeval.spark.sql import hash_in
 from spark_rankeval.statistics.judged_queries import JudgedQueries
-from spark_rankeval.statistics.prediction_powered import judged_estimate
+from spark_rankeval.statistics.judges import judged_estimate
 
 METRICS = ["ndcg@5", "rr"]
 GRADES = ["human", "llm"]
