@@ -21,7 +21,6 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from spark_rankeval.statistics.comparisons import PairedAccumulator, PairedClusters, comparison_of
-from spark_rankeval.statistics.description import t_interval_of
 from spark_rankeval.statistics.distributions import t_critical
 from spark_rankeval.statistics.exact import Moments, moments_of_sums
 from spark_rankeval.statistics.groups import Group, difference_of
@@ -33,6 +32,7 @@ from spark_rankeval.statistics.intervals import (
     adjusted_interval,
     clusters_of,
     clusters_of_days,
+    mean_interval,
     sums_by_cluster,
 )
 
@@ -244,7 +244,7 @@ def covered(rng: np.random.Generator, values: Values, sizes: Array) -> tuple[flo
     truth, n_clusters = values.mean, sizes.shape[1]
     held = there = held_before = 0
     for moments, clusters, error in zip(*users, strict=True):
-        interval = adjusted_interval(t_interval_of(moments, None, LEVEL, clusters), moments, bounds, None, clusters)
+        interval = adjusted_interval(mean_interval(moments, LEVEL, None, clusters), moments, bounds, None, clusters)
         there += bool(interval)
         held += interval.low <= truth <= interval.high
         without_spread = moments.least == moments.greatest

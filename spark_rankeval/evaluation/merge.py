@@ -327,7 +327,7 @@ def _figures(
     if method == "t" and clusters is not None and not clusters.n and moments.n:
         interval = intervals.Interval.missing(first.interval_level, method, NO_CLUSTERS)
     elif method == "t":
-        interval = description.t_interval_of(moments, weighted, first.interval_level, clusters)
+        interval = intervals.mean_interval(moments, first.interval_level, weighted, clusters)
     elif method:
         interval = intervals.Interval.missing(first.interval_level, method, NO_BOOTSTRAP)
     return moments, weighted, interval

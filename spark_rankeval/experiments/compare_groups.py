@@ -192,7 +192,7 @@ def group_rows(compared: Sequence[ComparedGroup], options: GroupTest, cluster: s
         clusters = ClusterFigures(cluster)
         if group.clusters is not None:
             clusters = ClusterFigures(
-                cluster, n=group.clusters.n, effective_n=min(group.effective_n, other.effective_n)
+                cluster, n=group.clusters.n, effective_n=min(group.precision.effective_n, other.precision.effective_n)
             )
         yield GroupRow(
             metric=metric.label, group=group.name, baseline=other.name, n_users=group.n, n_baseline_users=other.n,

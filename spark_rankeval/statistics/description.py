@@ -462,16 +462,14 @@ class Description(NamedTuple):
     @property
     def error_of_users(self) -> float:
         """The standard error of the mean if all users are independent."""
-        if self.weighted is not None:
-            return self.weighted.standard_error
-        return self.moments.std / math.sqrt(self.moments.n) if self.moments.n else math.nan
+        return intervals.precision_of(self.moments, self.weighted).standard_error
 
     @property
     def standard_error(self) -> float:
         """The standard error of the mean, or of the one figure of all users."""
         if not math.isnan(self.error_of_figure):
             return self.error_of_figure
-        return self.error_of_users if self.clusters is None else self.clusters.standard_error
+        return intervals.precision_of(self.moments, self.weighted, self.clusters).standard_error
 
 
 def descriptions_of_groups(
@@ -514,7 +512,7 @@ def descriptions_of_groups(
                 mean = exact.mean_of(_column(columns["means"], index))
                 interval = _resampled_interval(samples, mean, options, column_clusters)
             else:
-                interval = t_interval_of(moments, weighted, options.level, column_clusters)
+                interval = intervals.mean_interval(moments, options.level, weighted, column_clusters)
         described.append(Description(moments, interval, median, quantiles, weighted, column_clusters))
     return [described[group * n_columns : (group + 1) * n_columns] for group in range(n_groups)]
 
@@ -566,21 +564,6 @@ def with_reliable_figures(weighted: Mean, moments: Moments) -> Mean:
     if sum_too_small:
         weighted = replace(weighted, mean=math.nan)
     return replace(weighted, std=math.nan, standard_error=math.nan) if squares_too_small else weighted
-
-
-def t_interval_of(moments: Moments, weighted: Mean | None, level: float, clusters: Clusters | None = None) -> Interval:
-    """The t interval of a mean; of the weighted mean if there is one."""
-    if weighted is not None and moments.n and not math.isfinite(weighted.mean):
-        reason = "values or weights too large or too small to be added: multiply the weights by a constant"
-        return Interval.missing(level, "t", reason)
-    if clusters is not None:
-        mean = moments.mean if weighted is None else weighted.mean
-        return intervals.t_interval(mean, clusters.standard_error, clusters.n, level, clusters.df, clusters.problem)
-    if weighted is None:
-        return intervals.mean_interval(moments, level)
-    return intervals.t_interval(
-        weighted.mean, weighted.standard_error, weighted.n, level, weighted.df, weighted.problem
-    )
 
 
 def _column(state: dict[str, Array], index: int) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from spark_rankeval.statistics import intervals
-from spark_rankeval.statistics.description import t_interval_of
 from spark_rankeval.statistics.distributions import studentized_range_critical, studentized_range_sf, t_critical, t_sf
 from spark_rankeval.statistics.exact import LEAST_USERS, Mean, Moments, users_needed
 from spark_rankeval.statistics.intervals import UNBOUNDED, Clusters, Interval
@@ -43,54 +42,35 @@ class Group:
         """How many users the mean is over."""
         return self.moments.n
 
+    @cached_property
+    def precision(self) -> intervals.Precision:
+        """The mean and how precise it is, over users or the clusters that they come in."""
+        return intervals.precision_of(self.moments, self.weighted, self.clusters)
+
     @property
     def mean(self) -> float:
         """The mean, weighted if users have weights."""
-        return self.moments.mean if self.weighted is None else self.weighted.mean
+        return self.precision.mean
 
     @property
     def variance(self) -> float:
         """The variance of the mean; NaN for fewer than two users or clusters."""
-        if self.clusters is not None:
-            return self.clusters.standard_error**2
-        if self.n < 2:
-            return math.nan
-        return self.moments.std**2 / self.n if self.weighted is None else self.weighted.standard_error**2
-
-    @property
-    def df(self) -> float:
-        """The degrees of freedom of the variance: independent units less 1, fewer if their weights differ."""
-        if self.clusters is not None:
-            return self.clusters.df
-        return self.n - 1 if self.weighted is None else self.weighted.df
-
-    @property
-    def n_independent(self) -> int:
-        """How many users, or clusters if they come in these, are independent."""
-        return self.n if self.clusters is None else self.clusters.n
-
-    @property
-    def effective_n(self) -> float:
-        """How many independent users, or clusters, of equal weights would do as well (Kish 1965)."""
-        if self.clusters is not None:
-            return self.clusters.effective_n
-        return float(self.n) if self.weighted is None else self.weighted.effective_n
+        if self.weighted is None and self.clusters is None:
+            return self.moments.std**2 / self.n if self.n > 1 else math.nan
+        return self.precision.standard_error**2
 
     @cached_property
     def problem(self) -> str:
         """Why the mean has no interval, after the group's name; empty if it has one."""
-        reason = self.unknown or self._why_without_interval()
+        reason = self.unknown
+        if not reason and self.n < 2:
+            reason = "one user has no spread" if self.n else "no user has a value"
+        reason = reason or self.precision.problem
+        if not reason and not (math.isfinite(self.mean) and math.isfinite(self.variance)):
+            reason = intervals.UNKNOWN_MEAN
+        if not reason and not self.has_spread:
+            reason = self.interval(_ANY_LEVEL).reason
         return f"{self.name}: {reason}" if reason else ""
-
-    def _why_without_interval(self) -> str:
-        if self.n < 2:
-            return "one user has no spread" if self.n else "no user has a value"
-        units = self.weighted if self.clusters is None else self.clusters
-        if units is not None and units.problem:
-            return units.problem
-        if not (math.isfinite(self.mean) and math.isfinite(self.variance)):
-            return intervals.UNKNOWN_MEAN
-        return "" if self.has_spread else self.interval(_ANY_LEVEL).reason
 
     @property
     def has_spread(self) -> bool:
@@ -104,11 +84,11 @@ class Group:
             return True
         n_rarer = min(self.moments.n_zero, self.n - self.moments.n_zero)
         is_binary = self.bounds == (0, 1) and intervals.are_binary(self.moments, self.weighted)
-        return n_rarer < RARE and is_binary and self.n_independent == self.n
+        return n_rarer < RARE and is_binary and self.precision.n == self.n
 
     def interval(self, level: float) -> Interval:
         """The interval of the mean, as a summary has it."""
-        interval = t_interval_of(self.moments, self.weighted, level, self.clusters)
+        interval = intervals.mean_interval(self.moments, level, self.weighted, self.clusters)
         return intervals.adjusted_interval(interval, self.moments, self.bounds, self.weighted, self.clusters)
 
 
@@ -163,12 +143,12 @@ class Difference:
         certainty. So a group of few users counts as at least as spread as the other. Of users with weights Bessel's correction is
         for their effective number, because those with large weights have small residuals.
         """
-        spreads = [group.n_independent * variance for group, variance in zip(groups, self.variances, strict=True)]
+        spreads = [group.precision.n * variance for group, variance in zip(groups, self.variances, strict=True)]
         # Of clusters with users on both sides the variances above are smaller than those of the values.
-        needed = needed_users(groups, [group.n_independent * group.variance for group in groups], _TIMES_SPREAD)
-        sizes = [group.effective_n if group.clusters is None else group.n_independent for group in groups]
+        needed = needed_users(groups, [group.precision.n * group.variance for group in groups], _TIMES_SPREAD)
+        sizes = [group.precision.effective_n if group.clusters is None else group.precision.n for group in groups]
         first, second = (
-            (max(spreads) if size < enough else own) / max(group.n_independent, 1) * _bessel(group)
+            (max(spreads) if size < enough else own) / max(group.precision.n, 1) * _bessel(group)
             for group, size, own, enough in zip(groups, sizes, spreads, needed, strict=True)
         )
         return replace(self, variances=(first, second))
@@ -253,7 +233,7 @@ def _bessel(group: Group) -> float:
     """Bessel's correction for the effective number of users over that for their number, which the variance has."""
     if group.weighted is None or group.clusters is not None or group.n < 2:
         return 1.0
-    return (1 + 1 / max(1.0, group.effective_n - 1)) * (group.n - 1) / group.n
+    return (1 + 1 / max(1.0, group.precision.effective_n - 1)) * (group.n - 1) / group.n
 
 
 def difference_of(group: Group, other: Group, *, shares_clusters: bool = False) -> Difference:
@@ -264,7 +244,7 @@ def difference_of(group: Group, other: Group, *, shares_clusters: bool = False) 
     return Difference(
         estimate=group.mean - other.mean,
         variances=variances,
-        dfs=(group.df, other.df),
+        dfs=(group.precision.df, other.precision.df),
         bounds=intervals.bounds_of_differences(group.bounds, group.moments, other.moments),
         problem=group.problem or other.problem,
         rare=(group, other) if group.is_rare or other.is_rare else None,
@@ -400,7 +380,7 @@ def sequence_of(
     difference: Difference, level: float, groups: tuple[Group, Group], tightest_at: float, margin: float = 0.0
 ) -> tuple[Interval, float]:
     """The interval and the p-value of a difference that hold at all looks together."""
-    n_users, n_others = (group.effective_n for group in groups)
+    n_users, n_others = (group.precision.effective_n for group in groups)
     problem = difference.problem or _too_early(groups, (LEAST_USERS, LEAST_USERS))
     if not problem and difference.rare:
         same = next((group for group in groups if not group.has_spread), None)
@@ -410,7 +390,7 @@ def sequence_of(
             else f"a confidence sequence begins when users differ; all of {same.name} have the same value"
         )
     if not problem:
-        spreads = [group.variance * group.effective_n for group in groups]
+        spreads = [group.variance * group.precision.effective_n for group in groups]
         problem = _too_early(groups, needed_users(groups, spreads, TIMES_SPREAD))
     if problem:
         return Interval.missing(level, SEQUENCE, problem), math.nan
@@ -425,15 +405,17 @@ def sequence_of(
 
 def _too_early(groups: tuple[Group, Group], needed: Sequence[float]) -> str:
     """Why a confidence sequence has not begun, if each group needs so many users; empty if it has."""
-    group, least = min(zip(groups, needed, strict=True), key=lambda each: each[0].effective_n / each[1])
+    group, least = min(zip(groups, needed, strict=True), key=lambda each: each[0].precision.effective_n / each[1])
     n_needed = math.ceil(least)
-    if group.effective_n >= n_needed:
+    if group.precision.effective_n >= n_needed:
         return ""
     units = "users" if group.clusters is None else "clusters"
     reason = "" if n_needed == LEAST_USERS else ", because few of its values are far from most"
-    if group.n_independent >= n_needed:
+    if group.precision.n >= n_needed:
         return (
             f"a confidence sequence begins when {group.name} is as good as {n_needed:,} {units} of equal weights{reason}; it is as good "
-            f"as {group.effective_n:.1f}"
+            f"as {group.precision.effective_n:.1f}"
         )
-    return f"a confidence sequence begins when {group.name} has {n_needed:,} {units}{reason}; it has {group.n_independent:,}"
+    return (
+        f"a confidence sequence begins when {group.name} has {n_needed:,} {units}{reason}; it has {group.precision.n:,}"
+    )

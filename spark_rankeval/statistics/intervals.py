@@ -445,6 +445,36 @@ class Interval(NamedTuple):
         return not self.reason
 
 
+class Precision(NamedTuple):
+    """A mean, and how precise it is over independent units: users, users with weights, or clusters of users.
+
+    Attributes:
+        mean: the mean of users, weighted if they have weights.
+        standard_error: of the mean.
+        df: the degrees of freedom of the standard error: units less 1, fewer if their weights differ.
+        n: how many units there are.
+        effective_n: how many units of equal weights would do as well (Kish 1965).
+        problem: why there is no interval; empty if units do not prevent one.
+    """
+
+    mean: float
+    standard_error: float
+    df: float
+    n: int
+    effective_n: float
+    problem: str = ""
+
+
+def precision_of(moments: Moments, weighted: Mean | None = None, clusters: Clusters | None = None) -> Precision:
+    """The precision of the mean of some users; of the weighted mean if there is one, and of clusters if users come in these."""
+    mean = moments.mean if weighted is None else weighted.mean
+    units = weighted if clusters is None else clusters
+    if units is not None:
+        return Precision(mean, units.standard_error, units.df, units.n, units.effective_n, units.problem)
+    error = moments.std / math.sqrt(moments.n) if moments.n else math.nan
+    return Precision(mean, error, moments.n - 1, moments.n, float(moments.n))
+
+
 class Far(NamedTuple):
     """How far the farthest user below the mean, and the farthest above, move it: in standard errors, and 0 unless these are few.
 
@@ -495,12 +525,6 @@ def checked_level(level: float) -> float:
     raise OptionError(f"the level of an interval must be between 0 and 1, such as 0.95; got {level!r}")
 
 
-def mean_interval(moments: Moments, level: float = 0.95) -> Interval:
-    """The t interval of the mean of independently drawn users: mean ± t_{(1+level)/2, n−1} · std / √n."""
-    error = moments.std / math.sqrt(moments.n) if moments.n else math.nan
-    return t_interval(moments.mean, error, moments.n, level)
-
-
 #: No few users lie far from the mean.
 NOBODY_FAR = Far()
 
@@ -522,6 +546,17 @@ def t_interval(
         return Interval.missing(level, "t", UNKNOWN_MEAN)
     ends = far.interval(mean, standard_error, distributions.t_critical(level, n - 1 if df is None else df))
     return Interval(*ends, level, SCORE if any(far) else T)
+
+
+def mean_interval(
+    moments: Moments, level: float = 0.95, weighted: Mean | None = None, clusters: Clusters | None = None
+) -> Interval:
+    """The t interval of a mean; of the weighted mean if there is one."""
+    if weighted is not None and moments.n and not math.isfinite(weighted.mean):
+        reason = "values or weights too large or too small to be added: multiply the weights by a constant"
+        return Interval.missing(level, T, reason)
+    mean, error, df, n, _, problem = precision_of(moments, weighted, clusters)
+    return t_interval(mean, error, n, level, df, problem)
 
 
 def requested_method(method: str) -> str:
@@ -548,27 +583,22 @@ def adjusted_interval(
     if not interval:
         return interval
     low, high = valid_bounds(bounds, moments)
-    effective_n = float(moments.n) if weighted is None else weighted.effective_n
-    if clusters is not None:
-        effective_n = clusters.effective_n
+    mean, error, _, _, effective_n, _ = precision_of(moments, weighted, clusters)
     if interval.method == T and interval.low == interval.high:
         without_spread = interval_without_spread(interval.low, effective_n, interval.level, (low, high))
         breaks_bounds = not without_spread and (low, high) != bounds
         return without_spread._replace(reason=_OUT_OF_BOUNDS) if breaks_bounds else without_spread
-    error = moments.std / math.sqrt(moments.n) if weighted is None else weighted.standard_error
     is_share = interval.method == T and (low, high) == (0, 1)
     is_binary = is_share and are_binary(moments, weighted)
     if is_binary and math.isclose(effective_n, moments.n):
         ends = distributions.clopper_pearson_interval(moments.n - moments.n_zero, moments.n, interval.level)
         return Interval(*ends, interval.level, CLOPPER_PEARSON)
-    mean = moments.mean if weighted is None else weighted.mean
     if is_binary or (is_share and clusters is not None and clusters.are_few_if_skewed):
         n = _equivalent_n(mean, moments, weighted, clusters, interval.level)
         interval = Interval(
             *distributions.clopper_pearson_interval(mean * n, n, interval.level), interval.level, CLOPPER_PEARSON
         )
     if interval.method not in (JACKKNIFE, PREDICTION_POWERED):
-        error = error if clusters is None else clusters.standard_error
         interval = _with_unseen(interval, mean, error, effective_n, moments, (low, high))
     return interval.within((low, high))
 
@@ -604,10 +634,8 @@ def _equivalent_n(
     A variance with few degrees of freedom may be small by chance. So the number is multiplied by (t_{n−1} / t_df)², which is at most 1
     (Korn and Graubard 1998). Clusters never make a mean more precise.
     """
-    error = moments.std / math.sqrt(moments.n) if weighted is None else weighted.standard_error
-    df = moments.n - 1 if weighted is None else weighted.df
-    if clusters is not None:
-        error, df = max(error, clusters.standard_error), clusters.df
+    units = precision_of(moments, weighted, clusters)
+    error, df = max(precision_of(moments, weighted).standard_error, units.standard_error), units.df
     return (
         mean
         * (1 - mean)

@@ -19,12 +19,18 @@ from spark_rankeval.statistics.comparisons import (
     comparison_of,
     paired_sides,
 )
-from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions, t_interval_of
+from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
 from spark_rankeval.statistics.distributions import clopper_pearson_interval
 from spark_rankeval.statistics.exact import LIMBS, MeanAccumulator, exact_sum, mean_of, merged
 from spark_rankeval.statistics.exact import degrees_of_freedom as exact_degrees_of_freedom
 from spark_rankeval.statistics.groups import Group, difference_of
-from spark_rankeval.statistics.intervals import ClusterAccumulator, adjusted_interval, clusters_of, sums_by_cluster
+from spark_rankeval.statistics.intervals import (
+    ClusterAccumulator,
+    adjusted_interval,
+    clusters_of,
+    mean_interval,
+    sums_by_cluster,
+)
 
 
 def test_degrees_of_freedom_are_a_double_even_if_they_are_whole():
@@ -235,7 +241,7 @@ def test_values_from_0_to_1_of_few_clusters_have_the_interval_of_a_share_that_is
     clusters = np.repeat(np.arange(n_clusters), random.integers(1, 6, n_clusters))
     values = np.clip(random.random(len(clusters)) + random.normal(0, 0.2, n_clusters)[clusters], 0, 1)
     (found,), all_users = clusters_of(state_of(clusters, values[:, None])), moments(values)
-    interval = adjusted_interval(t_interval_of(all_users, None, 0.95, found), all_users, (0, most), None, found)
+    interval = adjusted_interval(mean_interval(all_users, clusters=found), all_users, (0, most), None, found)
     mean, error, df = precision_of(values, clusters)
     t_of_users, t_of_clusters = stats.t.ppf(0.975, [len(values) - 1, df])
     ends = (mean - t_of_clusters * error, mean + t_of_clusters * error)
