@@ -387,20 +387,10 @@ def rows_of_counts(
     rows, alphas = [], []
     for key in sorted_keys(list(counts)):
         name = slice_name(attributes, key)
-        rows += list(_pair_rows(name, judges, counts[key], level))
+        for judge, other in counts[key].pairs:
+            rows.append(JudgePair(name, judges[judge], judges[other], *counts[key].pair_figures(judge, other, level)))
         alphas.append(JudgesAlpha(name, judges, measurement, *counts[key].alpha(level, measurement)))
     return JudgeAgreement(tuple(rows), tuple(alphas), tuple(next(iter(counts.values())).scale.tolist()))
-
-
-def _pair_rows(slice_: str, judges: Sequence[str], counts: GradeCounts, level: float) -> Iterator[JudgePair]:
-    for judge, other in counts.pairs:
-        figures = counts.pair_figures(judge, other, level)
-        yield JudgePair(
-            slice_, judges[judge], judges[other], int(figures.table.sum()), figures.n_users,
-            counts.n_without_other(judge, other), counts.n_without_other(other, judge), figures.mean, figures.other_mean,
-            figures.agreement, figures.kappa, figures.linear_kappa, figures.quadratic_kappa,
-            tuple(map(tuple, figures.table.tolist())),
-        )  # fmt: skip
 
 
 def read_labels(
@@ -439,12 +429,8 @@ def _problems_judge_columns(source: SourceTable, judges: Sequence[str]) -> list[
     for name, kind in kinds.items():
         if name in (*source.user, source.item):
             problems.append(f"judges: {name!r} identifies users or items; name the columns of grades")
-        elif not _is_number(kind):
+        elif not isinstance(kind, T.NumericType | T.BooleanType):
             problems.append(
                 f"labels: the grades of judge {name!r} must be numbers; they are {kind.simpleString()}. Cast them"
             )
     return problems
-
-
-def _is_number(kind: T.DataType) -> bool:
-    return isinstance(kind, T.NumericType | T.BooleanType)

@@ -549,12 +549,9 @@ def all_pairs_of(
     n = values[0].n
     bounds = intervals.bounds_of_differences(bounds, *values)
     excessive = int(state["n_excessive"]) > 0
-    n_clusters, n_independent, effective_n, df, problem = None, n, float(n), n - 1.0, ""
-    if clusters is not None:
-        # All pairs have the same users.
-        largest_pair = max(clusters, key=lambda each: each.n)
-        n_clusters = n_independent = largest_pair.n
-        effective_n, df, problem = largest_pair.effective_n, largest_pair.df, largest_pair.problem
+    # All pairs have the same users.
+    largest_pair = None if clusters is None else max(clusters, key=lambda each: each.n)
+    _, _, df, n_independent, effective_n, problem = intervals.precision_of(values[0], clusters=largest_pair)
     problem = "values too large to be compared" if excessive else problem
     df *= 1 if pairwise else n_models - 1
     square = math.fsum(side.std**2 for side in residuals) / (n_models - 1)
@@ -593,7 +590,7 @@ def all_pairs_of(
             p_randomised = (int(np.count_nonzero(ranges >= total)) + 1) / (len(ranges) + 1)
         pairs.append(Pair(
             first=first, second=second, n=n, difference=difference, interval=interval, error=error, q=q, df=df,
-            n_models=n_models, p_randomised=p_randomised, bounds=bounds, n_clusters=n_clusters,
+            n_models=n_models, p_randomised=p_randomised, bounds=bounds, n_clusters=None if largest_pair is None else largest_pair.n,
             effective_n=effective_n,
             design_effect=math.nan if clusters is None else intervals.ratio(error, error_of_users) ** 2, far=far,
         ))  # fmt: skip

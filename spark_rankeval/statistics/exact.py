@@ -362,7 +362,7 @@ COUNTS = ("n", "n_undefined", "n_without_weight", "n_invalid_weights")
 _WEIGHTED = ((1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2), (3, 0), (3, 1), (3, 2), (3, 3))
 _PLAIN = ((0, 1), (0, 2), (0, 3))
 #: Squares are rounded before they are added: a spread smaller than this share of them is rounding.
-NEARLY_NOTHING = Fraction(1, 2**48)
+_NEARLY_NOTHING = Fraction(1, 2**48)
 LEAST_MEAN_WEIGHT = Fraction(1, 2**100)
 # From here on degrees of freedom are whole numbers.
 _LARGE = 10
@@ -494,10 +494,22 @@ def mean_of_sums(counts: Mapping[str, int], sums: Mapping[str, Fraction] | None,
     # Without weights each user has the weight 1, whose powers are 1.
     names = {(j, k): name_of_term(j if is_weighted else 0, k) for j, k in _WEIGHTED}
     by_term = {term: sums.get(name, Fraction(0)) if name else Fraction(n) for term, name in names.items()}
+    weight = by_term[1, 0]
     # Outside this range the cubes of weights leave the grid of exact sums.
-    if not LEAST_MEAN_WEIGHT <= by_term[1, 0] / n <= 1 / LEAST_MEAN_WEIGHT:
+    if not LEAST_MEAN_WEIGHT <= weight / n <= 1 / LEAST_MEAN_WEIGHT:
         return Mean(**fields)
-    return _defined_mean(fields, by_term)
+    mean, squares, acceleration = influences_of(by_term)
+    spread = by_term[1, 2] - mean * by_term[1, 1] if squares else Fraction(0)
+    return Mean(
+        **fields,
+        mean=float(mean),
+        std=math.sqrt(spread / weight * Fraction(n, n - 1)) if n > 1 else math.nan,
+        standard_error=math.sqrt(squares / weight**2 * Fraction(n, n - 1)) if n > 1 else math.nan,
+        acceleration=acceleration,
+        effective_n=float(weight**2 / by_term[2, 0]),
+        df=degrees_of_freedom(weight, by_term[3, 0]),
+        total_weight=float(weight),
+    )
 
 
 def degrees_of_freedom(weight: Fraction, cubes: Fraction) -> float:
@@ -511,26 +523,27 @@ def degrees_of_freedom(weight: Fraction, cubes: Fraction) -> float:
     return float(math.floor(df)) if df >= _LARGE else math.floor(10 * df) / 10
 
 
-def _defined_mean(fields: dict[str, Any], sums: Mapping[tuple[int, int], Fraction]) -> Mean:
-    n: int = fields["n"]
-    weight = sums[1, 0]
-    mean = sums[1, 1] / weight
-    spread = sums[1, 2] - mean * sums[1, 1]
+class Influences(NamedTuple):
+    """By how much units, such as users or clusters, move a mean: l = w(y − mean), of units with the weights w and values y."""
+
+    mean: Fraction
+    squares: Fraction  # Σl²; 0 if it is rounding
+    acceleration: float  # Σl³ / (6 (Σl²)^{3/2}); NaN if cubes are not known
+
+
+def influences_of(sums: Mapping[tuple[int, int], Fraction]) -> Influences:
+    """The influences of units, from their sums of w^j y^k by (j, k)."""
+    mean = sums[1, 1] / sums[1, 0]
     squares = sums[2, 2] - 2 * mean * sums[2, 1] + mean**2 * sums[2, 0]
-    cubes = sums[3, 3] - 3 * mean * sums[3, 2] + 3 * mean**2 * sums[3, 1] - mean**3 * sums[3, 0]
-    if squares <= sums[2, 2] * NEARLY_NOTHING:
-        squares = cubes = spread = Fraction(0)
-    # Ratios without a unit are formed exactly before they become floats, which cannot hold tiny or huge powers.
-    return Mean(
-        **fields,
-        mean=float(mean),
-        std=math.sqrt(spread / weight * Fraction(n, n - 1)) if n > 1 else math.nan,
-        standard_error=math.sqrt(squares / weight**2 * Fraction(n, n - 1)) if n > 1 else math.nan,
-        acceleration=math.copysign(math.sqrt(cubes**2 / squares**3), cubes) / 6 if squares else 0.0,
-        effective_n=float(weight**2 / sums[2, 0]),
-        df=degrees_of_freedom(weight, sums[3, 0]),
-        total_weight=float(weight),
-    )
+    # The terms were rounded before they were added: a spread below this share of the squares is noise.
+    if squares <= sums[2, 2] * _NEARLY_NOTHING:
+        squares = Fraction(0)
+    acceleration = math.nan
+    if (3, 3) in sums:
+        cubes = sums[3, 3] - 3 * mean * sums[3, 2] + 3 * mean**2 * sums[3, 1] - mean**3 * sums[3, 0]
+        # A ratio without a unit is formed exactly before it becomes a float, which cannot hold tiny or huge powers.
+        acceleration = math.copysign(math.sqrt(cubes**2 / squares**3), cubes) / 6 if squares else 0.0
+    return Influences(mean, squares, acceleration)
 
 
 #: Exact sums by what they are of; one that is not there is 0.

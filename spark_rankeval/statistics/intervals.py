@@ -371,16 +371,7 @@ def _clusters_from_sums(n: int, n_without: int, sums: dict[tuple[int, int], Frac
     # Outside this range the cubes of weights leave the grid of exact sums.
     if not exact.LEAST_MEAN_WEIGHT <= weight / n <= 1 / exact.LEAST_MEAN_WEIGHT:
         return Clusters(n, n_without)
-    mean = sums[1, 1] / weight
-    squares = sums[2, 2] - 2 * mean * sums[2, 1] + mean**2 * sums[2, 0]
-    # The terms were rounded before they were added: a spread below this share of the squares is noise.
-    if squares <= sums[2, 2] * exact.NEARLY_NOTHING:
-        squares = Fraction(0)
-    acceleration = math.nan
-    if (3, 3) in sums:
-        cubes = sums[3, 3] - 3 * mean * sums[3, 2] + 3 * mean**2 * sums[3, 1] - mean**3 * sums[3, 0]
-        acceleration = math.copysign(math.sqrt(cubes**2 / squares**3), cubes) / 6 if squares else 0.0
-    # Ratios without a unit are formed exactly before they become floats, which cannot hold tiny or huge powers.
+    _, squares, acceleration = exact.influences_of(sums)
     others = weight**2 - sums[2, 0]
     error = math.sqrt(squares / others) if n > 1 and others > 0 else math.nan
     return Clusters(
@@ -472,7 +463,7 @@ def precision_of(moments: Moments, weighted: Mean | None = None, clusters: Clust
     if units is not None:
         return Precision(mean, units.standard_error, units.df, units.n, units.effective_n, units.problem)
     error = moments.std / math.sqrt(moments.n) if moments.n else math.nan
-    return Precision(mean, error, moments.n - 1, moments.n, float(moments.n))
+    return Precision(mean, error, moments.n - 1.0, moments.n, float(moments.n))
 
 
 class Far(NamedTuple):

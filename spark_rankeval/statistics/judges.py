@@ -595,14 +595,17 @@ class Estimate(NamedTuple):
 class PairFigures(NamedTuple):
     """How far two judges agree on the items that both graded."""
 
+    n_items: int
     n_users: int
+    n_judge_only: int  # items that the first judge alone graded
+    n_other_only: int
+    mean: float  # of the first judge's grades
+    other_mean: float
     agreement: Estimate
     kappa: Estimate
     linear_kappa: Estimate
     quadratic_kappa: Estimate
-    mean: float  # of the first judge's grades
-    other_mean: float
-    table: Ints  # how many items, by the first judge's grade and then the other's
+    confusion: tuple[tuple[int, ...], ...]  # how many items, by the first judge's grade and then the other's
 
 
 @dataclass(frozen=True)
@@ -638,11 +641,6 @@ class GradeCounts:
         """The combinations at some places."""
         return GradeCounts(self.grades[rows], self.blocks[rows], self.n_items[rows], self.n_users[rows], self.scale)
 
-    def n_without_other(self, judge: int, other: int) -> int:
-        """How many items a judge graded and the other did not."""
-        alone = ~np.isnan(self.grades[:, judge]) & np.isnan(self.grades[:, other])
-        return int(self.n_items[alone].sum())
-
     def pair_figures(self, judge: int, other: int, level: float) -> PairFigures:
         """The figures of two judges."""
         cells = self._cells(judge, other, self.n_items)
@@ -657,10 +655,11 @@ class GradeCounts:
         def kappa(distances: Floats) -> Estimate:
             return estimate(lambda counts: kappa_of(counts, distances), CORRECTED)
 
-        means = [_mean(self.scale, table.sum(axis=axis)) for axis in (1, 0)]
+        n_judge_only, n_other_only = self._n_alone(judge, other), self._n_alone(other, judge)
+        mean, other_mean = (_mean(self.scale, table.sum(axis=axis)) for axis in (1, 0))
         return PairFigures(
-            int(users.sum()), estimate(agreement_of, SHARE), kappa(np.sign(apart)), kappa(apart), kappa(apart**2),
-            means[0], means[1], table.astype(np.int64),
+            n, int(users.sum()), n_judge_only, n_other_only, mean, other_mean, estimate(agreement_of, SHARE),
+            kappa(np.sign(apart)), kappa(apart), kappa(apart**2), tuple(map(tuple, table.astype(np.int64).tolist())),
         )  # fmt: skip
 
     def alpha(self, level: float, measurement: Measurement) -> tuple[int, int, Estimate]:
@@ -678,6 +677,11 @@ class GradeCounts:
             _ONE_GRADE if n_items else _NO_UNITS,
         )  # fmt: skip
         return n_items, int(users.sum()), estimate
+
+    def _n_alone(self, judge: int, other: int) -> int:
+        """How many items a judge graded and the other did not."""
+        alone = ~np.isnan(self.grades[:, judge]) & np.isnan(self.grades[:, other])
+        return int(self.n_items[alone].sum())
 
     def _cells(self, judge: int, other: int, amounts: Ints) -> Floats:
         """The amounts by block, by the judge's grade and by the other's."""

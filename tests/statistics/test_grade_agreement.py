@@ -35,15 +35,15 @@ def test_figures_are_those_of_their_definitions(items):
     counts = counts_of(items)
     for judge, other in counts.pairs:
         pairs, figures = oracle.pairs_of(items, judge, other), counts.pair_figures(judge, other, 0.95)
-        assert figures.table.sum() == len(pairs)
+        assert figures.n_items == len(pairs)
         assert figures.n_users == len({user for user, g in items if None not in (g[judge], g[other])})
-        assert counts.n_without_other(judge, other) == sum(g[judge] is not None and g[other] is None for _, g in items)
+        assert figures.n_judge_only == sum(g[judge] is not None and g[other] is None for _, g in items)
         for name, (figure, _) in FIGURES.items():
             assert same(getattr(figures, name).value, figure(pairs)), name
         means = [np.mean(side) for side in zip(*pairs, strict=True)] or [math.nan] * 2
         assert same([figures.mean, figures.other_mean], means)
         grid = counts.scale.tolist()
-        assert figures.table.tolist() == [[pairs.count((a, b)) for b in grid] for a in grid]
+        assert [*map(list, figures.confusion)] == [[pairs.count((a, b)) for b in grid] for a in grid]
     of_two = [user for user, grades in items if len(grades) - grades.count(None) > 1]
     for measurement in MEASUREMENTS:
         n_items, n_users, estimate = counts.alpha(0.95, measurement)
