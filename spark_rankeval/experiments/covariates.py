@@ -64,9 +64,8 @@ class CovariateAccumulator:
         self._n[column] += len(y)
         with np.errstate(over="ignore", invalid="ignore"):
             for place, (power, (a, b)) in enumerate((power, term) for power in self._powers for term in _TERMS):
-                terms = w**power * x**a * y**b
                 # Infinities times 0 are no number; the sum is as unknown as if they were infinite.
-                self._sums.add(column * self._n_terms + place, np.where(np.isnan(terms), np.inf, terms))
+                self._sums.add(column * self._n_terms + place, w**power * x**a * y**b)
 
     def state(self) -> dict[str, Array]:
         """The state so far, as arrays whose first axis is the columns; states are merged by adding."""

@@ -276,7 +276,7 @@ class ExactSums:
         lowest: int = 0,
         largest: float | None = None,
     ) -> None:
-        """Add values without NaN to one of the sums; infinities and values from 2⁵¹¹ on are counted and make the sum NaN.
+        """Add values to one of the sums; NaN, infinities and values from 2⁵¹¹ on are counted and make the sum NaN.
 
         With the `group` of each value, from 0 on, `index` is the sum of group 0, and those of the other groups come next. Values are
         rounded to units of the `lowest` limb; `largest` is their largest size, if the caller knows it.

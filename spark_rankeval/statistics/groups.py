@@ -290,23 +290,31 @@ class LargestGap:
         lowest: the group with the lowest.
         n_groups: how many groups there are to choose from.
         n_left_out: how many groups are not, because they have too few users or no interval.
-        interval: that of the two. The intervals of all pairs of groups hold together, and so does that of the pair that was
-            chosen for its difference. Source: Games and Howell 1976, with the studentized range of `n_groups` means and Welch's
-            degrees of freedom of the pair. If a variance says little, `Difference` with Bonferroni's level for all pairs.
         difference: of the two, without a correction.
+        level: of the interval.
     """
 
     highest: Group | None
     lowest: Group | None
     n_groups: int
     difference: Difference
-    interval: Interval
+    level: float
     n_left_out: int = 0
+
+    @cached_property
+    def interval(self) -> Interval:
+        """The interval of the difference.
+
+        The intervals of all pairs of groups hold together, and so does that of the pair that was chosen for its difference. Source: Games
+        and Howell 1976, with the studentized range of `n_groups` means and Welch's degrees of freedom of the pair. If a variance says
+        little, it is that of `Difference` with Bonferroni's level for all pairs.
+        """
+        return self.interval_at(self.level)
 
     def interval_at(self, level: float) -> Interval:
         """The interval at another level."""
-        if self.highest is None or self.lowest is None:
-            return self.interval._replace(level=level)
+        if self.difference.problem:
+            return Interval.missing(level, GAMES_HOWELL, self.difference.problem)
         if self.difference.rare:
             pair_level = 1 - (1 - level) / math.comb(self.n_groups, 2)
             return self.difference.interval(pair_level)._replace(level=level)
@@ -333,8 +341,7 @@ def largest_gap(groups: Sequence[Group], level: float, least_n: int = 2) -> Larg
         nan = math.nan
         reason = f"fewer than two slices have {max(least_n, 2)} users or more, and an interval"
         none = Difference(nan, (nan, nan), (nan, nan), problem=reason)
-        no_interval = Interval.missing(level, GAMES_HOWELL, reason)
-        return LargestGap(None, None, len(chosen), none, no_interval, len(groups) - len(chosen))
+        return LargestGap(None, None, len(chosen), none, level, len(groups) - len(chosen))
     highest, lowest = max(chosen, key=lambda group: group.mean), min(chosen, key=lambda group: group.mean)
     if highest is lowest:
         # All means are equal: any two groups will do.
@@ -342,9 +349,7 @@ def largest_gap(groups: Sequence[Group], level: float, least_n: int = 2) -> Larg
     clustered = highest.clusters is not None
     difference, n_groups = difference_of(highest, lowest, shares_clusters=clustered), len(chosen)
     difference = difference.cautious((highest, lowest))
-    no_interval = Interval.missing(level, GAMES_HOWELL, "")
-    gap = LargestGap(highest, lowest, n_groups, difference, no_interval, len(groups) - n_groups)
-    return replace(gap, interval=gap.interval_at(level))
+    return LargestGap(highest, lowest, n_groups, difference, level, len(groups) - n_groups)
 
 
 SEQUENCE = "confidence_sequence"

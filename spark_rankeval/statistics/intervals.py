@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-import numbers
 import re
 import zlib
 from collections.abc import Iterable, Sequence
@@ -235,10 +234,11 @@ class ClusterAccumulator:
             self._n_clusters[column] += np.count_nonzero(weights)
             first = column * len(self._terms)
             for index, (j, k) in enumerate(self._terms):
-                with np.errstate(over="ignore", invalid="ignore"):
-                    term = math.prod([values] * k + [weights] * (j - k), start=np.float64(1.0))
+                factors = [values] * k + [weights] * (j - k)
                 # Infinity times 0 is NaN; it is counted with the terms that are too large.
-                self._sums.add(first + index, np.where(np.isnan(term), math.inf, term))
+                with np.errstate(over="ignore", invalid="ignore"):
+                    term = math.prod(factors[1:], start=factors[0])
+                self._sums.add(first + index, term)
 
     def state(self) -> dict[str, Array]:
         """The state so far: arrays with one entry per column. States merge by addition, but the sums of groups are joined."""
@@ -735,13 +735,6 @@ def _p_of_limit(value: float, n: float, limit: float, bounds: tuple[float, float
     return float(max(equal_share, 0.0) ** n)
 
 
-def _check_level(level: object) -> None:
-    """Refuse a method's `level` of the wrong type, or outside of 0 to 1."""
-    if not isinstance(level, numbers.Real) or isinstance(level, bool):
-        raise OptionError(f"level must be a number between 0 and 1, such as 0.95; got {level!r}")
-    checked_level(float(level))
-
-
 @dataclass(frozen=True)
 class Student:
     """Student's t interval; `level` is the share of such intervals that contain the true mean.
@@ -757,7 +750,7 @@ class Student:
     name = "t"
 
     def __post_init__(self) -> None:
-        _check_level(self.level)
+        checked_level(self.level)
 
 
 @dataclass(frozen=True)
@@ -767,10 +760,8 @@ class _Bootstrap:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check_level(self.level)
-        if not isinstance(self.replicates, numbers.Integral) or isinstance(self.replicates, bool):
-            raise OptionError(f"replicates must be a whole number; got {self.replicates!r}")
-        checked_replicates(int(self.replicates))
+        checked_level(self.level)
+        checked_replicates(self.replicates)
         check_seed(self.seed)
 
 

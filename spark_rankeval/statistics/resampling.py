@@ -109,7 +109,7 @@ def floats_of(limbs: Integers) -> Floats:
 
 def checked_replicates(replicates: int) -> int:
     """The number of replicates, or an error."""
-    if not is_number(replicates, int) or replicates < 1:
+    if not is_number(replicates, numbers.Integral) or replicates < 1:
         raise OptionError(f"replicates must be a whole number from 1 on; got {replicates!r}")
     return replicates
 
