@@ -416,7 +416,7 @@ class ComparedModel(NamedTuple):
 
 
 class AgainstBaseline(NamedTuple):
-    """How models are compared with a baseline and judged; for `resolution` see `comparison_inputs.resolution_of`."""
+    """How models are compared with a baseline and judged; for `resolution` see `resolution_of`."""
 
     baseline: str
     models: Sequence[str]

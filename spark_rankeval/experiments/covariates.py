@@ -213,7 +213,7 @@ class _Side(NamedTuple):
         return Fraction(self.n, self.n - 1)
 
     def variance(self, theta: Fraction) -> Fraction:
-        """The variance of the mean of y − θx, as `sums` has it."""
+        """The variance of the mean of y − θx, as `exact.mean_of_sums` has it."""
         xx, xy, yy = self.squares
         return self.correction * (yy - 2 * theta * xy + theta**2 * xx) / self.weight**2
 

@@ -437,7 +437,7 @@ class DescriptionAccumulator:
 
 
 class Description(NamedTuple):
-    """The figures of one column; `median` and `quantiles` are within `quantiles.RELATIVE_ACCURACY`.
+    """The figures of one column; `median` and `quantiles` are within `exact.RELATIVE_ACCURACY`.
 
     The weighted mean and its errors are there if users have weights; all other figures count each user with a weight above 0 once.
     If users come in clusters, `clusters` has the standard error of the mean, which the interval is made of.

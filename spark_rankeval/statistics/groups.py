@@ -353,7 +353,7 @@ def largest_gap(groups: Sequence[Group], level: float, least_n: int = 2) -> Larg
 
 
 SEQUENCE = "confidence_sequence"
-#: A sequence begins when each group has this number of times (range / standard deviation)² users: `moments.users_needed`.
+#: A sequence begins when each group has this number of times (range / standard deviation)² users: `exact.users_needed`.
 TIMES_SPREAD = 5
 #: The number of users, of both groups together, at which a sequence is tightest by default.
 TIGHTEST_AT = 10_000

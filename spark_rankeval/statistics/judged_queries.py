@@ -683,7 +683,7 @@ def _equal_number(sizes: Floats) -> float:
 
 
 def degrees_of_freedom(sizes: Floats) -> float:
-    """Those of the variance of a mean of units of these sizes; see `sums.degrees_of_freedom`."""
+    """Those of the variance of a mean of units of these sizes; see `exact.degrees_of_freedom`."""
     if not sizes.any():
         return 0.0
     sizes = sizes / sizes.max()
