@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
@@ -23,7 +26,7 @@ from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.summarise import check_memory, summary_of
 from spark_rankeval.jobs import outputs
 from spark_rankeval.jobs.config import EventLog
-from spark_rankeval.jobs.evaluate import EvaluateConfig, parted
+from spark_rankeval.jobs.evaluate import EvaluateConfig, Tracking, parted
 from spark_rankeval.jobs.outputs import (
     GATES,
     MANIFESTS,
@@ -36,12 +39,12 @@ from spark_rankeval.jobs.outputs import (
     planned,
     read_metrics,
     read_tables,
+    report_text,
     run_facts,
     run_id_of,
     running,
     write_report,
 )
-from spark_rankeval.jobs.tracking import track
 from spark_rankeval.metrics.item_groups import GroupShare
 from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics
 from spark_rankeval.records.columns import RUN_ID, TIME
@@ -62,15 +65,17 @@ from spark_rankeval.run_history.gates import (
 )
 from spark_rankeval.run_history.gates import GATES as GATE_COLUMNS
 from spark_rankeval.run_history.history import date_of_run
-from spark_rankeval.spark.catalog import read_while_others_write, schema_of, table_of
+from spark_rankeval.spark.catalog import on_this_disk, read_while_others_write, schema_of, table_of
 from spark_rankeval.spark.per_user import PerUserSchema, without_standards
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.spark.sql import column
 from spark_rankeval.splits import SplitCounts
+from spark_rankeval.tracking.mlflow import TrackedRun
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mlflow import MlflowClient
     from pyspark.sql import DataFrame, SparkSession
 
     Tables = Mapping[str, DataFrame]
@@ -248,7 +253,7 @@ def track_finished(spark: SparkSession, config: EvaluateConfig, log: EventLog) -
     log.run_id = run.run_id
     manifest = run.finished()
     rows = outputs.read_metrics(spark, config.output).where(column(RUN_ID) == run.run_id).collect()
-    track(run, config, [row_of(row.asDict()) for row in rows], manifest)
+    track(run, config, config.mlflow, [row_of(row.asDict()) for row in rows], manifest)
     return f"run {run.run_id} logged to MLflow"
 
 
@@ -282,8 +287,12 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
         run.publish(manifest)
         unmet, lost = failed(outcomes), ""
         if config.mlflow is not None:
-            run.check_fence()
-            lost = _tracked(run, config, result, manifest)
+            try:
+                track(run, config, config.mlflow, result.summary, manifest)
+            # It makes no run a failure.
+            except TrackingError as error:
+                lost = str(error)
+                run.log.tell("tracking failed", error=lost)
         if unmet:
             # A gate that failed is what the user needs to know first.
             raise GateError("; ".join(unmet + ([f"tracking failed too: {lost}"] if lost else [])), evaluated.text())
@@ -292,14 +301,103 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
     return result, evaluated.text()
 
 
-def _tracked(run: Run, config: EvaluateConfig, result: Result, manifest: Mapping[str, Any]) -> str:
-    """Log the run to MLflow; says why that failed, which makes no run a failure."""
+#: A server that is away costs three minutes and not twenty: the run can be logged later. What MLflow prints is not the job's result.
+_SETTINGS_OF_MLFLOW = {
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "5",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
+_RUN_TAG, _OUTPUT_TAG = "spark_rankeval.run_id", "spark_rankeval.output"
+
+
+def track(
+    run: Run, config: EvaluateConfig, tracking: Tracking, summary: Sequence[SummaryRow], manifest: Mapping[str, Any]
+) -> None:
+    """Log a run that has written all its tables to MLflow, from its rows, its manifest and its report.
+
+    What MLflow has of an earlier run of this name and output folder is then deleted there.
+
+    Raises:
+        TrackingError: MLflow did not take all of the run.
+    """
+    place = tracking.place
+    added = {name: value for name, value in _SETTINGS_OF_MLFLOW.items() if name not in os.environ}
+    os.environ.update(added)
     try:
-        track(run, config, result.summary, manifest)
-    except TrackingError as error:
-        run.log.tell("tracking failed", error=str(error))
-        return str(error)
-    return ""
+        from mlflow import MlflowClient  # noqa: PLC0415 # of an extra, for which the configuration has looked
+
+        if "MLFLOW_LOGGING_LEVEL" not in os.environ:
+            # A job's stderr has warnings and errors alone.
+            logging.getLogger("mlflow").setLevel(logging.WARNING)
+        client = MlflowClient(tracking_uri=tracking.tracking_uri)
+        place = client.tracking_uri
+        _log_run(client, run, config, tracking, summary, manifest)
+    # What can fail is the store's to choose: a server, a database, a folder.
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        msg = (
+            f"the tables and the manifest of run {run.run_id} are complete, but MLflow at {place} did not take all of the run: "
+            f"{reason}; start the job again with --only-mlflow to log the run later"
+        )
+        raise TrackingError(config.redacted(msg)) from error
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+def _log_run(
+    client: MlflowClient,
+    run: Run,
+    config: EvaluateConfig,
+    tracking: Tracking,
+    summary: Sequence[SummaryRow],
+    manifest: Mapping[str, Any],
+) -> None:
+    models = dict.fromkeys(row.model for row in summary)
+    unknown = tracking.model_id.keys() - models if isinstance(tracking.model_id, Mapping) else ()
+    if unknown:
+        msg = f"mlflow.model_id: the run has no model {min(unknown)!r}; it has: {', '.join(map(repr, models))}"
+        raise ConfigurationError(msg)
+    experiment = client.get_experiment_by_name(tracking.experiment)
+    if experiment is not None and experiment.lifecycle_stage == "deleted":
+        msg = f"the experiment {tracking.experiment!r} is deleted there; restore it, or name another"
+        raise ConfigurationError(msg)
+    experiment_id = client.create_experiment(tracking.experiment) if experiment is None else experiment.experiment_id
+    # The folders of two projects may have one relative path.
+    folder = str(on_this_disk(run.output).absolute()) if run.is_on_disk else run.output
+    tags = {_RUN_TAG: run.run_id, _OUTPUT_TAG: config.redacted(folder)}
+    if (judged := config.evaluation.judged) is not None:
+        tags |= {"spark_rankeval.human": judged.human, "spark_rankeval.judge": judged.judge}
+    earlier = [
+        each.info.run_id
+        for each in client.search_runs([experiment_id], f"tags.`{_RUN_TAG}` = '{run.run_id}'")
+        if each.data.tags.get(_OUTPUT_TAG) == tags[_OUTPUT_TAG]
+    ]
+    texts = {"manifest.json": json.dumps(manifest, indent=2, ensure_ascii=False, default=str)}
+    if (report := report_text(run)) is not None:
+        texts["report.html"] = report
+    options = {"user_weight": config.evaluation.user_weight or "", "ci": config.evaluation.ci}
+    title, places = tracking.run_name or run.run_id, _places_of_tables(config)
+    TrackedRun(client, experiment_id, title, summary, manifest, tags, options, places, tracking.model_id).log(texts)
+    for run_id in earlier:
+        client.delete_run(run_id)
+
+
+def _places_of_tables(config: EvaluateConfig) -> dict[str, str]:
+    """Where the tables of datasets are, as MLflow describes sources of Spark, without secrets; a database has no place."""
+    sources = {name: [source] for name, source in config.sources().items()}
+    if config.split is not None:
+        sources = {"labels": sources["split.log"], "exclude": sources["split.log"], **sources}
+    if config.vectors is not None:
+        sources["predictions"] = [*config.vectors.sources("").values()]
+    sources |= {f"predictions of {name}": [*each.sources_of_model("").values()] for name, each in config.models.items()}
+    places = {}
+    for name, several in sources.items():
+        tables = [source.table for source in several if source.table is not None]
+        if where := tables or [path for source in several for path in source.paths]:
+            places[name] = json.dumps({"table_name" if tables else "path": config.redacted(", ".join(where))})
+    return places
 
 
 def _schemas(config: EvaluateConfig, users: DataFrame, frames: Tables) -> dict[str, T.StructType]:

@@ -842,20 +842,17 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
         run.write(run.spark.createDataFrame([(text,)], "value string").coalesce(1), REPORTS, "text")
 
 
-def report_file(run: Run, folder: Path) -> Path | None:
-    """The report of a run on the driver's disk, or a copy in a folder if it is on other storage; None without a report."""
-    report = run.config.output.report
+def report_text(run: Run) -> str | None:
+    """The page of a run; None if it has no report."""
+    report, folder = run.config.output.report, run.folder(REPORTS)
     if not report:
         return None
     if isinstance(report, str):
-        return Path(report)
-    on_disk = run.folder(REPORTS)
-    if on_disk is not None:
-        return on_disk / "report.html"
+        return Path(report).read_text(encoding="utf-8")
+    if folder is not None:
+        return (folder / "report.html").read_text(encoding="utf-8")
     (record,) = run.spark.read.text(run.place(REPORTS), wholetext=True).collect()
-    copy = folder / "report.html"
-    copy.write_text(record[0], encoding="utf-8")
-    return copy
+    return str(record[0])
 
 
 def about_the_run(manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,12 +11,9 @@ import shutil
 import subprocess
 import sys
 import tomllib
-import uuid
-from collections import Counter
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
@@ -24,10 +21,11 @@ from worlds.summary_rows import QUALITY, row, undefined
 
 from spark_rankeval import evaluate
 from spark_rankeval.errors import InputError, MissingExtraError, OptionError, TrackingError
-from spark_rankeval.jobs import tracking
+from spark_rankeval.jobs import evaluate_run
 from spark_rankeval.jobs.command import run_job
-from spark_rankeval.jobs.config import parse_config
+from spark_rankeval.jobs.config import EventLog, parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
+from spark_rankeval.jobs.outputs import Run
 from spark_rankeval.tracking import ranking_dataset
 from spark_rankeval.tracking.mlflow import TableEvaluator
 
@@ -40,7 +38,6 @@ SETTINGS = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["ndcg@10"]}
 
 MANIFEST = {
     "run_id": "r1",
-    "attempt": "a1",
     "started": "2026-11-20T06:00:00+00:00",
     "columns": {"ndcg@10": "ndcg_at_10", "my own": "my own"},
 }
@@ -76,11 +73,15 @@ def client(request, tmp_path, monkeypatch):
     return MlflowClient(tracking_uri=store.format(tmp_path))
 
 
+def run_of(config, *, is_on_disk=False):
+    return Run(None, "evaluate", config, {}, EventLog("evaluate"), "r1", is_on_disk=is_on_disk)
+
+
 def tracked(client, rows, manifest=None, *, settings=SETTINGS, is_on_disk=False, **mlflow):
     told = {"experiment": "shop", "tracking_uri": client.tracking_uri, **mlflow}
     config = parse_config(settings | {"mlflow": told}, EvaluateConfig)
-    run = SimpleNamespace(run_id="r1", output=config.output.path, config=config, is_on_disk=is_on_disk)
-    tracking.track(run, config, rows, MANIFEST | {"attempt": uuid.uuid4().hex} | (manifest or {}))
+    run = run_of(config, is_on_disk=is_on_disk)
+    evaluate_run.track(run, config, config.mlflow, rows, MANIFEST | (manifest or {}))
     return client.search_runs([client.get_experiment_by_name("shop").experiment_id])
 
 
@@ -125,8 +126,7 @@ def test_every_slice_and_label_has_a_name_of_its_own_that_mlflow_takes(client):
     labels += ["rr.users", "rr"]
     rows = [row(label, 0.5) for label in labels]
     rows += [row(mean=place / 100, slice=name) for place, name in enumerate(ODD_SLICES, start=1)]
-    runs = tracked(client, rows)
-    runs = tracked(client, list(reversed(rows)))
+    runs = [*tracked(client, rows), *tracked(client, list(reversed(rows)))]
     # The same names in every run, and no figure in the place of another.
     assert runs[0].data.metrics == runs[1].data.metrics
     found = runs[0].data.metrics
@@ -143,10 +143,9 @@ def test_models_of_any_name_and_many_definitions_are_tracked(client):
     runs = tracked(client, [row(mean=0.1, model=name) for name in names])
     assert len({run.info.run_name for run in runs}) == 4
     assert {run.data.tags["model"] for run in runs if "model" in run.data.tags} == set(names)
-    runs = tracked(client, [row(f"ndcg@{k}", 0.1) for k in range(1, 251)])
-    run = max(runs, key=lambda run: len(run.data.metrics))
+    (run,) = tracked(client, [row(f"ndcg@{k}", 0.1) for k in range(1, 251)])
     assert sum(name.startswith("definition.") for name in run.data.params) == 250
-    assert (len(run.data.metrics), len(runs)) == (4 * 250, 5)
+    assert len(run.data.metrics) == 4 * 250
 
 
 def test_several_models_are_nested_runs_with_the_same_names_and_their_first_metric_is_in_the_parent(client):
@@ -200,33 +199,29 @@ def test_predictions_of_several_models_are_inputs_of_the_run_around_theirs(clien
     }
 
 
-def test_an_attempt_that_is_logged_again_replaces_what_was_there(client):
-    rows = [row(mean=mean, model=model) for model, mean in (("als", 0.3), ("pop", 0.2))]
-    for _ in range(2):
-        assert len(tracked(client, rows, {"attempt": "a1"})) == 3
-    assert len(tracked(client, rows, {"attempt": "a2"})) == 6
-
-
 ON_DISK = {**SETTINGS, "output": {"path": "out"}}
 
 
 @pytest.mark.parametrize("client", STORES, indirect=True)
-def test_of_attempts_at_one_run_the_earlier_ones_are_replaced(client, tmp_path, monkeypatch):
+def test_a_run_takes_the_place_of_the_earlier_one_of_its_name_and_folder(client, tmp_path, monkeypatch):
     rows = [row(mean=mean, model=model) for model, mean in (("als", 0.3), ("pop", 0.2))]
-    # Two projects with one relative path, and a folder elsewhere, are no attempts at one run.
-    for name in ("a", "b"):
+    # Two projects with one relative path, and a folder elsewhere, are other runs.
+    for number, name in enumerate(("a", "b"), start=1):
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
-        assert len(tracked(client, rows, settings=ON_DISK, is_on_disk=True)) % 3 == 0
-    tracked(client, rows)
+        assert len(tracked(client, rows, settings=ON_DISK, is_on_disk=True)) == 3 * number
+    before = {run.info.run_id for run in tracked(client, rows)}
     monkeypatch.chdir(tmp_path / "a")
-    before = {run.info.run_id for run in tracked(client, rows, {"gates_failed": 1}, settings=ON_DISK, is_on_disk=True)}
-    runs = tracked(client, rows, settings=ON_DISK, is_on_disk=True)
-    (new,) = [run.info.run_id for run in runs if run.info.run_id not in before and run.info.run_name == "r1"]
-    found = Counter((run.info.status, run.data.tags.get("spark_rankeval.replaced_by")) for run in runs)
-    replaced = [key for key in found if key[0] == "KILLED"]
-    assert found[("FINISHED", None)] == 9
-    assert (sum(found[key] for key in replaced), ("KILLED", new) in replaced) == (6, True)
+    after = {run.info.run_id for run in tracked(client, rows, {"gates_failed": 1}, settings=ON_DISK, is_on_disk=True)}
+    assert (len(before), len(after), len(before & after)) == (9, 9, 6)
+    # A run of which MLflow does not take everything leaves the earlier one.
+    with monkeypatch.context() as patched:
+        patched.setattr("mlflow.MlflowClient.log_text", MagicMock(side_effect=OSError("the disk is full")))
+        with pytest.raises(TrackingError):
+            tracked(client, rows, settings=ON_DISK, is_on_disk=True)
+    (experiment,) = [each for each in client.search_experiments() if each.name == "shop"]
+    assert after < {run.info.run_id for run in client.search_runs([experiment.experiment_id])}
+    assert len(tracked(client, rows, settings=ON_DISK, is_on_disk=True)) == 9
 
 
 PLACES = [
@@ -300,8 +295,8 @@ def sources_of(run):
 def logged(uri):
     """The exit code of a run that is logged to a server."""
     config = parse_config(SETTINGS | {"mlflow": {"experiment": "shop", "tracking_uri": uri}}, EvaluateConfig)
-    run = SimpleNamespace(run_id="r1", output="o", config=config, is_on_disk=True)
-    return run_job("evaluate", lambda: tracking.track(run, config, [row()], MANIFEST))
+    run = run_of(config, is_on_disk=True)
+    return run_job("evaluate", lambda: evaluate_run.track(run, config, config.mlflow, [row()], MANIFEST))
 
 
 @pytest.mark.parametrize(
@@ -330,7 +325,7 @@ def test_a_server_that_does_not_take_a_run_is_6_and_one_line_says_how_to_log_it_
 
 def test_settings_of_mlflow_are_for_its_calls_alone_and_what_is_set_stands(monkeypatch):
     seen = []
-    monkeypatch.setattr(tracking, "_log_run", lambda *_: seen.append(dict(os.environ)))
+    monkeypatch.setattr(evaluate_run, "_log_run", lambda *_: seen.append(dict(os.environ)))
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT", raising=False)
     assert logged("http://localhost:1") == 0

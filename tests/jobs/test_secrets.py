@@ -13,7 +13,7 @@ from worlds.summary_rows import row
 
 from spark_rankeval.errors import ConfigurationError, SparkRankEvalWarning
 from spark_rankeval.jobs import config as logs
-from spark_rankeval.jobs import outputs, tracking
+from spark_rankeval.jobs import evaluate_run, outputs
 from spark_rankeval.jobs.command import job_session, run_job
 from spark_rankeval.jobs.config import overridden, parse_config
 from spark_rankeval.jobs.evaluate import COMMAND, EvaluateConfig
@@ -82,7 +82,7 @@ def mlflow_client():
     """A tracking server that keeps what it gets, with the texts of the files."""
     client = MagicMock(tracking_uri="sqlite://")
     client.files = []
-    client.log_artifact.side_effect = lambda _, path: client.files.append(Path(path).read_text(encoding="utf-8"))
+    client.log_text.side_effect = lambda _, text, name: client.files.append(text)
     return client
 
 
@@ -104,7 +104,7 @@ def test_no_output_has_a_secret(settings, secret, mlflow_client, capsys):
     manifest = run.manifest({}, 0)
     assert {"config", "outputs"} <= set(manifest)
     mlflow_client.search_runs.return_value = []
-    tracking._log_run(mlflow_client, run, config, [row()], manifest)
+    evaluate_run._log_run(mlflow_client, run, config, config.mlflow, [row()], manifest)
     report = repr(manifest_tables(about_the_run(manifest)))
     printed = [config.written("day", ["metrics"]), config.predictions.place, json.dumps(manifest), report]
     for said in (f"it says {given!r}", f"cannot read {given} or {secret}", json.dumps(settings)):
