@@ -165,10 +165,6 @@ class TrackingError(FinishedRunError, RuntimeError):
     """A tracking server did not accept a run; the run has written everything all the same."""
 
 
-class SupersededError(SparkRankEvalError, RuntimeError):
-    """A later attempt at the same run of a job has taken its name, so the earlier attempt stopped."""
-
-
 class UnknownMetricError(MetricError, KeyError):
     """A result has no such metric, or more than one.
 

@@ -26,7 +26,7 @@ def test_docstring_examples(name, tmp_path):
 
 # They need a job, a server, an environment that lacks something, or data of which a test is warned.
 WITHOUT_EXAMPLE = {
-    "SparkRankEvalError", "SparkRankEvalWarning", "FinishedRunError", "GateError", "TrackingError", "SupersededError", "MissingExtraError",
+    "SparkRankEvalError", "SparkRankEvalWarning", "FinishedRunError", "GateError", "TrackingError", "MissingExtraError",
     "WorkerError", "UndefinedMeanError", "EngineError", "UnavailableError",
 }  # fmt: skip
 DOCUMENTED = PUBLIC | {

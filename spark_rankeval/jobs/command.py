@@ -116,14 +116,13 @@ class _JavaStream(TextIOBase):
         self._stream.flush()
 
 
-OK, CRASH, CONFIG, DATA, GATE, SUPERSEDED, TRACKING = 0, 1, 2, 3, 4, 5, 6
+OK, CRASH, CONFIG, DATA, GATE, TRACKING = 0, 1, 2, 3, 4, 6
 _CRASHED = "crash"
 #: Kinds of errors, their words and their exit codes; the first that fits counts.
 _OUTCOMES: tuple[tuple[type[Exception], str, int], ...] = (
     (errors.DataError, "bad data", DATA),
     (errors.GateError, "gates failed", GATE),
     (errors.TrackingError, "tracking failed", TRACKING),
-    (errors.SupersededError, "superseded", SUPERSEDED),
     (errors.UnavailableError, "not available", CRASH),
     # Before the tables are read it is a ConfigurationError.
     (errors.EngineError, "engine failed", CRASH),
@@ -181,9 +180,8 @@ def run_job(
     """Run a job and turn an error into an exit code; errors that the user can fix become one line on stderr.
 
     Returns:
-        0; 2 for a wrong configuration, 3 for bad data, 4 if gates failed, 5 if a later attempt has taken the run's name, 6 if only a
-        tracking server did not accept the run; 1 if another attempt may succeed: a database does not answer, the engine failed, or for a
-        crash, which prints its traceback.
+        0; 2 for a wrong configuration, 3 for bad data, 4 if gates failed, 6 if only a tracking server did not accept the run; 1 if
+        another attempt may succeed: a database does not answer, the engine failed, or for a crash, which prints its traceback.
     """
     # The filter is set before the first import of PySpark, which warns, too.
     warnings.filterwarnings("ignore", PANDAS_NOTICE, FutureWarning)

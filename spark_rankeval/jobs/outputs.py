@@ -9,7 +9,6 @@ import platform
 import re
 import shutil
 import tempfile
-import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -29,7 +28,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.checks import SPARK, __version__
-from spark_rankeval.errors import ConfigurationError, InputError, OptionError, SupersededError, UnavailableError, listed
+from spark_rankeval.errors import ConfigurationError, InputError, OptionError, UnavailableError, listed
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs.command import OK, outcome_of
 from spark_rankeval.jobs.config import EventLog, JobConfig, Output, Source, errors_with_keys, redacted_settings
@@ -38,7 +37,6 @@ from spark_rankeval.records.summary import METRICS as METRIC_COLUMNS
 from spark_rankeval.spark.catalog import (
     CatalogTable,
     exists,
-    files_at,
     lines_at,
     make_schema,
     on_this_disk,
@@ -201,11 +199,6 @@ def has_table(spark: SparkSession, output: Output, table: str) -> bool:
     return exists(spark, folder_of(output, table))
 
 
-def files_of(spark: SparkSession, output: Output, table: str, run_id: str) -> list[str]:
-    """The files of a run in a table of the folder; none of a table in a catalogue, whose files are its own affair."""
-    return [] if _is_in_catalog(output, table) else files_at(spark, place_of(output, table, run_id))
-
-
 def rows_of_users(spark: SparkSession, output: Output, run_id: str, schema: T.StructType | None = None) -> DataFrame:
     """A run's table of users. `schema` says what its columns are; None: what the manifest or the files say."""
     if not _is_in_catalog(output, PER_USER):
@@ -278,7 +271,7 @@ _TABLE_FACTS = ("summary", "gates", "rows", "slices")
 class Run:
     """A run under way: the tables that it reads, by section, and the places of those that it has written.
 
-    The attempt is its id among all attempts at runs of this name. The run is on disk if its status is on a disk of the driver.
+    It replaces a run of the same name. It is on disk if its status is on a disk of the driver.
     """
 
     spark: SparkSession
@@ -289,9 +282,7 @@ class Run:
     run_id: str
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     written: dict[str, str] = field(default_factory=dict)
-    attempt: str = field(default_factory=lambda: uuid.uuid4().hex)
     is_on_disk: bool = False
-    _files: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def output(self) -> str:
@@ -311,14 +302,12 @@ class Run:
         return staged(frame, f"{self.output}/{table}@{self.run_id}")
 
     def write(self, frame: DataFrame, table: str, kind: str = "parquet", *, is_empty: bool = False) -> None:
-        """Write its partition of a table, unless a later attempt has begun; see `write_partition`."""
-        self.check_fence()
-        # A manifest never names tables of two runs.
+        """Write its partition of a table; see `write_partition`."""
+        # The manifest of an earlier run of this name never stands beside tables of this one.
         if not self.written and has_run(self.spark, self.config.output, MANIFESTS, self.run_id):
             nothing = self.spark.createDataFrame([], "value string")
             write_partition(nothing, self.config.output, MANIFESTS, self.run_id, "text", is_empty=True)
         write_partition(frame, self.config.output, table, self.run_id, kind, is_empty=is_empty)
-        self._files[table] = files_of(self.spark, self.config.output, table, self.run_id)
         self.has_written(table, self.place(table))
 
     def has_written(self, what: str, place: str) -> None:
@@ -328,13 +317,7 @@ class Run:
 
     def publish(self, manifest: Mapping[str, Any]) -> None:
         """Remove what is left of an earlier run of this name, and write the manifest, which makes it a whole run."""
-        self.check_fence()
         output = self.config.output
-        replaced = [
-            table for table, files in self._files.items() if files_of(self.spark, output, table, self.run_id) != files
-        ]
-        if replaced:
-            raise self._superseded(f"another attempt has written {', '.join(replaced)}")
         for table in OPTIONAL[self.job]:
             if table not in self.written:
                 remove_partition(self.spark, output, table, self.run_id, is_on_disk=self.is_on_disk)
@@ -349,7 +332,7 @@ class Run:
             msg = f"there is no finished run {self.run_id!r} in {place}; start the job without --only-mlflow first"
             raise ConfigurationError(self.config.redacted(msg))
         manifest: dict[str, Any] = json.loads(lines[0])
-        self.is_on_disk = any(manifest["attempt"] in text for text in texts_on_disk(self.place(STATUS)).values())
+        self.is_on_disk = any(manifest["started"] in text for text in texts_on_disk(self.place(STATUS)).values())
         return manifest
 
     def write_status(self, state: str, **facts: Any) -> None:
@@ -357,7 +340,6 @@ class Run:
         line = {
             RUN_ID: self.run_id,
             "job": self.job,
-            "attempt": self.attempt,
             "state": state,
             "started": self.started.isoformat(),
             "finished": None if state == "running" else datetime.now(UTC).isoformat(),
@@ -366,7 +348,7 @@ class Run:
         write_line(self.spark, self.config.output, STATUS, self.run_id, line | facts)
         texts = texts_on_disk(self.place(STATUS))
         # Spark may resolve the same path to other storage, or to another machine's disk.
-        self.is_on_disk = any(self.attempt in text for text in texts.values())
+        self.is_on_disk = any(self.started.isoformat() in text for text in texts.values())
         if self.is_on_disk and len(texts) == 1:
             (file,) = texts
             # Spark has chosen the file's name. A driver that may only read leaves it.
@@ -375,23 +357,18 @@ class Run:
                 file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
     def begin(self) -> None:
-        """Write the first status, with which earlier attempts stop."""
-        earlier: list[tuple[str, str]] = []
-        # A folder that cannot be is left to the first write.
-        with suppress(OptionError):
-            earlier = self._attempts()
+        """Write the first status, and clear away what is left of a run of this name that was killed."""
         self.write_status("running")
-        self._clear_staging()
-        attempts = self._attempts()
-        if self._order in attempts and set(earlier) & set(attempts):
+        if len(lines_at(self.spark, self.place(STATUS))) > 1:
             msg = (
                 f"writing to {self.place(STATUS)} added to what was there instead of replacing it, because this session's committer "
                 "cannot replace one partition of a table (dynamic overwrite). Use Spark's own committer, or another output.path"
             )
             raise ConfigurationError(self.config.redacted(msg))
+        self._clear_staging()
 
     def _clear_staging(self) -> None:
-        """Remove what attempts at this run that were killed left on the driver's disk, hidden from readers."""
+        """Remove what drivers that were killed left of this run on their disk, hidden from readers."""
         if not self.is_on_disk:
             return
         # Other runs move their own files meanwhile.
@@ -401,46 +378,11 @@ class Run:
             for each in (*left, *folder.glob(f"_*@{self.run_id}.staging-*")):
                 shutil.rmtree(each)
 
-    def check_fence(self) -> None:
-        """Raise a `SupersededError` if a later attempt has written its status."""
-        latest = max(self._attempts(), default=None)
-        if latest is not None and latest < self._order:
-            # The earlier attempt wrote its last status after this one had begun. Without this both would stop.
-            self.write_status("running")
-            latest = max(self._attempts(), default=None)
-        if latest != self._order:
-            since = "" if latest is None else f", which started at {latest[0]},"
-            raise self._superseded(f"another attempt{since} has taken the name")
-
-    @property
-    def _order(self) -> tuple[str, str]:
-        """The attempt among others: the later one is greater."""
-        return self.started.isoformat(), self.attempt
-
-    def _attempts(self) -> list[tuple[str, str]]:
-        """The attempts in the status: several if they were written at once, none while it is replaced."""
-        if self.is_on_disk:
-            lines = [line for text in texts_on_disk(self.place(STATUS)).values() for line in text.split("\n")]
-        else:
-            lines = lines_at(self.spark, self.place(STATUS))
-        attempts = []
-        for line in lines:
-            # Other lines are no statuses; earlier versions named no attempts.
-            with suppress(ValueError, KeyError, TypeError):
-                status = json.loads(line)
-                attempts.append((status["started"], status.get("attempt", "")))
-        return attempts
-
-    def _superseded(self, reason: str) -> SupersededError:
-        text = f"run {self.run_id!r} in {self.output}: {reason}; this attempt, started at {self.started.isoformat()}, "
-        return SupersededError(self.config.redacted(text + "stops and writes no more"))
-
     def manifest(self, facts: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
         """What the run was, as plain values, without secrets."""
         return {
             RUN_ID: self.run_id,
             "job": self.job,
-            "attempt": self.attempt,
             "started": self.started.isoformat(),
             "finished": datetime.now(UTC).isoformat(),
             "versions": {
@@ -489,16 +431,11 @@ def running(
     except Exception as error:
         what, code = outcome_of(error)
         try:
-            run.check_fence()
             run.write_status("failed", exit_code=code, kind=what, error=config.redacted(str(error)))
-        except SupersededError as loss:
-            # The run may have failed because the other attempt replaced what it reads.
-            raise loss from error
         except Exception as second:
             # The first error is the one to fix.
             log.tell("status not written", error=str(second))
         raise
-    run.check_fence()
     run.write_status("succeeded", exit_code=OK)
     log.tell("succeeded", exit_code=OK)
 
@@ -813,7 +750,6 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
     report = run.config.output.report
     if not report:
         return
-    run.check_fence()
     if isinstance(report, str):
         try:
             write(Path(report))

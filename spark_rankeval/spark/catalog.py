@@ -243,12 +243,6 @@ def lines_at(session: SparkSession, path: str) -> list[str]:
     return [] if text is None else [row["value"] for row in text.collect()]
 
 
-def files_at(session: SparkSession, path: str) -> list[str]:
-    """The files in a folder, on any storage that Spark can read; none if nothing is there, or the platform does not list them."""
-    text = _text_at(session, path)
-    return [] if text is None else engine.input_files(text)
-
-
 def _text_at(session: SparkSession, path: str) -> DataFrame | None:
     """The files at a path as lazy lines of text, whatever they hold; None if nothing is there."""
     try:

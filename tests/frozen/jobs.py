@@ -12,7 +12,7 @@ from spark_rankeval.jobs import compare as compare_job
 from spark_rankeval.jobs import evaluate as evaluate_job
 
 # What differs between two runs of the same, or between platforms.
-_VOLATILE = ("attempt", "started", "finished", "versions")
+_VOLATILE = ("started", "finished", "versions")
 
 
 def run(main, w, name, config, *options, views, run_id=None):

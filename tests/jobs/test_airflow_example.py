@@ -29,12 +29,12 @@ def run_task(tmp_path, monkeypatch):
     exec(EXAMPLE.replace("/srv/evaluation", str(tmp_path)), {})
     folder = tmp_path / "output/evaluation/status/run_id=day"
     folder.mkdir(parents=True)
-    (folder / "status.json").write_text(json.dumps({"attempt": "earlier", "exit_code": 0}))
+    (folder / "status.json").write_text(json.dumps({"started": "earlier", "exit_code": 0}))
 
     def run(code, **status):
         def command(*_, **__):
             if status:
-                (folder / "status.json").write_text(json.dumps({"attempt": "new", "error": "why", **status}))
+                (folder / "status.json").write_text(json.dumps({"started": "now", "error": "why", **status}))
             return SimpleNamespace(returncode=code, stderr="said")
 
         monkeypatch.setattr("subprocess.run", command)
@@ -49,7 +49,6 @@ def run_task(tmp_path, monkeypatch):
         # On this machine and in client mode.
         (4, {"exit_code": 4}, "exit code 4: why"),
         (2, {}, "exit code 2: said"),
-        (5, {"exit_code": None}, "exit code 5: why"),
         # In cluster mode.
         (1, {"exit_code": 4}, "exit code 4: why"),
         (0, {"exit_code": 3}, "exit code 3: why"),

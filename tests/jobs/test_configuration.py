@@ -353,7 +353,7 @@ def test_what_is_not_installed_is_refused_before_spark(monkeypatch, missing, sec
 def test_a_report_that_cannot_be_written_is_named(tmp_path, monkeypatch):
     """Before Spark starts, or after all."""
     file = str(tmp_path / "gone" / "r.html")
-    run = SimpleNamespace(check_fence=lambda: None, config=SimpleNamespace(output=SimpleNamespace(report=file)))
+    run = SimpleNamespace(config=SimpleNamespace(output=SimpleNamespace(report=file)))
     with pytest.raises(ConfigurationError, match=r"output.report: cannot write the report to .*: No such file"):
         write_report(run, lambda path: write_page(path, "text"))
 

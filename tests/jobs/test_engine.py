@@ -13,7 +13,7 @@ from helpers.documented import ROOT
 from helpers.run_documents import called, run_document, run_here
 from pyspark import __version__
 
-from spark_rankeval.errors import ConfigurationError, EngineError, SupersededError
+from spark_rankeval.errors import ConfigurationError, EngineError
 from spark_rankeval.jobs import command as cli
 from spark_rankeval.jobs import command as session
 from spark_rankeval.jobs import trend
@@ -82,7 +82,6 @@ def test_another_engine_or_other_sizes_than_those_of_the_session_are_refused(spa
 @pytest.mark.parametrize(("error", "outcome"), [
     (EngineError("the engine's memory is too small"), ("engine failed", 1)),
     (ConfigurationError("the session runs on Sail 0.9"), ("wrong config", 2)),
-    (SupersededError("another attempt has taken the name"), ("superseded", 5)),
     (ZeroDivisionError("by zero"), ("crash", 1)),
 ])  # fmt: skip
 def test_an_engine_that_fails_at_work_is_no_wrong_configuration(error, outcome):

@@ -316,9 +316,8 @@ def test_a_report_is_beside_the_manifest_and_tells_how_it_was_made(full):
 
 
 @pytest.fixture
-def run_of(spark, monkeypatch):
+def run_of(spark):
     """Makes a run that writes a report, without having begun."""
-    monkeypatch.setattr(runs.Run, "check_fence", lambda _: None)
 
     def make(folder, is_on_disk):
         config = SimpleNamespace(output=Output(str(folder), report=True))

@@ -1,4 +1,4 @@
-"""Two attempts at one run: the later one has the run's name, the earlier one stops, and no manifest names tables of both."""
+"""A run replaces the one of its name: what is left of that, and storage that cannot replace it."""
 
 import json
 from functools import partial
@@ -7,7 +7,7 @@ import pytest
 from helpers.run_documents import contents, run_document, run_here
 from pyspark.sql import functions as F
 
-from spark_rankeval.errors import ConfigurationError, SupersededError
+from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs import outputs
 from spark_rankeval.jobs import outputs as runs
 from spark_rankeval.jobs.config import EventLog, parse_config
@@ -23,14 +23,14 @@ def output(tmp_path):
 
 @pytest.fixture
 def attempt(spark, output):
-    """Begin an attempt at the run ``day``."""
+    """Begin the run ``day``."""
     told = {"predictions": {"path": "p"}, "evaluation": {"metrics": "rr"}}
     config = parse_config({**told, "output": {"path": str(output), "run_id": "day"}}, EvaluateConfig)
     return lambda: runs.running(spark, "evaluate", config, {}, EventLog("evaluate"))
 
 
 def write(run, table):
-    run.write(run.spark.createDataFrame([(run.attempt,)], "attempt string").coalesce(1), table)
+    run.write(run.spark.createDataFrame([(run.started.isoformat(),)], "started string").coalesce(1), table)
 
 
 def finish(run, tables=TABLES):
@@ -39,40 +39,33 @@ def finish(run, tables=TABLES):
     run.publish(run.manifest({}, seed=0))
 
 
-@pytest.mark.parametrize(("n_written", "is_here"), [(0, False), (2, True)])
-def test_the_earlier_attempt_stops_at_its_next_write_and_spoils_nothing(
-    spark, attempt, output, tmp_path, monkeypatch, n_written, is_here
-):
-    if not is_here:
-        # Storage that is none of the driver's disks, which only Spark can read and write.
-        monkeypatch.setattr(outputs, "on_this_disk", lambda place: tmp_path / "not" / "here")
-    began, kept = [], {}
+def test_of_two_runs_of_one_name_at_once_the_last_one_to_write_has_the_tables_and_the_manifest(spark, attempt, output):
+    with attempt() as run:
+        with attempt() as other:
+            finish(other)
+        assert run_document(output)["started"] == other.started.isoformat()
+        finish(run)
+    assert {run_document(output, table)["started"] for table in ("manifests", "status")} == {run.started.isoformat()}
+    assert [spark.read.parquet(f"{output}/{table}").first().started for table in TABLES] == [
+        run.started.isoformat()
+    ] * 2
 
-    def earlier():
+
+def test_a_run_that_replaces_a_table_of_another_and_fails_leaves_no_manifest(attempt, output):
+    def interrupted():
         with attempt() as run:
-            began.append(run)
-            for table in TABLES[:n_written]:
-                write(run, table)
-            with attempt() as later:
-                began.append(later)
-                finish(later)
-            kept.update(contents(output))
-            finish(run, TABLES[n_written:])
+            with attempt() as other:
+                finish(other)
+            write(run, "per_user")
+            raise RuntimeError
 
-    with pytest.raises(SupersededError) as caught:
-        earlier()
-    assert contents(output) == kept
-    first, later = began
-    assert {run_document(output, table)["attempt"] for table in ("manifests", "status")} == {later.attempt}
-    assert [spark.read.parquet(f"{output}/{table}").first().attempt for table in TABLES] == [later.attempt] * 2
-    assert run_document(output, "status")["state"] == "succeeded"
-    assert str(caught.value) == (
-        f"run 'day' in {output}: another attempt, which started at {later.started.isoformat()}, has taken the name; "
-        f"this attempt, started at {first.started.isoformat()}, stops and writes no more"
-    )
+    with pytest.raises(RuntimeError):
+        interrupted()
+    assert not any(file.read_text() for file in output.glob("manifests/run_id=day/[!._]*"))
+    assert run_document(output, "status")["state"] == "failed"
 
 
-def test_what_killed_attempts_left_on_the_disk_goes_with_the_next_attempt(spark, attempt, output):
+def test_what_killed_drivers_left_on_the_disk_goes_with_the_next_run_of_that_name(spark, attempt, output):
     for run_id in ("day", "another"):
         # As Spark names what a job has not published yet.
         (output / f"metrics/.spark-staging-{run_id}/_temporary/0/task_1/run_id={run_id}").mkdir(parents=True)
@@ -86,67 +79,6 @@ def test_what_killed_attempts_left_on_the_disk_goes_with_the_next_attempt(spark,
         ".spark-staging-another",
         "_per_user@another.staging-1",
     ]
-
-
-def test_a_status_that_the_earlier_attempt_writes_too_late_does_not_take_the_name_back(attempt, output, monkeypatch):
-    began = []
-
-    def earlier():
-        with attempt() as run:
-            began.append(run)
-            raise RuntimeError
-
-    monkeypatch.setattr(runs.Run, "check_fence", lambda run: None)
-    with pytest.raises(RuntimeError):
-        earlier()
-    monkeypatch.undo()
-    with attempt() as run:
-        # The earlier one looked before this one claimed the name, and writes that it has failed after.
-        began[0].write_status("failed", exit_code=1)
-        finish(run)
-    status = run_document(output, "status")
-    assert (status["attempt"], status["state"]) == (run.attempt, "succeeded")
-    assert run_document(output, "manifests")
-
-
-def test_a_write_that_began_before_the_claim_and_ended_after_it_leaves_no_manifest(attempt, output, monkeypatch):
-    """What is looked at before a write may change while it lasts: the later attempt finds that its table is another's."""
-    write_partition = runs.write_partition
-
-    def later(*arguments, **options):
-        with attempt() as run:
-            write(run, "per_user")
-            write_partition(*arguments, **options)
-            run.publish(run.manifest({}, seed=0))
-
-    def slow(*arguments, **options):
-        monkeypatch.setattr(runs, "write_partition", write_partition)
-        with pytest.raises(SupersededError, match="another attempt has written per_user; this attempt"):
-            later(*arguments, **options)
-
-    def earlier():
-        with attempt() as run:
-            monkeypatch.setattr(runs, "write_partition", slow)
-            write(run, "per_user")
-            write(run, "metrics")
-
-    with pytest.raises(SupersededError, match="has taken the name"):
-        earlier()
-    assert not (output / "manifests").exists()
-    status = run_document(output, "status")
-    assert [status[name] for name in ("state", "exit_code", "kind")] == ["failed", 5, "superseded"]
-
-
-def test_what_fails_because_the_other_attempt_replaced_it_is_no_crash(attempt, output):
-    def earlier():
-        with attempt():
-            with attempt():
-                pass
-            raise FileNotFoundError
-
-    with pytest.raises(SupersededError):
-        earlier()
-    assert run_document(output, "status")["state"] == "succeeded"
 
 
 def test_a_committer_that_adds_to_a_partition_is_refused_before_a_table_is_touched(attempt, output, monkeypatch):
