@@ -12,13 +12,12 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import resources
 from importlib.util import find_spec
-from io import TextIOBase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn
+from typing import TYPE_CHECKING, Generic, Literal, NoReturn
 
 from spark_rankeval import errors, local
 from spark_rankeval.checks import EXTRAS, PANDAS_NOTICE, __version__, package_zip
@@ -42,80 +41,6 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.engine import Engine
 
 
-#: They log, with hundreds of lines of stack, the error that the job then says in one line.
-_REPEATING_LOGGERS = (
-    "org.apache.hadoop.mapreduce.lib.output.FileOutputCommitter",
-    "org.apache.spark.executor.Executor",
-    "org.apache.spark.scheduler.TaskSetManager",
-    "org.apache.spark.sql.execution.datasources.FileFormatWriter",
-    "org.apache.spark.util.Utils",
-)
-_LEVEL = "spark.log.level"
-
-
-@contextmanager
-def own_stderr() -> Iterator[None]:
-    """Write to the stderr of `spark-submit`, which sends what Python writes to its stderr to stdout."""
-    if not _is_submitted() or not os.path.sameopenfile(1, 2):
-        yield
-        return
-    # Before the import of PySpark, which warns.
-    warnings.filterwarnings("ignore", PANDAS_NOTICE, FutureWarning)
-    with redirect_stderr(_JavaStream(_jvm().java.lang.System.err)):
-        yield
-
-
-def quiet_settings() -> dict[str, Any]:
-    """The settings of a session on the JVM of this process, with which nothing but errors stands between the lines of the job."""
-    level = {_LEVEL: "ERROR"} if _is_submitted() and not _is_level_set() else {}
-    return {"spark.ui.showConsoleProgress": "false", **level}
-
-
-def quiet_spark() -> None:
-    """Let the running driver log only errors that the job does not say itself, unless the user has set `spark.log.level`."""
-    if not _is_level_set():
-        log4j = _jvm().org.apache.logging.log4j
-        log4j.core.config.Configurator.setRootLevel(log4j.Level.ERROR)
-        for logger in _REPEATING_LOGGERS:
-            log4j.core.config.Configurator.setLevel(logger, log4j.Level.OFF)
-
-
-def _is_submitted() -> bool:
-    # Databricks has a gateway, too, and shows what Python writes.
-    return "PYSPARK_GATEWAY_PORT" in os.environ and "DATABRICKS_RUNTIME_VERSION" not in os.environ
-
-
-def _is_level_set() -> bool:
-    return bool(_jvm().java.lang.System.getProperty(_LEVEL))
-
-
-def _jvm() -> Any:
-    """The JVM that `spark-submit` or a session has started."""
-    from pyspark import SparkContext  # noqa: PLC0415 # a wrong configuration does not wait for this import
-
-    SparkContext._ensure_initialized()
-    return SparkContext._jvm
-
-
-class _JavaStream(TextIOBase):
-    """A stream of the JVM as a file of text."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, text: str) -> int:
-        # As bytes, whatever Java takes for the terminal's encoding.
-        content = text.encode(errors="backslashreplace")
-        self._stream.write(content, 0, len(content))
-        return len(text)
-
-    def flush(self) -> None:
-        self._stream.flush()
-
-
 OK, CRASH, CONFIG, DATA, GATE, TRACKING = 0, 1, 2, 3, 4, 6
 _CRASHED = "crash"
 #: Kinds of errors, their words and their exit codes; the first that fits counts.
@@ -129,7 +54,7 @@ _OUTCOMES: tuple[tuple[type[Exception], str, int], ...] = (
     (errors.SparkRankEvalError, "wrong config", CONFIG),
 )
 
-#: Settings for one machine; a cluster has its own.
+#: Settings for one machine; a cluster has its own, and what `spark-defaults.conf` sets stands.
 _LOCAL = {
     # The second number is how often a task may fail: plain local[*] gives up at the first failure.
     "spark.master": "local[*, 4]",
@@ -137,6 +62,9 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Errors come with hundreds of lines of stack, and the job says them in one.
+    "spark.log.level": "FATAL",
 }
 #: Databricks sets this if it has a session, in wheel tasks too. A job must not configure or stop that session.
 _DATABRICKS = "DATABRICKS_RUNTIME_VERSION"
@@ -235,15 +163,9 @@ def job_session(name: str, chosen: Session = _ANY) -> Iterator[SparkSession]:
 def _started(name: str) -> SparkSession:
     """A new session: that of the place, or else a local one of PySpark."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 # a wrong config is reported without waiting for this import
-    from pyspark.sql.utils import is_remote  # noqa: PLC0415
 
     builder = SparkSession.builder.appName(name)
-    if not is_remote():
-        builder = builder.config(map=quiet_settings())
-    spark = builder.getOrCreate() if _has_place() else _start_locally(builder)
-    if not is_remote():
-        quiet_spark()
-    return spark
+    return builder.getOrCreate() if _has_place() else _start_locally(builder)
 
 
 def check_packages(chosen: Session) -> None:
@@ -380,7 +302,6 @@ class Command(Generic[Config]):
     formats: tuple[str, ...] = ()
     is_tracked: bool = False
 
-    @own_stderr()
     def main(self, arguments: Sequence[str] | None = None) -> int:
         """Run the job with a command line, by default that of the process; for the exit code see `run_job`."""
         options = self._options(arguments)

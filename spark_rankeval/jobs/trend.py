@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import check_extra
 from spark_rankeval.errors import ConfigurationError, did_you_mean
-from spark_rankeval.jobs.command import job_parser, job_session, overrides_of, own_stderr, run_as_task, run_job
+from spark_rankeval.jobs.command import job_parser, job_session, overrides_of, run_as_task, run_job
 from spark_rankeval.jobs.config import EventLog, Output, Session, load_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.run_history.gates import GateRule
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _MOST_SLICES = 20
 
 
-@own_stderr()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Read the history and show it; `arguments` are by default those of the process. For the exit code see `run_job`."""
     options = _options(arguments)

@@ -1,17 +1,14 @@
 """Jobs and sessions in processes of their own, as users start them: what stands on stderr, on the screen and in log files."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from helpers.processes import SPARK_HOME, plain_environment, without_startup
+from helpers.processes import SPARK_HOME, plain_environment
 
 from spark_rankeval.errors import OptionError
-from spark_rankeval.jobs import command as driver_log
 from spark_rankeval.jobs.evaluate import main
 from spark_rankeval.spark.catalog import writable
 
@@ -76,14 +73,16 @@ def test_without_java_a_line_says_what_to_install_or_the_job_runs_on_sail(run_jo
 
 
 @pytest.mark.classic_alone("jvm")
-def test_under_spark_submit_a_wrong_path_is_one_line_of_json_on_stderr(start, tmp_path):
+def test_under_spark_submit_a_wrong_path_is_one_line_of_json_in_the_log_file(start, tmp_path):
     (tmp_path / "p.csv").write_text("user,item\n1,1\n")
     (tmp_path / "job.toml").write_text(SETTINGS)
     conf = [word for key in ("spark.ui.enabled=false", "spark.sql.shuffle.partitions=1") for word in ("--conf", key)]
-    job = [str(ROOT / "jobs" / "evaluate.py"), "--config", "job.toml", "--log-format", "json"]
+    job = [str(ROOT / "jobs" / "evaluate.py"), "--config", "job.toml", "--log-format", "json", "--log-file", "log"]
     done = start(str(SPARK_HOME / "bin" / "spark-submit"), "--master", "local[1]", *conf, *job)
-    assert (done.returncode, done.stdout) == (2, "")
-    events = [json.loads(line) for line in without_startup(done.stderr).splitlines()]
+    events = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    # spark-submit sends what Python writes to its stderr to stdout.
+    (line,) = done.stdout.splitlines()
+    assert (done.returncode, line.startswith("evaluate: wrong config: output.path: cannot write")) == (2, True)
     assert [event["event"] for event in events] == ["started", "failed"]
     assert events[-1]["error"].startswith("output.path: cannot write to /proc/none/out: Mkdirs failed")
 
@@ -108,45 +107,6 @@ def test_what_sail_says_of_a_folder_that_it_cannot_write_is_no_crash():
     ):
         with pytest.raises(OptionError, match=r"output\.path: cannot write to /o: "), writable("/o", "output.path"):
             raise RuntimeError(said)
-
-
-@pytest.fixture
-def submitted(monkeypatch):
-    """A JVM that has started this process, with nothing set, and what it was given."""
-    jvm = SimpleNamespace(written=b"", level=None)
-
-    def write(content, start, length):
-        jvm.written += content[start : start + length]
-
-    stream = SimpleNamespace(write=write, flush=lambda: None)
-    system = SimpleNamespace(err=stream, getProperty=lambda name: jvm.level if name == "spark.log.level" else None)
-    jvm.java = SimpleNamespace(lang=SimpleNamespace(System=system))
-    monkeypatch.setattr(driver_log, "_jvm", lambda: jvm)
-    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    return jvm
-
-
-@pytest.mark.parametrize(("is_merged", "place"), [(True, ""), (False, ""), (True, "DATABRICKS_RUNTIME_VERSION")])
-def test_stderr_is_that_of_the_jvm_only_if_spark_submit_has_merged_it(submitted, monkeypatch, capsys, is_merged, place):
-    monkeypatch.setattr(os.path, "sameopenfile", lambda *files: files == (1, 2) and is_merged)
-    if place:
-        monkeypatch.setenv(place, "17.3")
-    line = "evaluate: wrong config: nowhere.tõml: No such file or directory\n"
-    assert main(["--config", "nowhere.tõml"]) == 2
-    by_java = is_merged and not place
-    assert submitted.written.decode() == (line if by_java else "")
-    assert capsys.readouterr() == ("", "" if by_java else line)
-
-
-def test_no_session_of_a_job_has_a_progress_bar_and_a_level_that_is_set_stands(submitted, monkeypatch):
-    bar = {"spark.ui.showConsoleProgress": "false"}
-    assert driver_log.quiet_settings() == bar | {"spark.log.level": "ERROR"}
-    submitted.level = "INFO"
-    assert driver_log.quiet_settings() == bar
-    # Without a logger to be set this would be an error.
-    driver_log.quiet_spark()
-    monkeypatch.delenv("PYSPARK_GATEWAY_PORT")
-    assert driver_log.quiet_settings() == bar
 
 
 def test_a_log_file_has_the_lines_and_stderr_the_failure(tmp_path, capsys):

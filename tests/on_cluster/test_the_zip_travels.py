@@ -11,7 +11,7 @@ import pandas as pd
 import pyspark
 import pytest
 from helpers.cluster import DRIVER, OF_EXECUTORS, bare_python, installed_in, standalone_cluster
-from helpers.processes import plain_environment, without_startup
+from helpers.processes import plain_environment
 from worlds import fixed_users
 
 from spark_rankeval import package_zip
@@ -119,14 +119,15 @@ def test_the_pythons_are_what_they_are_said_to_be(python):
 
 def test_a_job_submitted_with_the_zip_alone(cluster, python, package, data):
     done = cluster.submit(
-        "--py-files", package, ROOT / "jobs" / "evaluate.py", "--config", data / "job.toml", "--log-format", "json",
+        "--py-files", package, ROOT / "jobs" / "evaluate.py", "--config", data / "job.toml",
+        "--log-format", "json", "--log-file", data / "events",
         cwd=data, driver_python=python, executor_python=python,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr + cluster.executor_logs()[-3000:]
-    # stdout has the result alone, and stderr the events.
+    # stdout has the result alone.
     assert done.stdout.startswith("Means over users, ")
     assert done.stdout.splitlines()[-1].startswith(f"run {RUN} written to {data}/out: ")
-    events = [json.loads(line)["event"] for line in without_startup(done.stderr).splitlines()]
+    events = [json.loads(line)["event"] for line in (data / "events").read_text().splitlines()]
     assert (events[0], events[-1]) == ("started", "succeeded")
     assert_the_numbers_are_right(data)
     assert {worker["state"] for worker in cluster.state()["workers"]} == {"ALIVE"}
@@ -157,8 +158,8 @@ def test_metrics_of_the_callers_own_travel_with_py_files(cluster, python, packag
     )  # fmt: skip
     if not sends_it:
         assert done.returncode == 2, done.stderr
-        # The cluster of these tests asks for Spark's own errors, too.
-        line = done.stderr.splitlines()[-1]
+        # spark-submit sends there what Python writes to its stderr.
+        line = done.stdout.splitlines()[-1]
         assert line.startswith("evaluate: wrong config: Spark's Python workers lack shop_metrics; install it")
         return
     assert done.returncode == 0, done.stderr + cluster.executor_logs()[-3000:]
