@@ -30,7 +30,6 @@ from spark_rankeval.jobs.config import (
     EventLog,
     Session,
     errors_with_keys,
-    follow_session,
     load_config,
     redacted,
 )
@@ -102,9 +101,7 @@ def engine_of_this_machine() -> Literal["sail"] | None:
     return "sail" if why_spark_does_not_start() else None
 
 
-def run_job(
-    name: str, job: Callable[[], None], hide: Callable[[str], str] = redacted, log: EventLog | None = None
-) -> int:
+def run_job(name: str, job: Callable[[], None], log: EventLog | None = None) -> int:
     """Run a job and turn an error into an exit code; errors that the user can fix become one line on stderr.
 
     Returns:
@@ -113,7 +110,7 @@ def run_job(
     """
     # The filter is set before the first import of PySpark, which warns, too.
     warnings.filterwarnings("ignore", PANDAS_NOTICE, FutureWarning)
-    log = EventLog(name, hide=hide) if log is None else log
+    log = EventLog(name) if log is None else log
     try:
         job()
     except Exception as error:
@@ -142,7 +139,6 @@ def job_session(name: str, chosen: Session = _ANY) -> Iterator[SparkSession]:
         chosen = replace(chosen, engine=engine_of_this_machine())
     running = _running_session(chosen)
     if running is not None:
-        _hide_secrets_of(running)
         yield running
         return
     spark = _started(name)
@@ -150,7 +146,6 @@ def job_session(name: str, chosen: Session = _ANY) -> Iterator[SparkSession]:
 
     try:
         engine = _checked_engine(spark, chosen)
-        _hide_secrets_of(spark)
         # A Connect server does not have the package; classic Spark gets it from --py-files.
         if is_remote() and engine.is_spark:
             with tempfile.TemporaryDirectory() as folder:
@@ -218,12 +213,6 @@ def _checked_engine(spark: SparkSession, chosen: Session) -> Engine:
         )
         raise ConfigurationError(msg)
     return engine
-
-
-def _hide_secrets_of(spark: SparkSession) -> None:
-    from spark_rankeval.spark.engine import setting  # noqa: PLC0415
-
-    follow_session(setting(spark, "spark.redaction.regex", ""))
 
 
 def why_spark_does_not_start() -> str:
@@ -335,7 +324,7 @@ class Command(Generic[Config]):
                     raise
             sys.stdout.write(f"{text}\n")
 
-        return run_job(self.name, job, hide, log)
+        return run_job(self.name, job, log)
 
     def _options(self, arguments: Sequence[str] | None) -> argparse.Namespace:
         parser = job_parser(

@@ -27,8 +27,6 @@ from spark_rankeval.records.columns import check_run
 HIDDEN = "***"
 #: The tables of options of Spark's readers, whose values are never shown: a name need not say that its value is a secret.
 OPTIONS = "options"
-#: The default of `spark.redaction.regex`: the names whose values are secrets.
-DEFAULT_RULE = "(?i)secret|password|token|access[.]?key"
 
 _URLS = [
     re.compile(rf"(?P<before>{before})(?P<hidden>{hidden})", re.IGNORECASE)
@@ -39,73 +37,44 @@ _URLS = [
         (r"\bs3[an]?://(?=[^/@]*:)", r"(?:(?!://)[^\s'\"<>])*(?=@)"),
         # Before the @ of Azure's stores is a container.
         (r"(?<![\w+.-])(?!abfss?:|wasbs?:)[a-z][a-z0-9+.-]*://", r"[^\s'\"<>/?#;]*(?=@)"),
+        # Tokens and signatures; a ? in the name of a folder is a pattern.
+        (r"(?<![\w+.-])[a-z][a-z0-9+.-]*://[^\s'\"<>?]*\?(?=[^/\s]*=)", r"[^\s'\"<>]+"),
     )
 ]
 # Shorter values are a part of too many words: those of fewer letters are hidden as whole words alone, or not at all.
 _ANYWHERE, _LEAST = 6, 4
-# What many texts and paths hold for other reasons: a short word or number.
-_ORDINARY = re.compile(r"[A-Z]?[a-z]{,11}|[A-Z]{,12}|\d{,5}")
 
 
-def _pairs(rule: str) -> re.Pattern[str]:
-    """What a name that a rule matches hides: name=value, 'name': 'value', {"name": "value"} in JSON in a string, and headers."""
-    flag = "i" if rule.startswith("(?i)") else "-i"
-    name = rf"(?<![\w.-])(?=[\w.-]*(?{flag}:{rule.removeprefix('(?i)')}))[\w.-]+"
-    # A decimal number is the value of a metric.
-    value = r"(?!\d*\.\d+[,;)}\]]*(?!\S))(?P<hidden>(?(quoted)[^'\"\n]+|[^\s'\"&;]+))"
-    before = rf"(?P<before>{name}\\*['\"]?\s*[=:]\s*(?:bearer\s+|basic\s+)?\\*(?P<quoted>['\"])?)"
-    return re.compile(before + value, re.IGNORECASE)
+def secrets_of(settings: Any, *, is_option: bool = False) -> set[str]:
+    """The values of options, and the users, passwords and queries in URLs.
 
-
-_secret_pairs = _pairs(DEFAULT_RULE)
-
-
-def follow_session(rule: str) -> None:
-    """From now on hide the values of names that a session's `spark.redaction.regex` matches; empty: Spark's default."""
-    global _secret_pairs  # noqa: PLW0603 # what is printed is the process's, also after the session
-    try:
-        _secret_pairs = _pairs(rule or DEFAULT_RULE)
-    except re.error as error:
-        _secret_pairs = _pairs(DEFAULT_RULE)
-        msg = f"this session's spark.redaction.regex cannot be read by Python ({error}), so Spark's default applies: {DEFAULT_RULE}"
-        warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
-
-
-def secrets_of(settings: Any) -> set[str]:
-    """The secrets that settings hold in options and in URLs.
-
-    >>> secrets_of({"options": {"token": "t0", "sep": ";"}})
-    {'t0'}
-    >>> {"s3cr3t"} <= secrets_of({"path": "s3a://AK:s3cr3t@bucket/t"})
-    True
+    >>> sorted(secrets_of({"path": "s3a://AK:s3cr3t@bucket/t", "options": {"cred": "hunter2", "sep": ";", "header": True}}))
+    ['AK:s3cr3t', 'hunter2', 's3cr3t']
     """
-    secrets: set[str] = set()
-
-    def look(name: str, value: Any, *, is_option: bool) -> None:
-        text = str(value)
-        if is_option and not isinstance(value, bool) and (_secret_pairs.match(f"{name}=x") or _is_rare(text)):
-            secrets.add(text)
-        users = [match["hidden"] for pattern in _URLS for match in pattern.finditer(text)]
-        secrets.update(filter(_is_rare, users))
-        passwords = [user.partition(":")[2] for user in users]
-        passwords += [pair["hidden"] for pair in _secret_pairs.finditer(text)]
-        secrets.update(password for password in passwords if len(password) >= _LEAST)
-
-    _visited(settings, look)
-    return secrets - {""}
+    if isinstance(settings, Mapping):
+        inside = (secrets_of(value, is_option=is_option or _is_options(key, value)) for key, value in settings.items())
+        return set().union(*inside)
+    if isinstance(settings, tuple | list):
+        return set().union(*(secrets_of(value, is_option=is_option) for value in settings))
+    text = str(settings)
+    users = [match["hidden"] for form in _URLS for match in form.finditer(text)]
+    secrets = {*users, *(user.partition(":")[2] for user in users)}
+    if is_option and not isinstance(settings, bool):
+        secrets.add(text)
+    return {secret for secret in secrets if len(secret) >= _LEAST}
 
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
-    """A text without user parts of URLs, without values of secret names, and without known secrets in any spelling.
+    """A text without users and queries of URLs, and without known secrets in any spelling.
 
-    >>> redacted("s3a://AK:s3cr3t@bucket/table and https://host/t?user=a&token=b are missing")
-    's3a://***@bucket/table and https://host/t?user=a&token=*** are missing'
+    >>> redacted("s3a://AK:s3cr3t@bucket/table and https://host/t?token=b are missing")
+    's3a://***@bucket/table and https://host/t?*** are missing'
     >>> redacted("abfss://data@account.dfs.core.windows.net/t and hdfs://name:8020/at@noon")
     'abfss://data@account.dfs.core.windows.net/t and hdfs://name:8020/at@noon'
     >>> redacted("no answer of jdbc:mysql://shop:p@ss/w0rd@db:3306/t")
     'no answer of jdbc:***'
-    >>> redacted("wrong: hunter2; token_ndcg: 0.5; access.key: abc", {"hunter2"})
-    'wrong: ***; token_ndcg: 0.5; access.key: ***'
+    >>> redacted("wrong: hunter2", {"hunter2"})
+    'wrong: ***'
     """
     variants = set()
     for secret in secrets:
@@ -115,8 +84,8 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     for variant in sorted(variants, key=len, reverse=True):
         pattern = re.escape(variant)
         text = re.sub(pattern if len(variant) >= _ANYWHERE else rf"(?<!\w){pattern}(?!\w)", HIDDEN, text)
-    for secret_form in (*_URLS, _secret_pairs):
-        text = secret_form.sub(rf"\g<before>{HIDDEN}", text)
+    for form in _URLS:
+        text = form.sub(rf"\g<before>{HIDDEN}", text)
     return text
 
 
@@ -126,38 +95,30 @@ def shown(value: object) -> str:
     >>> shown({"cred": "t0", "sep": ";"})
     "{'cred': '***', 'sep': '***'}"
     """
-    return redacted(repr(_visited(value, _hidden, is_option=isinstance(value, Mapping))))
+    return redacted(repr(redacted_settings(value, is_option=isinstance(value, Mapping))))
 
 
-def redacted_settings(settings: Any) -> Any:
-    """Settings without their secrets.
+def redacted_settings(settings: Any, *, is_option: bool = False) -> Any:
+    """Settings without values of options, and without users and queries of URLs.
 
     >>> redacted_settings({"path": "s3a://AK:s3cr3t@bucket/t", "options": {"cred": "t0", "sep": ";"}})
     {'path': 's3a://***@bucket/t', 'options': {'cred': '***', 'sep': '***'}}
-    >>> redacted_settings({"metrics": {"token_key": "ndcg@10"}})
-    {'metrics': {'token_key': 'ndcg@10'}}
     """
-    return _visited(settings, _hidden)
-
-
-def _visited(settings: Any, visit: Callable[..., Any], name: str = "", *, is_option: bool = False) -> Any:
-    """Settings with each single value as a visitor returns it: it gets the name, the value, and whether that is an option."""
     if isinstance(settings, Mapping):
-        inside = is_option or name == OPTIONS
-        return {key: _visited(value, visit, str(key), is_option=inside) for key, value in settings.items()}
+        return {
+            key: redacted_settings(value, is_option=is_option or _is_options(key, value))
+            for key, value in settings.items()
+        }
     if isinstance(settings, tuple | list):
-        return type(settings)(_visited(value, visit, name, is_option=is_option) for value in settings)
-    return visit(name, settings, is_option=is_option)
-
-
-def _hidden(name: str, value: Any, *, is_option: bool) -> Any:
+        return type(settings)(redacted_settings(value, is_option=is_option) for value in settings)
     if is_option:
         return HIDDEN
-    return redacted(value) if isinstance(value, str) else value
+    return redacted(settings) if isinstance(settings, str) else settings
 
 
-def _is_rare(value: str) -> bool:
-    return len(value) >= _LEAST and not _ORDINARY.fullmatch(value)
+def _is_options(key: object, value: object) -> bool:
+    # A metric may have this label.
+    return key == OPTIONS and isinstance(value, Mapping)
 
 
 #: How events are written: for a reader, who sees warnings and errors alone, or for a program.

@@ -261,8 +261,8 @@ def run_facts(
     return [record.asDict() for record in lines.select(*chosen).collect()]
 
 
-# How often a configuration with secrets is hashed: a tenth of a second, which makes trying many passwords slow.
-_ROUNDS = 200_000
+# The options that name the table of a database.
+_QUERIES = ("dbtable", "query")
 #: What is in tables, and would make the one row of a manifest too long.
 _TABLE_FACTS = ("summary", "gates", "rows", "slices")
 
@@ -460,17 +460,16 @@ def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame]) -> str:
     settings = asdict(config)
     for section in ("output", "session", "report", "gates", "audit", "mlflow"):
         settings.pop(section, None)
-    files = {name: input_files(frame) for name, frame in tables.items()}
-    public, whole = (
-        json.dumps([each, files], sort_keys=True, default=str).encode()
-        for each in (redacted_settings(settings), settings)
-    )
-    digest = hashlib.sha256(whole).digest()
-    if public != whole:
-        # A reader of the manifest, which lacks only the secrets, could otherwise try passwords until the id is the same.
-        digest = hashlib.pbkdf2_hmac("sha256", whole, b"run id", _ROUNDS)
+    inputs: list[Any] = [redacted_settings(settings), {name: input_files(frame) for name, frame in tables.items()}]
+    # Values of options may be secrets, so none is hashed but those that say what is read.
+    queries = {
+        name: {key: source.options[key] for key in _QUERIES if key in source.options}
+        for name, source in config.sources().items()
+    }
+    inputs += [queries] if any(queries.values()) else []
+    digest = hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode())
     # A letter first: a column of partitions whose names read as numbers or dates is read as such.
-    return "r" + digest.hex()[:12]
+    return "r" + digest.hexdigest()[:12]
 
 
 # A quote in a quoted text is doubled, as RFC 4180 has it and pandas writes it. Spark's own default is a backslash before it.

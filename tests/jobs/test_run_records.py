@@ -67,7 +67,7 @@ def full(prepared, tmp_path_factory):
 
 
 def crash(*_):
-    raise RuntimeError("password=hunter2 is gone")
+    raise RuntimeError("s3a://AK:hunter2@b/t is gone")
 
 
 def state_of(folder, *names):
@@ -111,7 +111,7 @@ def test_status_and_events_of_a_run_that_fails(files, monkeypatch):
     assert (last["exit_code"], last["kind"], seen) == (1, "crash", ["running"])
     assert "RuntimeError" in last["traceback"]
     assert "hunter2" not in json.dumps(last)
-    assert state_of(files, "error") == ["password=*** is gone"]
+    assert state_of(files, "error") == ["s3a://***@b/t is gone"]
 
 
 def test_what_is_wrong_and_warnings_are_events_for_programs(tmp_path, capsys, recwarn):
@@ -119,11 +119,11 @@ def test_what_is_wrong_and_warnings_are_events_for_programs(tmp_path, capsys, re
     assert (first["event"], last["event"], last["exit_code"]) == ("started", "failed", 2)
     assert "evaluation.level must be a number" in last["error"]
     with EventLog("job", "json").with_warnings({"population": "evaluation.population"}):
-        warnings.warn("token=t0 looks odd", UserWarning, stacklevel=1)
+        warnings.warn("s3a://AK:t0@b/t looks odd", UserWarning, stacklevel=1)
         warnings.warn("population='predicted' leaves them out", SparkRankEvalWarning, stacklevel=1)
     told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [(one["event"], one["kind"], one["warning"]) for one in told] == [
-        ("warning", "UserWarning", "token=*** looks odd"),
+        ("warning", "UserWarning", "s3a://***@b/t looks odd"),
         ("warning", "SparkRankEvalWarning",
          "population='predicted' leaves them out. In the configuration: evaluation.population"),
     ]  # fmt: skip
