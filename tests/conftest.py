@@ -118,9 +118,7 @@ def tables_of_docstrings(spark):
 
 def nightly_metrics(spark, result):
     """The table of metrics of a job that ran twice."""
-    from spark_rankeval.jobs.outputs import metrics_table
-
-    days = [metrics_table(spark, result, datetime(2026, 11, day, tzinfo=UTC)) for day in (16, 17)]
+    days = [result.to_stored(datetime(2026, 11, day, tzinfo=UTC)) for day in (16, 17)]
     first, second = (table.selectExpr("*", f"'2026-11-{16 + place}' run_id") for place, table in enumerate(days))
     return first.unionByName(second)
 

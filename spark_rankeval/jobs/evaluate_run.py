@@ -27,24 +27,6 @@ from spark_rankeval.evaluation.summarise import check_memory, summary_of
 from spark_rankeval.jobs import outputs
 from spark_rankeval.jobs.config import EventLog
 from spark_rankeval.jobs.evaluate import EvaluateConfig, Tracking, parted
-from spark_rankeval.jobs.outputs import (
-    GATES,
-    MANIFESTS,
-    METRICS,
-    Part,
-    Run,
-    about_the_run,
-    folded,
-    has_table,
-    planned,
-    read_metrics,
-    read_tables,
-    report_text,
-    run_facts,
-    run_id_of,
-    running,
-    write_report,
-)
 from spark_rankeval.metrics.item_groups import GroupShare
 from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics
 from spark_rankeval.records.columns import RUN_ID, TIME
@@ -54,15 +36,7 @@ from spark_rankeval.records.summary import METRICS as METRIC_COLUMNS
 from spark_rankeval.records.summary import SummaryRow, has_item_group
 from spark_rankeval.records.tables_of_means import MapRow, headline_keys
 from spark_rankeval.request.call import POPULARITY, UNUSABLE_FACTS, Facts, attributes_in
-from spark_rankeval.run_history.gates import (
-    ATTRIBUTES,
-    GateOutcome,
-    GateRule,
-    check_gates,
-    failed,
-    lacking_rows,
-    render_gates,
-)
+from spark_rankeval.run_history import gates
 from spark_rankeval.run_history.gates import GATES as GATE_COLUMNS
 from spark_rankeval.run_history.history import date_of_run
 from spark_rankeval.spark.catalog import on_this_disk, read_while_others_write, schema_of, table_of
@@ -89,24 +63,28 @@ _NOT_COMPARED = ("quantiles", "moments", "cluster_sums")
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
-def outcomes_of(run: Run, rules: Sequence[GateRule], result: Result) -> list[GateOutcome]:
+def outcomes_of(run: outputs.Run, rules: Sequence[gates.GateRule], result: Result) -> list[gates.GateOutcome]:
     """Whether a run meets its gates; it is not yet among the earlier runs."""
     earlier: list[tuple[str, SummaryRow]] = []
     output, summary = run.config.output, result.summary
-    looks_back = bool(lacking_rows(rules, summary, ()))
-    if looks_back and all(has_table(run.spark, output, table) for table in (MANIFESTS, METRICS)):
+    looks_back = bool(gates.lacking_rows(rules, summary, ()))
+    if looks_back and all(
+        outputs.has_table(run.spark, output, table) for table in (outputs.MANIFESTS, outputs.METRICS)
+    ):
         earlier = read_while_others_write(partial(_look_back, run, rules, summary))
-    return check_gates(rules, summary, earlier)
+    return gates.check_gates(rules, summary, earlier)
 
 
 def _look_back(
-    run: Run, rules: Sequence[GateRule], summary: Sequence[SummaryRow], missing_ok: bool
+    run: outputs.Run, rules: Sequence[gates.GateRule], summary: Sequence[SummaryRow], missing_ok: bool
 ) -> list[tuple[str, SummaryRow]]:
     """The last row of each figure that a gate looks back at, of earlier runs that failed no gate, the newest run first.
 
     Runs come in the order of the dates in their ids, so that a night that is evaluated later has its place among the others.
     """
-    manifests = run_facts(run.spark, run.config.output, (RUN_ID, "started", "gates_failed"), missing_ok=missing_ok)
+    manifests = outputs.run_facts(
+        run.spark, run.config.output, (RUN_ID, "started", "gates_failed"), missing_ok=missing_ok
+    )
     good = {
         other[RUN_ID]: datetime.fromisoformat(other["started"])
         for other in manifests
@@ -117,13 +95,13 @@ def _look_back(
     ordered = sorted(
         (name for name, place in places.items() if place < own_places[not place[0]]), key=places.__getitem__
     )[::-1]
-    table = read_metrics(run.spark, run.config.output, missing_ok=missing_ok)
+    table = outputs.read_metrics(run.spark, run.config.output, missing_ok=missing_ok)
     earlier: list[tuple[str, SummaryRow]] = []
     # The newest run mostly has all others; further runs are read only for what it lacks.
     for runs in (ordered[:1], ordered[1:]):
         times = {name: good[name] for name in runs}
-        for figure, rows in lacking_rows(rules, summary, earlier) if runs else ():
-            earlier += _rows_of_runs(table, times, ATTRIBUTES[figure], rows)
+        for figure, rows in gates.lacking_rows(rules, summary, earlier) if runs else ():
+            earlier += _rows_of_runs(table, times, gates.ATTRIBUTES[figure], rows)
     return sorted(earlier, key=lambda row: places[row[0]], reverse=True)
 
 
@@ -156,19 +134,19 @@ def _rows_of_runs(
     return [(record[RUN_ID], row_of(record.asDict())) for record in newest.collect()]
 
 
-def write_gates(run: Run, outcomes: Sequence[GateOutcome]) -> None:
+def write_gates(run: outputs.Run, outcomes: Sequence[gates.GateOutcome]) -> None:
     """Write outcomes, if there are any, as a table with one row per condition, model and slice, and log an event for each."""
     if not outcomes:
         return
     plain = [outcome.as_json() for outcome in outcomes]
     records = ({**outcome, TIME: run.started} for outcome in plain)
-    run.write(table_of(records, GATE_COLUMNS, run.spark).coalesce(1), GATES)
+    run.write(table_of(records, GATE_COLUMNS, run.spark).coalesce(1), outputs.GATES)
     for outcome in plain:
         facts = {name: outcome[name] for name in ("rule", "on", "passed", "value", "limit")}
         run.log.tell("gate", gate=outcome["name"], **facts)
 
 
-def facts_of_gates(outcomes: Sequence[GateOutcome]) -> dict[str, Any]:
+def facts_of_gates(outcomes: Sequence[gates.GateOutcome]) -> dict[str, Any]:
     """What a manifest says of gates, if there are any."""
     if not outcomes:
         return {}
@@ -196,13 +174,13 @@ def checks_to_make(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> l
     return [(name, f"not made: {reason}" if reason else "") for name, reason in reasons.items()]
 
 
-def outcomes_of_audit(config: EvaluateConfig, audited: Audit | None) -> list[GateOutcome]:
+def outcomes_of_audit(config: EvaluateConfig, audited: Audit | None) -> list[gates.GateOutcome]:
     """Whether the audit keeps the limits of the configuration."""
     if config.audit is None or audited is None:
         return []
     limits = config.audit.limits
     return [
-        GateOutcome(
+        gates.GateOutcome(
             **vars(gate),
             metric=f"audit.{name}",
             model="",
@@ -248,8 +226,8 @@ def track_finished(spark: SparkSession, config: EvaluateConfig, log: EventLog) -
         msg = "there is no section [mlflow], which says where MLflow keeps runs"
         raise ConfigurationError(msg)
     named = config.output.run_id is not None
-    tables = {} if named else read_tables(spark, config.sources(), config.names_of_ids())
-    run = Run(spark, "evaluate", config, tables, log, run_id_of(config, tables))
+    tables = {} if named else outputs.read_tables(spark, config.sources(), config.names_of_ids())
+    run = outputs.Run(spark, "evaluate", config, tables, log, outputs.run_id_of(config, tables))
     log.run_id = run.run_id
     manifest = run.finished()
     rows = outputs.read_metrics(spark, config.output).where(column(RUN_ID) == run.run_id).collect()
@@ -263,17 +241,17 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
     Bad rows publish nothing. If gates or MLflow fail, everything was written, and the error has what is printed.
     """
     log = EventLog("evaluate") if log is None else log
-    tables = read_tables(spark, config.sources(), config.names_of_ids())
+    tables = outputs.read_tables(spark, config.sources(), config.names_of_ids())
     frames = _frames(config, tables)
     users = without_standards(frames[outputs.PER_USER])
-    with running(spark, "evaluate", config, tables, log) as run:
+    with outputs.running(spark, "evaluate", config, tables, log) as run:
         outputs.prepare_catalog(spark, config.output, _schemas(config, users, frames))
         counts = _split_counts(config, run)
         result = _write_users(run, config)
         if outputs.QUARANTINE in frames:
             with run.staged(frames[outputs.QUARANTINE], outputs.QUARANTINE) as table:
                 run.write(table, outputs.QUARANTINE, is_empty=table.isEmpty())
-        run.write(outputs.metrics_table(spark, result, run.started).coalesce(1), outputs.METRICS)
+        run.write(result.to_stored(run.started, spark).coalesce(1), outputs.METRICS)
         audited = audit_tables(config, tables)
         outcomes = [*outcomes_of_audit(config, audited), *outcomes_of(run, [*config.gates.values()], result)]
         write_gates(run, outcomes)
@@ -282,10 +260,10 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
         stored = outputs.rows_of_users(spark, config.output, run.run_id, users.schema)
         result = replace(result, _table=lambda: stored)
         evaluated = _Evaluated(run, config, result, outcomes, audited, counts, users.schema)
-        write_report(run, evaluated.write_page)
+        outputs.write_report(run, evaluated.write_page)
         manifest = evaluated.manifest()
         run.publish(manifest)
-        unmet, lost = failed(outcomes), ""
+        unmet, lost = gates.failed(outcomes), ""
         if config.mlflow is not None:
             try:
                 track(run, config, config.mlflow, result.summary, manifest)
@@ -312,7 +290,11 @@ _RUN_TAG, _OUTPUT_TAG = "spark_rankeval.run_id", "spark_rankeval.output"
 
 
 def track(
-    run: Run, config: EvaluateConfig, tracking: Tracking, summary: Sequence[SummaryRow], manifest: Mapping[str, Any]
+    run: outputs.Run,
+    config: EvaluateConfig,
+    tracking: Tracking,
+    summary: Sequence[SummaryRow],
+    manifest: Mapping[str, Any],
 ) -> None:
     """Log a run that has written all its tables to MLflow, from its rows, its manifest and its report.
 
@@ -348,7 +330,7 @@ def track(
 
 def _log_run(
     client: MlflowClient,
-    run: Run,
+    run: outputs.Run,
     config: EvaluateConfig,
     tracking: Tracking,
     summary: Sequence[SummaryRow],
@@ -375,7 +357,7 @@ def _log_run(
         if each.data.tags.get(_OUTPUT_TAG) == tags[_OUTPUT_TAG]
     ]
     texts = {"manifest.json": json.dumps(manifest, indent=2, ensure_ascii=False, default=str)}
-    if (report := report_text(run)) is not None:
+    if (report := outputs.report_text(run)) is not None:
         texts["report.html"] = report
     options = {"user_weight": config.evaluation.user_weight or "", "ci": config.evaluation.ci}
     title, places = tracking.run_name or run.run_id, _places_of_tables(config)
@@ -410,7 +392,7 @@ def _schemas(config: EvaluateConfig, users: DataFrame, frames: Tables) -> dict[s
     return schemas
 
 
-def _split_counts(config: EvaluateConfig, run: Run) -> SplitCounts | None:
+def _split_counts(config: EvaluateConfig, run: outputs.Run) -> SplitCounts | None:
     """The sizes of the split that makes the labels; None if there is none. A split that leaves no user is refused."""
     if config.split is None:
         return None
@@ -467,7 +449,7 @@ def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
     return frames
 
 
-def _write_users(run: Run, config: EvaluateConfig) -> Result:
+def _write_users(run: outputs.Run, config: EvaluateConfig) -> Result:
     """Write every user's values, and give the result; one action computes both from the tables."""
     call = _call(config, run.tables)
     user_metrics, other_metrics = parted(config.evaluation.metrics)
@@ -486,7 +468,9 @@ def _write_users(run: Run, config: EvaluateConfig) -> Result:
     return result
 
 
-def _write_whole(run: Run, config: EvaluateConfig, call: Mapping[str, Any], scoring: Scoring, whole: Scoring) -> Result:
+def _write_whole(
+    run: outputs.Run, config: EvaluateConfig, call: Mapping[str, Any], scoring: Scoring, whole: Scoring
+) -> Result:
     """Write every user's values, and give the result with figures of all lists together or of groups of items, which `whole` has."""
     summary = config.evaluation.summary()
     with run.staged(whole.sampled().with_rows(summary), outputs.PER_USER) as stored:
@@ -523,10 +507,10 @@ def _with_all_lists(config: EvaluateConfig, result: Result, others: Result) -> R
 class _Evaluated:
     """What a run has computed: its result, the outcomes of its gates, its audit, and the counts of its split."""
 
-    run: Run
+    run: outputs.Run
     config: EvaluateConfig
     result: Result
-    outcomes: list[GateOutcome]
+    outcomes: list[gates.GateOutcome]
     audited: Audit | None
     counts: SplitCounts | None
     users: T.StructType
@@ -548,7 +532,7 @@ class _Evaluated:
 
     def write_page(self, path: Path) -> None:
         config, rows = self.config, tuple[MapRow, ...]()
-        facts, names = about_the_run(self.manifest()), {row.key: row.name for row in self.result.summary}
+        facts, names = outputs.about_the_run(self.manifest()), {row.key: row.name for row in self.result.summary}
         facts["columns"] = {names[key]: column for key, column in self.result.columns.items()}
         if config.report.dialects:
             arguments = _arguments(config, self.run.tables)
@@ -574,7 +558,7 @@ class _Evaluated:
         result, printed = self.result, self.config.output.printed
         figures = _table(result) if printed == "table" else result.to_trec(per_query=printed == "trec_queries")
         parts = [
-            render_gates(self.outcomes) if self.outcomes else "",
+            gates.render_gates(self.outcomes) if self.outcomes else "",
             f"audit\n{self.audited.verdict}" if self.audited is not None else "",
             f"split\n{self.counts}" if self.counts is not None else "",
             figures,
@@ -597,7 +581,7 @@ def _table(result: Result) -> str:
 def plan(spark: SparkSession, config: EvaluateConfig) -> str:
     """What a run would do; nothing is computed."""
     outputs.check_committer(spark)
-    tables = read_tables(spark, config.sources(), config.names_of_ids())
+    tables = outputs.read_tables(spark, config.sources(), config.names_of_ids())
     frames = _frames(config, tables)
     schema = PerUserSchema.read(frames[outputs.PER_USER])
     metrics = [(metric.asked or metric.label, metric.definition) for metric in schema.metrics]
@@ -605,7 +589,9 @@ def plan(spark: SparkSession, config: EvaluateConfig) -> str:
     for label, metric in other_metrics.items():
         scope = "groups of items" if isinstance(metric, GroupShare) else "all lists together"
         metrics.append((other_metrics.spelled.get(label, label), f"of {scope}"))
-    parts: list[Part] = [(f"metrics, dialect '{schema.settings.dialect}'", folded(list(dict(metrics).items())))]
+    parts: list[outputs.Part] = [
+        (f"metrics, dialect '{schema.settings.dialect}'", outputs.folded(list(dict(metrics).items())))
+    ]
     if config.split is not None:
         split_tables = config.split.tables(tables, config.columns)
         columns = [
@@ -621,10 +607,10 @@ def plan(spark: SparkSession, config: EvaluateConfig) -> str:
     written = [*frames, outputs.METRICS]
     if config.gates or (config.audit is not None and config.audit.limits):
         written.append(outputs.GATES)
-    return planned(config, tables, parts, written)
+    return outputs.planned(config, tables, parts, written)
 
 
-def _groups_of_items(config: EvaluateConfig) -> list[Part]:
+def _groups_of_items(config: EvaluateConfig) -> list[outputs.Part]:
     """What a dry run says of the groups of items that have figures."""
     options = config.evaluation
     groups = [(name, "a column of [items]") for name in attributes_in(options.item_by)]

@@ -29,30 +29,11 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import SPARK, __version__
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError, UnavailableError, listed
-from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs.command import OK, outcome_of
 from spark_rankeval.jobs.config import EventLog, JobConfig, Output, Source, errors_with_keys, redacted_settings
 from spark_rankeval.records.columns import RUN_ID
 from spark_rankeval.records.summary import METRICS as METRIC_COLUMNS
-from spark_rankeval.spark.catalog import (
-    CatalogTable,
-    exists,
-    lines_at,
-    make_schema,
-    on_this_disk,
-    schema_of,
-    staged,
-    with_metadata_of,
-    writable,
-)
-from spark_rankeval.spark.engine import (
-    engine_of,
-    input_files,
-    no_json_in_words,
-    said_by_java,
-    setting,
-    workers_explained,
-)
+from spark_rankeval.spark import catalog, engine
 from spark_rankeval.spark.local_tables import NANOSECONDS, ON_NANOSECONDS, with_spark_types
 from spark_rankeval.spark.sql import column
 from spark_rankeval.trec import read_qrels, read_run
@@ -99,16 +80,16 @@ def _is_in_catalog(output: Output, table: str) -> bool:
     return output.catalog is not None and table in _CATALOG_TABLES
 
 
-def _catalog_table(spark: SparkSession, output: Output, table: str) -> CatalogTable:
-    engine = engine_of(spark)
-    if not engine.is_spark:
+def _catalog_table(spark: SparkSession, output: Output, table: str) -> catalog.CatalogTable:
+    here = engine.engine_of(spark)
+    if not here.is_spark:
         # What earlier sessions made is in the folder of the schema.
         if not output.path:
-            msg = f"the catalogue of {engine.name} is as old as the session; beside {output.catalog} name the output folder, too"
+            msg = f"the catalogue of {here.name} is as old as the session; beside {output.catalog} name the output folder, too"
             raise OptionError(msg)
-        place = output.path.rstrip("/") if "://" in output.path else str(on_this_disk(output.path).absolute())
-        make_schema(spark, str(output.catalog), f"{place}/{_CATALOG_FOLDER}")
-    return CatalogTable(spark, f"{output.catalog}.{table}", "output.catalog", output.table_format)
+        place = output.path.rstrip("/") if "://" in output.path else str(catalog.on_this_disk(output.path).absolute())
+        catalog.make_schema(spark, str(output.catalog), f"{place}/{_CATALOG_FOLDER}")
+    return catalog.CatalogTable(spark, f"{output.catalog}.{table}", "output.catalog", output.table_format)
 
 
 def prepare_catalog(spark: SparkSession, output: Output, schemas: Mapping[str, T.StructType]) -> None:
@@ -122,7 +103,7 @@ def prepare_catalog(spark: SparkSession, output: Output, schemas: Mapping[str, T
 
 def check_committer(spark: SparkSession) -> None:
     """Refuse a session whose commit protocol cannot replace one partition of a table."""
-    protocol = setting(spark, _PROTOCOL, "")
+    protocol = engine.setting(spark, _PROTOCOL, "")
     if protocol.endswith(_UNFIT):
         msg = (
             f"this session's {_PROTOCOL} is {protocol}, which cannot replace one partition of a table. Start the job with "
@@ -150,14 +131,14 @@ def write_partition(
         there.write(frame.limit(0) if is_empty else frame, run_id)
         return
     # Without a row there is no partition to overwrite dynamically, so the old one would stay.
-    if is_empty or not engine_of(frame.sparkSession).is_spark:
+    if is_empty or not engine.engine_of(frame.sparkSession).is_spark:
         rows = frame.limit(0) if is_empty else frame
-        with writable(output.path, "output.path"):
+        with catalog.writable(output.path, "output.path"):
             rows.write.mode("overwrite").format(kind).save(place_of(output, table, run_id))
         return
     marked = frame.withColumn(RUN_ID, F.lit(run_id))
     writer = marked.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(RUN_ID)
-    with writable(output.path, "output.path"):
+    with catalog.writable(output.path, "output.path"):
         writer.format(kind).save(folder_of(output, table))
 
 
@@ -167,36 +148,11 @@ def write_line(spark: SparkSession, output: Output, table: str, run_id: str, val
     write_partition(spark.createDataFrame([(line,)], "value string").coalesce(1), output, table, run_id, "text")
 
 
-def remove_partition(spark: SparkSession, output: Output, table: str, run_id: str, *, is_on_disk: bool) -> None:
-    """Remove a run's rows of a table, if there are any: on the driver's disk the folder, elsewhere the rows."""
-    if _is_in_catalog(output, table):
-        there = _catalog_table(spark, output, table)
-        if there.has_run(run_id):
-            there.write(there.rows().limit(0).drop(RUN_ID), run_id)
-        return
-    place = place_of(output, table, run_id)
-    if is_on_disk:
-        if on_this_disk(place).is_dir():
-            shutil.rmtree(on_this_disk(place))
-    elif exists(spark, place):
-        # DataFrames cannot remove a folder; a report is text.
-        kind = "text" if table == REPORTS else "parquet"
-        nothing = spark.createDataFrame([], spark.read.format(kind).load(place).schema)
-        write_partition(nothing, output, table, run_id, kind, is_empty=True)
-
-
-def has_run(spark: SparkSession, output: Output, table: str, run_id: str) -> bool:
-    """Whether a table has something of a run."""
-    if _is_in_catalog(output, table):
-        return _catalog_table(spark, output, table).has_run(run_id)
-    return exists(spark, place_of(output, table, run_id))
-
-
 def has_table(spark: SparkSession, output: Output, table: str) -> bool:
     """Whether any run has left such a table."""
     if _is_in_catalog(output, table):
         return _catalog_table(spark, output, table).frame() is not None
-    return exists(spark, folder_of(output, table))
+    return catalog.exists(spark, folder_of(output, table))
 
 
 def rows_of_users(spark: SparkSession, output: Output, run_id: str, schema: T.StructType | None = None) -> DataFrame:
@@ -208,13 +164,13 @@ def rows_of_users(spark: SparkSession, output: Output, run_id: str, schema: T.St
         (line,) = manifests_of(spark, output, run_id)
         schema = T.StructType.fromJson(json.loads(line)[USER_COLUMNS])
     # Other runs may have other metrics.
-    return with_metadata_of(schema, _catalog_table(spark, output, PER_USER).rows(run_id))
+    return catalog.with_metadata_of(schema, _catalog_table(spark, output, PER_USER).rows(run_id))
 
 
 def manifests_of(spark: SparkSession, output: Output, run_id: str) -> list[str]:
     """The manifest of a run as JSON, in a list; none if there is no such run, or it is not whole."""
     if not _is_in_catalog(output, MANIFESTS):
-        return lines_at(spark, place_of(output, MANIFESTS, run_id))
+        return catalog.lines_at(spark, place_of(output, MANIFESTS, run_id))
     table = _catalog_table(spark, output, MANIFESTS)
     return [] if table.frame() is None else [row[_MANIFEST] for row in table.rows(run_id).collect()]
 
@@ -224,20 +180,15 @@ def texts_on_disk(place: str) -> dict[Path, str]:
     texts = {}
     # A file may be replaced meanwhile, or not be the driver's to read.
     with suppress(OSError):
-        for file in on_this_disk(place).rglob("[!._]*"):
+        for file in catalog.on_this_disk(place).rglob("[!._]*"):
             if file.is_file():
                 texts[file] = file.read_text(encoding="utf-8", errors="replace")
     return texts
 
 
-def metrics_table(spark: SparkSession, result: Result, time: datetime) -> DataFrame:
-    """The summary as the table that all runs share: one row per model, metric and slice."""
-    return result.to_stored(time, spark)
-
-
 def metrics_schema() -> T.StructType:
     """The columns of the table of metrics."""
-    return schema_of(METRIC_COLUMNS.columns)
+    return catalog.schema_of(METRIC_COLUMNS.columns)
 
 
 def read_metrics(spark: SparkSession, output: Output, *, missing_ok: bool = False) -> DataFrame:
@@ -295,20 +246,36 @@ class Run:
 
     def folder(self, table: str) -> Path | None:
         """Its partition of a table as a folder of the driver's disk; None: it is on other storage."""
-        return on_this_disk(self.place(table)) if self.is_on_disk else None
+        return catalog.on_this_disk(self.place(table)) if self.is_on_disk else None
 
     def staged(self, frame: DataFrame, table: str) -> AbstractContextManager[DataFrame]:
         """Compute a table once, beside its place: what is read back is the same for its figures and for `write`."""
-        return staged(frame, f"{self.output}/{table}@{self.run_id}")
+        return catalog.staged(frame, f"{self.output}/{table}@{self.run_id}")
 
     def write(self, frame: DataFrame, table: str, kind: str = "parquet", *, is_empty: bool = False) -> None:
         """Write its partition of a table; see `write_partition`."""
         # The manifest of an earlier run of this name never stands beside tables of this one.
-        if not self.written and has_run(self.spark, self.config.output, MANIFESTS, self.run_id):
-            nothing = self.spark.createDataFrame([], "value string")
-            write_partition(nothing, self.config.output, MANIFESTS, self.run_id, "text", is_empty=True)
+        if not self.written:
+            self.remove(MANIFESTS)
         write_partition(frame, self.config.output, table, self.run_id, kind, is_empty=is_empty)
         self.has_written(table, self.place(table))
+
+    def remove(self, table: str) -> None:
+        """Remove its rows of a table, if there are any: on the driver's disk the folder, elsewhere the rows."""
+        output, place = self.config.output, self.place(table)
+        if _is_in_catalog(output, table):
+            there = _catalog_table(self.spark, output, table)
+            if there.has_run(self.run_id):
+                there.write(there.rows().limit(0).drop(RUN_ID), self.run_id)
+        elif self.is_on_disk:
+            folder = catalog.on_this_disk(place)
+            if folder.is_dir():
+                shutil.rmtree(folder)
+        elif catalog.exists(self.spark, place):
+            # DataFrames cannot remove a folder.
+            kind = "text" if table in (MANIFESTS, REPORTS) else "parquet"
+            nothing = self.spark.createDataFrame([], self.spark.read.format(kind).load(place).schema)
+            write_partition(nothing, output, table, self.run_id, kind, is_empty=True)
 
     def has_written(self, what: str, place: str) -> None:
         """Note what was written, and where."""
@@ -320,7 +287,7 @@ class Run:
         output = self.config.output
         for table in OPTIONAL[self.job]:
             if table not in self.written:
-                remove_partition(self.spark, output, table, self.run_id, is_on_disk=self.is_on_disk)
+                self.remove(table)
         write_line(self.spark, output, MANIFESTS, self.run_id, manifest)
         self.log.tell("written", what=MANIFESTS, place=self.place(MANIFESTS))
 
@@ -359,7 +326,7 @@ class Run:
     def begin(self) -> None:
         """Write the first status, and clear away what is left of a run of this name that was killed."""
         self.write_status("running")
-        if len(lines_at(self.spark, self.place(STATUS))) > 1:
+        if len(catalog.lines_at(self.spark, self.place(STATUS))) > 1:
             msg = (
                 f"writing to {self.place(STATUS)} added to what was there instead of replacing it, because this session's committer "
                 "cannot replace one partition of a table (dynamic overwrite). Use Spark's own committer, or another output.path"
@@ -373,7 +340,7 @@ class Run:
             return
         # Other runs move their own files meanwhile.
         with suppress(OSError):
-            folder = on_this_disk(self.output)
+            folder = catalog.on_this_disk(self.output)
             left = [each for each in folder.glob("*/.spark-staging-*") if any(each.rglob(f"{RUN_ID}={self.run_id}"))]
             for each in (*left, *folder.glob(f"_*@{self.run_id}.staging-*")):
                 shutil.rmtree(each)
@@ -395,7 +362,7 @@ class Run:
             },
             "config": redacted_settings(asdict(self.config)),
             "inputs": {
-                name: {"columns": dict(frame.dtypes), "n_files": len(input_files(frame))}
+                name: {"columns": dict(frame.dtypes), "n_files": len(engine.input_files(frame))}
                 for name, frame in self.tables.items()
             },
             "seed": seed,
@@ -406,9 +373,9 @@ class Run:
 
 def _versions_of_engine(spark: SparkSession) -> dict[str, str]:
     """The versions of the engine and, if it is not Spark, of the PySpark that speaks to it."""
-    engine = engine_of(spark)
-    client = {} if engine.name == SPARK else {"pyspark": pyspark.__version__}
-    return {engine.name.lower(): engine.version, **client}
+    here = engine.engine_of(spark)
+    client = {} if here.name == SPARK else {"pyspark": pyspark.__version__}
+    return {here.name.lower(): here.version, **client}
 
 
 @contextmanager
@@ -426,7 +393,7 @@ def running(
     run.begin()
     log.tell("running", place=run.output)
     try:
-        with errors_with_keys(config.keys()), workers_explained(config.own_module, tables.values()):
+        with errors_with_keys(config.keys()), engine.workers_explained(config.own_module, tables.values()):
             yield run
     except Exception as error:
         what, code = outcome_of(error)
@@ -460,7 +427,10 @@ def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame]) -> str:
     settings = asdict(config)
     for section in ("output", "session", "report", "gates", "audit", "mlflow"):
         settings.pop(section, None)
-    inputs: list[Any] = [redacted_settings(settings), {name: input_files(frame) for name, frame in tables.items()}]
+    inputs: list[Any] = [
+        redacted_settings(settings),
+        {name: engine.input_files(frame) for name, frame in tables.items()},
+    ]
     # Values of options may be secrets, so none is hashed but those that say what is read.
     queries = {
         name: {key: source.options[key] for key in _QUERIES if key in source.options}
@@ -522,8 +492,8 @@ def read_table(spark: SparkSession, source: Source, section: str, names_of_ids: 
         if _NOT_THERE.search(str(error)) and source.format in _LACKING:
             reason = f"this session does not have the format {source.format!r}; start Spark with it ({_LACKING[source.format]})"
         elif (no_format := _NO_FORMAT.search(str(error))) is not None:
-            reason = f"{engine_of(spark).name} has no format {no_format[1]!r}; store the table as parquet, or run the job on Spark"
-        elif no_json := no_json_in_words(str(error), _files_of(spark, *source.paths)):
+            reason = f"{engine.engine_of(spark).name} has no format {no_format[1]!r}; store the table as parquet, or run the job on Spark"
+        elif no_json := engine.no_json_in_words(str(error), _files_of(spark, *source.paths)):
             reason = no_json
         elif NANOSECONDS in str(error):
             reason = _columns_of_nanoseconds(source) + ON_NANOSECONDS
@@ -547,12 +517,12 @@ def _columns_of_nanoseconds(source: Source) -> str:
 
 def _files_of(spark: SparkSession, *paths: str) -> Iterator[str]:
     """The files at paths, as they are asked for."""
-    return chain.from_iterable(input_files(spark.read.schema("value string").text(path)) for path in paths)
+    return chain.from_iterable(engine.input_files(spark.read.schema("value string").text(path)) for path in paths)
 
 
 def _check_paths(spark: SparkSession, source: Source) -> None:
     """Refuse paths with nothing there, which some engines read as no rows."""
-    if engine_of(spark).is_spark or source.format in _TYPED_TABLES:
+    if engine.engine_of(spark).is_spark or source.format in _TYPED_TABLES:
         return
     missing = [path for path in source.paths if not [*_files_of(spark, path)]]
     if missing:
@@ -567,9 +537,9 @@ def _frame(spark: SparkSession, source: Source, names_of_ids: Collection[str]) -
         return read_qrels(spark, source.paths, **source.options)  # type: ignore[arg-type] # options are checked there
     if source.format == "trec_run":
         return read_run(spark, source.paths, **source.options)  # type: ignore[arg-type] # the same
-    engine = engine_of(spark)
+    here = engine.engine_of(spark)
     reader = spark.read.format(source.format).options(**_CSV_OPTIONS if source.format == "csv" else {})
-    if source.format in _INFERRED and not engine.is_spark:
+    if source.format in _INFERRED and not here.is_spark:
         reader = reader.option("schemaInferMaxRecords", _ALL_ROWS)
     if source.schema is not None:
         reader = reader.schema(source.schema)
@@ -582,15 +552,15 @@ def _frame(spark: SparkSession, source: Source, names_of_ids: Collection[str]) -
         return frame
     ids = {name.lower() for name in names_of_ids}
     roots = [str(value) for name, value in source.options.items() if name.lower() == "basepath"] or source.paths
-    folder_columns = _columns_in(file.rpartition("/")[0] for file in input_files(frame)) - _columns_in(roots)
+    folder_columns = _columns_in(file.rpartition("/")[0] for file in engine.input_files(frame)) - _columns_in(roots)
     if source.schema is None:
         # Parquet and ORC have types; but Spark infers those of the columns that only the names of folders have.
         inferred = ids if source.format in _INFERRED else ids & folder_columns
-        if source.format == "json" and not engine.is_spark:
+        if source.format == "json" and not here.is_spark:
             frame = _from_lines(spark.read.options(**source.options).format("text").load(paths), frame, ids)
         else:
             frame = _with_ids_as_written(reader, paths, frame, inferred)
-    return frame if engine.is_spark else _with_nulls(frame, folder_columns)
+    return frame if here.is_spark else _with_nulls(frame, folder_columns)
 
 
 def _columns_in(folders: Iterable[str]) -> set[str]:
@@ -670,11 +640,11 @@ def _reason(error: Exception) -> str:
         lines = lines[1:]
     causes = [line for line in lines if line.startswith("Caused by: ")]
     if causes and lines[0].startswith("[FAILED_JDBC"):
-        return "; ".join(said_by_java(cause).rstrip(".") for cause in causes)
+        return "; ".join(engine.said_by_java(cause).rstrip(".") for cause in causes)
     # What a task met comes as text from Spark 4.0's Connect, in the trace of a job that was given up.
     if causes and (_is_of_the_jvm(error) or lines[0].startswith("Job aborted")):
-        return said_by_java(causes[-1])
-    return said_by_java(lines[0]) if lines else type(error).__name__
+        return engine.said_by_java(causes[-1])
+    return engine.said_by_java(lines[0]) if lines else type(error).__name__
 
 
 def read_for_schema(sources: Mapping[str, Source]) -> list[str]:
@@ -728,7 +698,7 @@ def folded(metrics: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 def _input(name: str, config: JobConfig, frame: DataFrame) -> str:
     columns = ", ".join(f"{column} {kind}" for column, kind in frame.dtypes)
-    n = len(input_files(frame))
+    n = len(engine.input_files(frame))
     files = ""
     if n:
         files = " (1 file)" if n == 1 else f" ({n:,} files)"
@@ -762,7 +732,7 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
     folder = run.folder(REPORTS)
     if folder is not None:
         # The report has the rights of the tables: Hadoop's setting counts, not the umask.
-        status = on_this_disk(run.place(STATUS))
+        status = catalog.on_this_disk(run.place(STATUS))
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copymode(status.parent, folder.parent)
         shutil.copymode(status, folder)

@@ -167,64 +167,7 @@ class History:
     def _select_keys(self, keys: Collection[str]) -> History:
         return History(tuple(each for each in self.rows if each.row.key in keys), self.failed)
 
-    @property
-    def plot(self) -> HistoryPlots:
-        """A chart of a metric over the runs, ``history.plot("ndcg@10")``, as Altair's object; needs the extra ``report``."""
-        return HistoryPlots(self.rows, self.failed)
-
-    def report(
-        self, path: str | os.PathLike[str], *, gates: Sequence[GateRule] = (), title: str = "Metrics over all runs"
-    ) -> Path:
-        """Write a page of HTML that opens offline: one chart and one table per metric; needs the extra ``report``.
-
-        Args:
-            path: of the file on this machine; one that is there is replaced, at once and whole.
-            gates: whose fixed values are drawn as lines.
-            title: of the page.
-
-        Returns:
-            the path.
-
-        Raises:
-            MissingExtraError: Altair, Jinja2 or vl-convert is not installed.
-            OptionError: there is no folder for the path on this machine.
-        """
-        target = checked_path(path)
-        with needs_extra("report", "reports"):
-            from spark_rankeval.report.page import Part, history_page  # noqa: PLC0415 # of an extra
-        parts, newest = [], newest_names(self.rows)
-        for key in self.keys():
-            metric_rows = [each for each in self.rows if each.row.key == key]
-            for slice_ in sorted({row.slice for _, _, row in metric_rows}, key=lambda name: (name != "all", name)):
-                slice_rows = [each for each in metric_rows if each.row.slice == slice_]
-                draw = partial(self.plot, key, slice=slice_, gates=gates)
-                parts.append(Part(figure_in_words(newest[key], slice_), draw, slice_rows, self.failed))
-        return write_page(target, history_page(title, parts))
-
-    def __repr__(self) -> str:
-        return as_text(history_on_screen(self.rows, self.failed).with_calls()) if self.rows else "no run"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f", … ({len(names):,} in all)" if len(names) > _MOST_NAMED else ""
-    return f"{', '.join(names[:_MOST_NAMED])}{more}"
-
-
-@dataclass(frozen=True)
-class HistoryPlots:
-    """The chart of a history, whose rows begin with the earliest.
-
-    A run stands at the date in its id if each run has one of its own, and otherwise at its time. Points of runs that failed have a
-    ring, and an upright line stands where labels, users or exclusions changed.
-    """
-
-    rows: tuple[HistoryRow, ...]
-    failed: Mapping[str, str] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        return "plot(metric=None, slice='all', gates=())"
-
-    def __call__(
+    def plot(
         self,
         metric: str | None = None,
         *,
@@ -232,7 +175,10 @@ class HistoryPlots:
         gates: Sequence[GateRule] = (),
         width: int = WIDTH,
     ) -> Drawing:
-        """Draw a metric over the runs: one line per model, with a band from end to end of its intervals.
+        """Draw a metric over the runs: one line per model, with a band from end to end of its intervals; needs the extra ``report``.
+
+        A run stands at the date in its id if each run has one of its own, and otherwise at its time. Points of runs that failed have a
+        ring, and an upright line stands where labels, users or exclusions changed.
 
         Args:
             metric: its label, or another spelling of it; None: the first.
@@ -246,17 +192,7 @@ class HistoryPlots:
         with needs_extra("report", PURPOSE):
             from spark_rankeval.report.drawing import curve_chart  # noqa: PLC0415 # of an extra
         newest = newest_names(self.rows)
-        keys = list(newest)
-        answering = keys[:1] if metric is None else [key for key in keys if names(str(metric), key)]
-        if self.rows and len(answering) != 1:
-            what = (
-                f"is ambiguous: it matches {', '.join(newest[key] for key in answering)}"
-                if answering
-                else "is in no run"
-            )
-            msg = f"the metric {str(metric)!r} {what}; available: {', '.join(newest.values())}"
-            raise UnknownMetricError(msg)
-        key = answering[0] if answering else str(metric or "metrics")
+        key = self._key_to_draw(metric)
         name = newest.get(key, key)
         figure_rows = [each for each in self.rows if (each.row.key, each.row.slice) == (key, slice)]
         drawn = _comparable_rows(figure_rows)
@@ -297,6 +233,58 @@ class HistoryPlots:
             changes=places,
             width=width,
         )
+
+    def _key_to_draw(self, metric: str | None) -> str:
+        """The label of the only metric that answers to a name; of the first one if there is no name."""
+        newest = newest_names(self.rows)
+        keys = list(newest)
+        answering = keys[:1] if metric is None else [key for key in keys if names(str(metric), key)]
+        if self.rows and len(answering) != 1:
+            what = (
+                f"is ambiguous: it matches {', '.join(newest[key] for key in answering)}"
+                if answering
+                else "is in no run"
+            )
+            msg = f"the metric {str(metric)!r} {what}; available: {', '.join(newest.values())}"
+            raise UnknownMetricError(msg)
+        return answering[0] if answering else str(metric or "metrics")
+
+    def report(
+        self, path: str | os.PathLike[str], *, gates: Sequence[GateRule] = (), title: str = "Metrics over all runs"
+    ) -> Path:
+        """Write a page of HTML that opens offline: one chart and one table per metric; needs the extra ``report``.
+
+        Args:
+            path: of the file on this machine; one that is there is replaced, at once and whole.
+            gates: whose fixed values are drawn as lines.
+            title: of the page.
+
+        Returns:
+            the path.
+
+        Raises:
+            MissingExtraError: Altair, Jinja2 or vl-convert is not installed.
+            OptionError: there is no folder for the path on this machine.
+        """
+        target = checked_path(path)
+        with needs_extra("report", "reports"):
+            from spark_rankeval.report.page import Part, history_page  # noqa: PLC0415 # of an extra
+        parts, newest = [], newest_names(self.rows)
+        for key in self.keys():
+            metric_rows = [each for each in self.rows if each.row.key == key]
+            for slice_ in sorted({row.slice for _, _, row in metric_rows}, key=lambda name: (name != "all", name)):
+                slice_rows = [each for each in metric_rows if each.row.slice == slice_]
+                draw = partial(self.plot, key, slice=slice_, gates=gates)
+                parts.append(Part(figure_in_words(newest[key], slice_), draw, slice_rows, self.failed))
+        return write_page(target, history_page(title, parts))
+
+    def __repr__(self) -> str:
+        return as_text(history_on_screen(self.rows, self.failed).with_calls()) if self.rows else "no run"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f", … ({len(names):,} in all)" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED])}{more}"
 
 
 def _comparable_rows(rows: Sequence[HistoryRow]) -> list[HistoryRow]:

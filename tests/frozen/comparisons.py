@@ -114,10 +114,8 @@ def week(w, **options):
 
 def metrics_of(w):
     """The table of metrics of two runs of a job."""
-    from spark_rankeval.jobs.outputs import metrics_table
-
     monday, tuesday = (
-        metrics_table(w.spark, result, datetime(2026, 11, day, 4, tzinfo=UTC)).selectExpr("*", f"'run {day}' AS run_id")
+        result.to_stored(datetime(2026, 11, day, 4, tzinfo=UTC)).selectExpr("*", f"'run {day}' AS run_id")
         for day, result in zip((16, 17), week(w).values(), strict=True)
     )
     return monday.unionByName(tuesday)

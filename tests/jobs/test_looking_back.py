@@ -140,7 +140,7 @@ def test_a_run_that_is_not_as_its_manifest_says_is_no_earlier_one(spark, four_da
         found = facts(*arguments, **options)
         return [{**one, "started": at(2.5).isoformat()} if one["run_id"] == "day3" else one for one in found]
 
-    monkeypatch.setattr(evaluate_run, "run_facts", as_it_was)
+    monkeypatch.setattr(outputs, "run_facts", as_it_was)
     gate = {"rr": {"max_drop": 0.2, "model": "als"}}
     assert outcomes(spark, four_days, gate, [row("rr", 0.25, model="als")]) == [("rr of als", True, "day1")]
 
@@ -164,8 +164,7 @@ def test_files_that_are_replaced_before_they_are_read_are_listed_again(spark, fo
             replace_files(four_days / "metrics")
         return table
 
-    for module in (outputs, evaluate_run):
-        monkeypatch.setattr(module, "read_metrics", listed)
+    monkeypatch.setattr(outputs, "read_metrics", listed)
     if look == "gate":
         assert outcomes(spark, four_days, GATE, [TODAY]) == [("rr of als", True, "day3")]
     else:

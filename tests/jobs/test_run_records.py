@@ -10,7 +10,7 @@ import pytest
 from helpers.run_documents import contents, run_document, run_here
 
 from spark_rankeval.errors import SparkRankEvalWarning
-from spark_rankeval.jobs import outputs
+from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs import outputs as reporting
 from spark_rankeval.jobs import outputs as runs
 from spark_rankeval.jobs.compare import main as compare
@@ -106,7 +106,7 @@ def test_status_and_events_of_a_run_that_fails(files, monkeypatch):
         crash()
 
     (files / "l.csv").write_text("user,item\n1,a\n")
-    monkeypatch.setattr(outputs, "metrics_table", killed)
+    monkeypatch.setattr(Result, "to_stored", killed)
     last = start(files, DAY, options=JSON).events[-1]
     assert (last["exit_code"], last["kind"], seen) == (1, "crash", ["running"])
     assert "RuntimeError" in last["traceback"]
@@ -159,9 +159,9 @@ def test_a_rerun_leaves_nothing_of_the_earlier_run_beside_its_manifest_and_other
     kept = {path: data for path, data in contents(files / "out").items() if "run_id=other" in path}
     if not is_here:
         # On storage that is none of the driver's disks only Spark can write.
-        monkeypatch.setattr("spark_rankeval.jobs.outputs.on_this_disk", lambda place: files / "not" / "here")
+        monkeypatch.setattr("spark_rankeval.spark.catalog.on_this_disk", lambda place: files / "not" / "here")
     with monkeypatch.context() as patched:
-        patched.setattr(outputs, "metrics_table", crash)
+        patched.setattr(Result, "to_stored", crash)
         assert start(files, DAY).code == 1
     # The earlier manifest would stand beside tables that it does not describe.
     assert runs_with_a_manifest(files) == {"other"}

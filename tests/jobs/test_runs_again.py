@@ -8,7 +8,6 @@ from helpers.run_documents import contents, run_document, run_here
 from pyspark.sql import functions as F
 
 from spark_rankeval.errors import ConfigurationError
-from spark_rankeval.jobs import outputs
 from spark_rankeval.jobs import outputs as runs
 from spark_rankeval.jobs.config import EventLog, parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig, main
@@ -101,7 +100,7 @@ def test_a_commit_protocol_that_cannot_replace_a_partition_is_refused_before_any
 ):
     protocol, done = "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol", []
     # The class is in none of the jars that PySpark comes with.
-    monkeypatch.setattr(outputs, "setting", lambda session, name, default: protocol)
+    monkeypatch.setattr("spark_rankeval.spark.engine.setting", lambda session, name, default: protocol)
     rows = spark.createDataFrame([(1, "a", 0.5)], "user int, item string, score double")
     rows.createOrReplaceTempView("served")
     text = "predictions.table = 'served'\nlabels.table = 'served'\ncolumns.score = 'score'\nevaluation.metrics = 'rr'\n"

@@ -68,7 +68,7 @@ def texts_of(value):
 @pytest.fixture(autouse=True)
 def engine(monkeypatch):
     """A manifest names the engine, and most of these runs have none."""
-    monkeypatch.setattr(outputs, "engine_of", lambda _: SimpleNamespace(name="Spark", version="4"))
+    monkeypatch.setattr("spark_rankeval.spark.engine.engine_of", lambda _: SimpleNamespace(name="Spark", version="4"))
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from spark_rankeval.report.drawing import (
     spread_out,
     stages_chart,
 )
-from spark_rankeval.run_history.history import HistoryPlots
+from spark_rankeval.run_history.history import History
 
 MODELS = ("als", "popularity")
 NASTY = "</script><script>alert('x')</script>\"&'.[0]\\"
@@ -350,7 +350,7 @@ def test_a_model_has_its_colour_in_any_order_and_beside_any_baseline():
     bars = histogram_chart([Histogram("als", (Bin(0.0, 1.0, 3),), 3, 0.5)], series=COLOURED[::-1], **WORDS)
     assert [one["fill"] for one in records_of(bars) if "fill" in one] == [expected["als"]]
     runs = [("run", datetime(2026, 1, day, tzinfo=UTC), one) for day in (1, 2) for one in turned.rows]
-    assert colours(HistoryPlots(tuple(map(HistoryRow._make, runs)))("ndcg@5", width=300)) == expected
+    assert colours(History(tuple(map(HistoryRow._make, runs))).plot("ndcg@5", width=300)) == expected
 
 
 def test_a_model_keeps_its_colour_where_only_some_are_shown():

@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 
 from spark_rankeval import Vectors, compare, evaluate, history, score_users, summarise
 from spark_rankeval.errors import EngineError, InputError, SparkRankEvalWarning
-from spark_rankeval.jobs.outputs import metrics_table
 from spark_rankeval.spark import tasks
 from spark_rankeval.spark.tasks import run_on_workers
 
@@ -86,7 +85,7 @@ def test_tables_in_delta_and_iceberg_are_appended_to_and_replaced(storage, spark
     write(whole.where("user = 1"), "parts", "overwrite")
     assert read("parts").count() == 2
     for day in (16, 17):
-        metrics = metrics_table(spark, result, datetime(2026, 11, day, tzinfo=UTC))
+        metrics = result.to_stored(datetime(2026, 11, day, tzinfo=UTC))
         write(metrics.select("*", F.lit(f"run {day}").alias("run_id")), "history", "append")
     assert list(history(read("history")).runs) == ["run 16", "run 17"]
 

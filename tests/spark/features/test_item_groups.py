@@ -9,7 +9,6 @@ from worlds.two_models import GENRES, METRICS, OPTIONS
 
 from spark_rankeval import BCa, Cube, Facts, Vectors, compare, evaluate, merge, summarise
 from spark_rankeval.errors import DataError, InputError
-from spark_rankeval.jobs.outputs import metrics_table
 
 FIELDS = (
     "metric", "mean", "std", "n_users", "n_undefined", "minimum", "maximum", "interval_low", "interval_high", "median",
@@ -104,9 +103,7 @@ def test_merged_runs_say_which_groups_may_differ(spark, result):
     result = replace(result, summary=tuple(row for row in result.summary if row.metric == "rr"))
     rows = tuple(replace(row, fingerprints={**row.fingerprints, "items": "0" * 32}) for row in result.summary)
     runs = {"a": result, "b": replace(result, summary=rows)}
-    first, second = (
-        metrics_table(spark, run, datetime.now(UTC)).selectExpr("*", f"'{name}' run_id") for name, run in runs.items()
-    )
+    first, second = (run.to_stored(datetime.now(UTC)).selectExpr("*", f"'{name}' run_id") for name, run in runs.items())
     table = first.union(second)
     alone = merge(table)
     assert "not known whether all summaries have the same items in item genre=(not in items)" in str(alone)

@@ -11,7 +11,6 @@ from worlds.random_logs import random_logs
 
 from spark_rankeval import evaluate, history, merge
 from spark_rankeval.errors import InputError, MergeError
-from spark_rankeval.jobs.outputs import metrics_table
 
 METRICS = ["ndcg@5", "dcg@5", "ap", "rr"]
 OPTIONS = {"score": "score", "relevance": "grade", "by": "country"}
@@ -55,7 +54,7 @@ def whole(logs):
 def stored(spark, days):
     """The days in a table of metrics."""
     tables = [
-        metrics_table(spark, day, datetime(2026, 11, 16 + n, 12, tzinfo=UTC)).selectExpr("*", f"'day{n}' run_id")
+        day.to_stored(datetime(2026, 11, 16 + n, 12, tzinfo=UTC)).selectExpr("*", f"'day{n}' run_id")
         for n, day in enumerate(days)
     ]
     return tables[0].union(tables[1]).union(tables[2]).cache()
@@ -110,7 +109,7 @@ def test_what_is_no_result_is_refused(days, spark):
 def test_what_the_page_of_history_says_in_python_runs(spark, days, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for place, day in enumerate(days):
-        table = metrics_table(spark, day, datetime(2026, 11, 16 + place, 12, tzinfo=UTC))
+        table = day.to_stored(datetime(2026, 11, 16 + place, 12, tzinfo=UTC))
         table.write.parquet(f"{tmp_path}/metrics/run_id=day{place}")
     page = (Path(__file__).parents[3] / "docs" / "history.md").read_text()
     codes = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
