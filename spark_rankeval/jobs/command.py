@@ -31,7 +31,6 @@ from spark_rankeval.jobs.config import (
     Session,
     errors_with_keys,
     load_config,
-    redacted,
 )
 
 if TYPE_CHECKING:
@@ -298,17 +297,12 @@ class Command(Generic[Config]):
             schemas = resources.files("spark_rankeval.jobs").joinpath("schemas")
             sys.stdout.write(schemas.joinpath(f"{self.name}.json").read_text(encoding="utf-8"))
             return 0
-        loaded: list[Config] = []
-
-        def hide(text: str) -> str:
-            return loaded[0].redacted(text) if loaded else redacted(text)
-
-        log = EventLog(self.name, options.log_format, hide, options.log_file)
+        log = EventLog(self.name, options.log_format, options.log_file)
 
         def job() -> None:
             log.tell("started", config=options.config)
             config = load_config(options.config, self.config, overrides_of(options))
-            loaded.append(config)
+            log.hide = config.redacted
             keys = config.keys()
             check_packages(config.session)
             # It imports pyspark, for which a wrong configuration does not wait.

@@ -136,14 +136,14 @@ class EventLog:
 
     Attributes:
         run_id: the run that events are about, once it is known.
+        hide: what takes the secrets out; that of a configuration once it is read.
     """
 
-    def __init__(
-        self, job: str, form: str = "text", hide: Callable[[str], str] = redacted, file: str | None = None
-    ) -> None:
-        """Begin a log of a job in one of `FORMATS`; a function takes the secrets out."""
+    def __init__(self, job: str, form: str = "text", file: str | None = None) -> None:
+        """Begin a log of a job in one of `FORMATS`."""
         self.run_id: str | None = None
-        self._job, self._as_json, self._hide, self._file = job, form == "json", hide, file
+        self.hide: Callable[[str], str] = redacted
+        self._job, self._as_json, self._file = job, form == "json", file
 
     def _write(self, text: str) -> None:
         if self._file is None:
@@ -162,7 +162,7 @@ class EventLog:
                 "job": self._job,
                 "run_id": self.run_id,
                 "event": event,
-                **_hide_texts(facts, self._hide),
+                **_hide_texts(facts, self.hide),
             }
             self._write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
 
@@ -172,9 +172,9 @@ class EventLog:
             trace = {"traceback": text} if text.startswith("Traceback") else {}
             self.tell("failed", **facts, **trace)
         else:
-            self._write(self._hide(text))
+            self._write(self.hide(text))
         if self._file is not None:
-            sys.stderr.write(self._hide(text))
+            sys.stderr.write(self.hide(text))
 
     @contextmanager
     def with_warnings(self, keys: Mapping[str, str] | None = None) -> Iterator[None]:
@@ -187,7 +187,7 @@ class EventLog:
             if self._as_json:
                 self.tell("warning", kind=category.__name__, warning=text)
             elif is_ours:
-                self._write(self._hide(f"{self._job}: warning: {' '.join(text.split())}\n"))
+                self._write(self.hide(f"{self._job}: warning: {' '.join(text.split())}\n"))
             else:
                 show(message, category, *place, **more)
 

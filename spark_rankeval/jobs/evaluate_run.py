@@ -6,12 +6,13 @@ import json
 import logging
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial, reduce
 from inspect import signature
 from operator import and_
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -31,7 +32,7 @@ from spark_rankeval.metrics.item_groups import GroupShare
 from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics
 from spark_rankeval.records.columns import RUN_ID, TIME
 from spark_rankeval.records.quality import CHECKS
-from spark_rankeval.records.stored import row_of
+from spark_rankeval.records.stored import fingerprints_of, qualities_in, row_of
 from spark_rankeval.records.summary import METRICS as METRIC_COLUMNS
 from spark_rankeval.records.summary import SummaryRow, has_item_group
 from spark_rankeval.records.tables_of_means import MapRow, headline_keys
@@ -44,7 +45,7 @@ from spark_rankeval.spark.per_user import PerUserSchema, without_standards
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.spark.sql import column
 from spark_rankeval.splits import SplitCounts
-from spark_rankeval.tracking.mlflow import TrackedRun
+from spark_rankeval.tracking import mlflow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -231,7 +232,7 @@ def track_finished(spark: SparkSession, config: EvaluateConfig, log: EventLog) -
     log.run_id = run.run_id
     manifest = run.finished()
     rows = outputs.read_metrics(spark, config.output).where(column(RUN_ID) == run.run_id).collect()
-    track(run, config, config.mlflow, [row_of(row.asDict()) for row in rows], manifest)
+    TrackedRun(run, config, config.mlflow, [row_of(row.asDict()) for row in rows], manifest).track()
     return f"run {run.run_id} logged to MLflow"
 
 
@@ -266,7 +267,7 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
         unmet, lost = gates.failed(outcomes), ""
         if config.mlflow is not None:
             try:
-                track(run, config, config.mlflow, result.summary, manifest)
+                TrackedRun(run, config, config.mlflow, result.summary, manifest).track()
             # It makes no run a failure.
             except TrackingError as error:
                 lost = str(error)
@@ -287,99 +288,158 @@ _SETTINGS_OF_MLFLOW = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 _RUN_TAG, _OUTPUT_TAG = "spark_rankeval.run_id", "spark_rankeval.output"
+# The longest value of a tag.
+_LONGEST_TAG = 5000
 
 
-def track(
-    run: outputs.Run,
-    config: EvaluateConfig,
-    tracking: Tracking,
-    summary: Sequence[SummaryRow],
-    manifest: Mapping[str, Any],
-) -> None:
-    """Log a run that has written all its tables to MLflow, from its rows, its manifest and its report.
+@dataclass(frozen=True)
+class TrackedRun:
+    """A run that has written all its tables, with its rows and its manifest, for the section [mlflow] of its configuration."""
 
-    What MLflow has of an earlier run of this name and output folder is then deleted there.
+    run: outputs.Run
+    config: EvaluateConfig
+    tracking: Tracking
+    summary: Sequence[SummaryRow]
+    manifest: Mapping[str, Any]
 
-    Raises:
-        TrackingError: MLflow did not take all of the run.
-    """
-    place = tracking.place
-    added = {name: value for name, value in _SETTINGS_OF_MLFLOW.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
-        from mlflow import MlflowClient  # noqa: PLC0415 # of an extra, for which the configuration has looked
+    def track(self) -> None:
+        """Log the run to MLflow. What MLflow has of an earlier run of this name and output folder is then deleted there.
 
-        if "MLFLOW_LOGGING_LEVEL" not in os.environ:
-            # A job's stderr has warnings and errors alone.
-            logging.getLogger("mlflow").setLevel(logging.WARNING)
-        client = MlflowClient(tracking_uri=tracking.tracking_uri)
-        place = client.tracking_uri
-        _log_run(client, run, config, tracking, summary, manifest)
-    # What can fail is the store's to choose: a server, a database, a folder.
-    except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        msg = (
-            f"the tables and the manifest of run {run.run_id} are complete, but MLflow at {place} did not take all of the run: "
-            f"{reason}; start the job again with --only-mlflow to log the run later"
+        Raises:
+            TrackingError: MLflow did not take all of the run.
+        """
+        place = self.tracking.place
+        added = {name: value for name, value in _SETTINGS_OF_MLFLOW.items() if name not in os.environ}
+        os.environ.update(added)
+        try:
+            from mlflow import MlflowClient  # noqa: PLC0415 # of an extra, for which the configuration has looked
+
+            if "MLFLOW_LOGGING_LEVEL" not in os.environ:
+                # A job's stderr has warnings and errors alone.
+                logging.getLogger("mlflow").setLevel(logging.WARNING)
+            client = MlflowClient(tracking_uri=self.tracking.tracking_uri)
+            place = client.tracking_uri
+            self.log(client)
+        # What can fail is the store's to choose: a server, a database, a folder.
+        except Exception as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            msg = (
+                f"the tables and the manifest of run {self.run.run_id} are complete, but MLflow at {place} did not take all of the run: "
+                f"{reason}; start the job again with --only-mlflow to log the run later"
+            )
+            raise TrackingError(self.config.redacted(msg)) from error
+        finally:
+            for name in added:
+                os.environ.pop(name, None)
+
+    def log(self, client: MlflowClient) -> None:
+        """Log figures as metrics, definitions as parameters, tables as datasets, and manifest and report as files.
+
+        One model is one run. Several are nested runs of one that has the first metric of each, so that MLflow's tables and charts set
+        them side by side.
+        """
+        summary, title = self.summary, self.tracking.run_name or self.run.run_id
+        models = list(dict.fromkeys(row.model for row in summary))
+        experiment, qualities = self._experiment(client, models), qualities_in(self.manifest, summary)
+        earlier = [
+            each.info.run_id
+            for each in client.search_runs([experiment], f"tags.`{_RUN_TAG}` = '{self.run.run_id}'")
+            if each.data.tags.get(_OUTPUT_TAG) == self._tags[_OUTPUT_TAG]
+        ]
+        state = "FAILED" if self.manifest.get("gates_failed", 0) > 0 else "FINISHED"
+        names = mlflow.names_of(summary, self.manifest.get("columns", {}), mlflow.slash_of(client.tracking_uri))
+        log_rows = partial(self._log_rows, client, experiment, names)
+        if len(models) == 1:
+            parent = log_rows(title, summary, mlflow.figures_of(summary, qualities.get(models[0])))
+        else:
+            first = [row for row in summary if (row.key, row.slice) == (summary[0].key, "all")]
+            parent = log_rows(title, first, {(row.key, mlflow.MODEL, row.model): row.mean for row in first})
+            for model in models:
+                rows = [row for row in summary if row.model == model]
+                longest = mlflow.LONGEST_NAME
+                short = model if len(model) <= longest else f"{model[:longest]}-{mlflow.hash_of([model])}"
+                nested = {"mlflow.parentRunId": parent, "model": model[:_LONGEST_TAG]}
+                child = log_rows(short, rows, mlflow.figures_of(rows, qualities.get(model)), nested)
+                client.set_terminated(child, state)
+        client.log_text(parent, json.dumps(self.manifest, indent=2, ensure_ascii=False, default=str), "manifest.json")
+        if (report := outputs.report_text(self.run)) is not None:
+            client.log_text(parent, report, "report.html")
+        client.set_terminated(parent, state)
+        for run_id in earlier:
+            client.delete_run(run_id)
+
+    def _experiment(self, client: MlflowClient, models: Collection[str]) -> str:
+        """MLflow's id of the experiment, which is made if it is not there."""
+        ids = self.tracking.model_id
+        if unknown := [name for name in sorted(ids) if name not in models] if isinstance(ids, Mapping) else []:
+            msg = f"mlflow.model_id: the run has no model {unknown[0]!r}; it has: {', '.join(map(repr, models))}"
+            raise ConfigurationError(msg)
+        experiment = client.get_experiment_by_name(self.tracking.experiment)
+        if experiment is None:
+            return str(client.create_experiment(self.tracking.experiment))
+        if experiment.lifecycle_stage == "deleted":
+            msg = f"the experiment {self.tracking.experiment!r} is deleted there; restore it, or name another"
+            raise ConfigurationError(msg)
+        return str(experiment.experiment_id)
+
+    @cached_property
+    def _tags(self) -> dict[str, str]:
+        # The folders of two projects may have one relative path.
+        folder = str(on_this_disk(self.run.output).absolute()) if self.run.is_on_disk else self.run.output
+        judged = self.config.evaluation.judged
+        judges = {} if judged is None else {"spark_rankeval.human": judged.human, "spark_rankeval.judge": judged.judge}
+        return {_RUN_TAG: self.run.run_id, _OUTPUT_TAG: self.config.redacted(folder)[:_LONGEST_TAG], **judges}
+
+    def _log_rows(
+        self,
+        client: MlflowClient,
+        experiment: str,
+        names: Mapping[mlflow.Figure, str],
+        title: str,
+        rows: Sequence[SummaryRow],
+        figures: Mapping[mlflow.Figure, float],
+        more_tags: Mapping[str, str] = MappingProxyType({}),
+    ) -> str:
+        """Log figures as a new run, and what they mean, which the rows say; gives MLflow's id of it."""
+        models, fingerprints = {row.model for row in rows}, fingerprints_of(rows)
+        model, ids = models.pop() if len(models) == 1 else "", self.tracking.model_id
+        start = int(1000 * datetime.fromisoformat(self.manifest["started"]).timestamp())
+        run_id = str(client.create_run(experiment, start, {**self._tags, **more_tags}, title).info.run_id)
+        first_slices = {row.key: row.slice for row in reversed(rows)}
+        params = {f"definition.{names[row.key, first_slices[row.key], '']}": row.definition for row in rows}
+        options = self.config.evaluation
+        params |= {"dialect": rows[0].dialect, "model": model, "cluster": rows[0].cluster, "ci": options.ci}
+        mlflow.log_figures(
+            client,
+            run_id,
+            {names[figure]: value for figure, value in figures.items()},
+            fingerprints,
+            time=start,
+            params={**params, "user_weight": options.user_weight or ""},
+            model_id=ids.get(model) if isinstance(ids, Mapping) else ids,
+            sources=self._sources(model, fingerprints),
         )
-        raise TrackingError(config.redacted(msg)) from error
-    finally:
-        for name in added:
-            os.environ.pop(name, None)
+        return run_id
 
-
-def _log_run(
-    client: MlflowClient,
-    run: outputs.Run,
-    config: EvaluateConfig,
-    tracking: Tracking,
-    summary: Sequence[SummaryRow],
-    manifest: Mapping[str, Any],
-) -> None:
-    models = dict.fromkeys(row.model for row in summary)
-    unknown = tracking.model_id.keys() - models if isinstance(tracking.model_id, Mapping) else ()
-    if unknown:
-        msg = f"mlflow.model_id: the run has no model {min(unknown)!r}; it has: {', '.join(map(repr, models))}"
-        raise ConfigurationError(msg)
-    experiment = client.get_experiment_by_name(tracking.experiment)
-    if experiment is not None and experiment.lifecycle_stage == "deleted":
-        msg = f"the experiment {tracking.experiment!r} is deleted there; restore it, or name another"
-        raise ConfigurationError(msg)
-    experiment_id = client.create_experiment(tracking.experiment) if experiment is None else experiment.experiment_id
-    # The folders of two projects may have one relative path.
-    folder = str(on_this_disk(run.output).absolute()) if run.is_on_disk else run.output
-    tags = {_RUN_TAG: run.run_id, _OUTPUT_TAG: config.redacted(folder)}
-    if (judged := config.evaluation.judged) is not None:
-        tags |= {"spark_rankeval.human": judged.human, "spark_rankeval.judge": judged.judge}
-    earlier = [
-        each.info.run_id
-        for each in client.search_runs([experiment_id], f"tags.`{_RUN_TAG}` = '{run.run_id}'")
-        if each.data.tags.get(_OUTPUT_TAG) == tags[_OUTPUT_TAG]
-    ]
-    texts = {"manifest.json": json.dumps(manifest, indent=2, ensure_ascii=False, default=str)}
-    if (report := outputs.report_text(run)) is not None:
-        texts["report.html"] = report
-    options = {"user_weight": config.evaluation.user_weight or "", "ci": config.evaluation.ci}
-    title, places = tracking.run_name or run.run_id, _places_of_tables(config)
-    TrackedRun(client, experiment_id, title, summary, manifest, tags, options, places, tracking.model_id).log(texts)
-    for run_id in earlier:
-        client.delete_run(run_id)
-
-
-def _places_of_tables(config: EvaluateConfig) -> dict[str, str]:
-    """Where the tables of datasets are, as MLflow describes sources of Spark, without secrets; a database has no place."""
-    sources = {name: [source] for name, source in config.sources().items()}
-    if config.split is not None:
-        sources = {"labels": sources["split.log"], "exclude": sources["split.log"], **sources}
-    if config.vectors is not None:
-        sources["predictions"] = [*config.vectors.sources("").values()]
-    sources |= {f"predictions of {name}": [*each.sources_of_model("").values()] for name, each in config.models.items()}
-    places = {}
-    for name, several in sources.items():
-        tables = [source.table for source in several if source.table is not None]
-        if where := tables or [path for source in several for path in source.paths]:
-            places[name] = json.dumps({"table_name" if tables else "path": config.redacted(", ".join(where))})
-    return places
+    def _sources(self, model: str, datasets: Iterable[str]) -> dict[str, str]:
+        """Where the tables of datasets are, as MLflow describes sources of Spark, without secrets; a database has no place."""
+        config = self.config
+        places = {name: [source] for name, source in config.sources().items()}
+        if config.split is not None:
+            places = {"labels": places["split.log"], "exclude": places["split.log"], **places}
+        if config.vectors is not None:
+            places["predictions"] = [*config.vectors.sources("").values()]
+        places |= {
+            f"predictions of {name}": [*each.sources_of_model("").values()] for name, each in config.models.items()
+        }
+        described = {}
+        for name in datasets:
+            # Several models may be in one table.
+            found = places.get(f"{name} of {model}") or places.get(name) or places.get(name.partition(" of ")[0], [])
+            tables = [source.table for source in found if source.table is not None]
+            if where := tables or [path for source in found for path in source.paths]:
+                described[name] = json.dumps({"table_name" if tables else "path": config.redacted(", ".join(where))})
+        return described
 
 
 def _schemas(config: EvaluateConfig, users: DataFrame, frames: Tables) -> dict[str, T.StructType]:

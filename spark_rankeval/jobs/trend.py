@@ -28,7 +28,7 @@ _MOST_SLICES = 20
 def main(arguments: Sequence[str] | None = None) -> int:
     """Read the history and show it; `arguments` are by default those of the process. For the exit code see `run_job`."""
     options = _options(arguments)
-    log = EventLog("trend", options.log_format, file=options.log_file)
+    log = EventLog("trend", options.log_format, options.log_file)
 
     def job() -> None:
         rules: tuple[GateRule, ...] = ()

@@ -12,9 +12,7 @@ import time
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -27,7 +25,6 @@ from spark_rankeval.evaluation.merge import column_of
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import column_name
 from spark_rankeval.records.quality import MEANING, DataQuality
-from spark_rankeval.records.stored import fingerprints_of, qualities_in
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.request.call import Table
 from spark_rankeval.spark.local_tables import takes_local_tables
@@ -180,8 +177,8 @@ def _folded(name: str) -> str:
 
 # The most metrics and parameters that a call may log.
 _METRICS_PER_CALL, _PARAMS_PER_CALL = 900, 100
-# The longest value of a tag, and of a parameter.
-_LONGEST_TAG, _LONGEST_PARAM = 5000, 6000
+# The longest value of a parameter.
+_LONGEST_PARAM = 6000
 # The tables that may be the test set that a metric is measured on; one table of arrays has its labels among the predictions.
 _TEST_SETS = ("labels", "predictions")
 
@@ -236,97 +233,6 @@ def log_figures(
     parameters = [Param(name, value[:_LONGEST_PARAM]) for name, value in params.items() if value]
     for first in range(0, len(parameters), _PARAMS_PER_CALL):
         client.log_batch(run_id, params=parameters[first : first + _PARAMS_PER_CALL])
-
-
-@dataclass(frozen=True)
-class TrackedRun:
-    """A run of a job that MLflow is to have.
-
-    Attributes:
-        client: of the tracking server.
-        experiment: MLflow's id of the experiment.
-        title: the name of the run there.
-        summary: the rows of the run.
-        manifest: the manifest of the run.
-        tags: by name.
-        options: parameters that all models share, by name.
-        places: where tables are, as JSON, by the names of their datasets, such as ``labels`` and ``predictions of als``.
-        model_id: the logged model of MLflow, or that of each model by name.
-    """
-
-    client: MlflowClient
-    experiment: str
-    title: str
-    summary: Sequence[SummaryRow]
-    manifest: Mapping[str, Any]
-    tags: Mapping[str, str]
-    options: Mapping[str, str]
-    places: Mapping[str, str]
-    model_id: str | Mapping[str, str] | None = None
-
-    @cached_property
-    def names(self) -> dict[Figure, str]:
-        """What MLflow calls the figures."""
-        return names_of(self.summary, self.manifest.get("columns", {}), slash_of(self.client.tracking_uri))
-
-    def log(self, texts: Mapping[str, str]) -> None:
-        """Log the run, with texts as files by their names.
-
-        One model is one run. Several are nested runs of one that has the first metric of each, so that MLflow's tables and charts set
-        them side by side.
-        """
-        qualities = qualities_in(self.manifest, self.summary)
-        state = "FAILED" if self.manifest.get("gates_failed", 0) > 0 else "FINISHED"
-        models = list(dict.fromkeys(row.model for row in self.summary))
-        if len(models) == 1:
-            parent = self._log_rows(self.title, self.summary, figures_of(self.summary, qualities.get(models[0])))
-        else:
-            first = [row for row in self.summary if (row.key, row.slice) == (self.summary[0].key, "all")]
-            parent = self._log_rows(self.title, first, {(row.key, MODEL, row.model): row.mean for row in first})
-            for model in models:
-                rows = [row for row in self.summary if row.model == model]
-                short = model if len(model) <= LONGEST_NAME else f"{model[:LONGEST_NAME]}-{hash_of([model])}"
-                nested = {"mlflow.parentRunId": parent, "model": model}
-                child = self._log_rows(short, rows, figures_of(rows, qualities.get(model)), nested)
-                self.client.set_terminated(child, state)
-        for name, text in texts.items():
-            self.client.log_text(parent, text, name)
-        self.client.set_terminated(parent, state)
-
-    def _log_rows(
-        self,
-        title: str,
-        rows: Sequence[SummaryRow],
-        figures: Mapping[Figure, float],
-        more_tags: Mapping[str, str] = MappingProxyType({}),
-    ) -> str:
-        """Log figures as a new run, and what they mean, which the rows say; gives MLflow's id of it."""
-        models, fingerprints = {row.model for row in rows}, fingerprints_of(rows)
-        model = models.pop() if len(models) == 1 else ""
-        tags = {name: value[:_LONGEST_TAG] for name, value in {**self.tags, **more_tags}.items()}
-        start = int(1000 * datetime.fromisoformat(self.manifest["started"]).timestamp())
-        run_id = str(self.client.create_run(self.experiment, start, tags, title).info.run_id)
-        first_slices = {row.key: row.slice for row in reversed(rows)}
-        params = {f"definition.{self.names[row.key, first_slices[row.key], '']}": row.definition for row in rows}
-        params |= {"dialect": rows[0].dialect, "model": model, "cluster": rows[0].cluster, **self.options}
-        # Several models may be in one table.
-        places = {
-            table: self.places.get(f"{table} of {model}")
-            or self.places.get(table)
-            or self.places.get(table.partition(" of ")[0])
-            for table in fingerprints
-        }
-        log_figures(
-            self.client,
-            run_id,
-            {self.names[figure]: value for figure, value in figures.items()},
-            fingerprints,
-            time=start,
-            params=params,
-            model_id=self.model_id.get(model) if isinstance(self.model_id, Mapping) else self.model_id,
-            sources={table: place for table, place in places.items() if place},
-        )
-        return run_id
 
 
 MODEL_TYPE = "ranking"

@@ -81,7 +81,7 @@ def tracked(client, rows, manifest=None, *, settings=SETTINGS, is_on_disk=False,
     told = {"experiment": "shop", "tracking_uri": client.tracking_uri, **mlflow}
     config = parse_config(settings | {"mlflow": told}, EvaluateConfig)
     run = run_of(config, is_on_disk=is_on_disk)
-    evaluate_run.track(run, config, config.mlflow, rows, MANIFEST | (manifest or {}))
+    evaluate_run.TrackedRun(run, config, config.mlflow, rows, MANIFEST | (manifest or {})).track()
     return client.search_runs([client.get_experiment_by_name("shop").experiment_id])
 
 
@@ -296,7 +296,7 @@ def logged(uri):
     """The exit code of a run that is logged to a server."""
     config = parse_config(SETTINGS | {"mlflow": {"experiment": "shop", "tracking_uri": uri}}, EvaluateConfig)
     run = run_of(config, is_on_disk=True)
-    return run_job("evaluate", lambda: evaluate_run.track(run, config, config.mlflow, [row()], MANIFEST))
+    return run_job("evaluate", evaluate_run.TrackedRun(run, config, config.mlflow, [row()], MANIFEST).track)
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_a_server_that_does_not_take_a_run_is_6_and_one_line_says_how_to_log_it_
 
 def test_settings_of_mlflow_are_for_its_calls_alone_and_what_is_set_stands(monkeypatch):
     seen = []
-    monkeypatch.setattr(evaluate_run, "_log_run", lambda *_: seen.append(dict(os.environ)))
+    monkeypatch.setattr(evaluate_run.TrackedRun, "log", lambda *_: seen.append(dict(os.environ)))
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT", raising=False)
     assert logged("http://localhost:1") == 0

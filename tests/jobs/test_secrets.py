@@ -92,13 +92,14 @@ def test_no_output_has_a_secret(settings, secret, mlflow_client, capsys):
         assert "er2" not in str(caught.value)
         return
     config = parse_config(whole, EvaluateConfig)
-    log = logs.EventLog("evaluate", "json", config.redacted)
+    log, text_log = logs.EventLog("evaluate", "json"), logs.EventLog("evaluate")
+    log.hide = text_log.hide = config.redacted
     run = outputs.Run(None, "evaluate", config, {}, log, "day")
     run.has_written("metrics", run.place("metrics"))
     manifest = run.manifest({}, 0)
     assert {"config", "outputs"} <= set(manifest)
     mlflow_client.search_runs.return_value = []
-    evaluate_run._log_run(mlflow_client, run, config, config.mlflow, [row()], manifest)
+    evaluate_run.TrackedRun(run, config, config.mlflow, [row()], manifest).log(mlflow_client)
     report = repr(manifest_tables(about_the_run(manifest)))
     printed = [config.written("day", ["metrics"]), config.predictions.place, json.dumps(manifest), report]
     for said in (f"it says {given!r}", f"cannot read {given} or {secret}", json.dumps(settings)):
@@ -107,7 +108,7 @@ def test_no_output_has_a_secret(settings, secret, mlflow_client, capsys):
             raise RuntimeError(said)
 
         assert run_job("evaluate", fail, log) == 1
-        assert run_job("evaluate", fail, logs.EventLog("evaluate", hide=config.redacted)) == 1
+        assert run_job("evaluate", fail, text_log) == 1
         printed += [config.redacted(said), config.predictions.redacted(said) if "predictions" in settings else ""]
     printed += capsys.readouterr()
     # The random name of a temporary folder may have these letters by chance.
