@@ -147,16 +147,6 @@ def write_gates(run: outputs.Run, outcomes: Sequence[gates.GateOutcome]) -> None
         run.log.tell("gate", gate=outcome["name"], **facts)
 
 
-def facts_of_gates(outcomes: Sequence[gates.GateOutcome]) -> dict[str, Any]:
-    """What a manifest says of gates, if there are any."""
-    if not outcomes:
-        return {}
-    return {
-        "gates": [outcome.as_json() for outcome in outcomes],
-        "gates_failed": sum(not outcome.passed for outcome in outcomes),
-    }
-
-
 def audit_tables(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> Audit | None:
     """The audit of a run; None if the configuration asks for none."""
     if config.audit is None:
@@ -577,7 +567,10 @@ class _Evaluated:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        facts = {"plan": list(self.result.plan), **self.result.to_dict(), **facts_of_gates(self.outcomes)}
+        facts = {"plan": list(self.result.plan), **self.result.to_dict()}
+        if self.outcomes:
+            facts["gates"] = [*map(as_json_record, self.outcomes)]
+            facts["gates_failed"] = sum(not outcome.passed for outcome in self.outcomes)
         if self.counts is not None:
             facts["split"] = asdict(self.counts)
         if self.audited is not None:

@@ -647,15 +647,6 @@ def _reason(error: Exception) -> str:
     return engine.said_by_java(lines[0]) if lines else type(error).__name__
 
 
-def read_for_schema(sources: Mapping[str, Source]) -> list[str]:
-    """The sections whose files Spark reads to know their columns and types."""
-    return [
-        section
-        for section, source in sources.items()
-        if source.table is None and source.format in _INFERRED and source.schema is None
-    ]
-
-
 # More metrics of a kind than these are a curve. Its first and last say enough.
 _MOST_ALIKE = 8
 
@@ -675,7 +666,8 @@ def planned(config: JobConfig, tables: Mapping[str, DataFrame], parts: Sequence[
     for heading, pairs in [("inputs", inputs), *parts, ("outputs", places)]:
         width = max((len(name) for name, _ in pairs), default=0)
         texts.append("\n".join([heading, *(f"  {name.ljust(width)}  {words}".rstrip() for name, words in pairs)]))
-    inferred = read_for_schema(config.sources())
+    files = {name: source for name, source in config.sources().items() if source.table is None}
+    inferred = [name for name, source in files.items() if source.format in _INFERRED and source.schema is None]
     if inferred:
         texts.append(
             f'The types of {", ".join(inferred)} were inferred, for which Spark read the files; schema = "user bigint, …" '

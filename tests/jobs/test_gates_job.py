@@ -191,7 +191,7 @@ def full_server(monkeypatch):
     def refuse(*_, **__):
         raise RuntimeError("disk full")
 
-    monkeypatch.setattr("spark_rankeval.jobs.tracking._log_run", refuse)
+    monkeypatch.setattr("spark_rankeval.jobs.evaluate_run.TrackedRun.log", refuse)
 
 
 @pytest.mark.usefixtures("full_server")
