@@ -266,7 +266,8 @@ class Run:
         if _is_in_catalog(output, table):
             there = _catalog_table(self.spark, output, table)
             if there.has_run(self.run_id):
-                there.write(there.rows().limit(0).drop(RUN_ID), self.run_id)
+                # Rows of the table itself would not do: Spark overwrites no table that it reads.
+                there.write(self.spark.createDataFrame([], there.rows().drop(RUN_ID).schema), self.run_id)
         elif self.is_on_disk:
             folder = catalog.on_this_disk(place)
             if folder.is_dir():
