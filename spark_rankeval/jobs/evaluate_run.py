@@ -569,7 +569,7 @@ class _Evaluated:
     def facts(self) -> dict[str, Any]:
         facts = {"plan": list(self.result.plan), **self.result.to_dict()}
         if self.outcomes:
-            facts["gates"] = [*map(as_json_record, self.outcomes)]
+            facts["gates"] = [outcome.as_json() for outcome in self.outcomes]
             facts["gates_failed"] = sum(not outcome.passed for outcome in self.outcomes)
         if self.counts is not None:
             facts["split"] = asdict(self.counts)
