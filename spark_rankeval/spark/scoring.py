@@ -35,7 +35,7 @@ from spark_rankeval.request.task import (
 )
 from spark_rankeval.spark import sql
 from spark_rankeval.spark.engine import engine_of
-from spark_rankeval.spark.grouping import Grouping, Plan, choose_plan, hashed_tables, may_be_long, together
+from spark_rankeval.spark.grouping import Grouping, Plan, choose_plan, hashed_tables, together
 from spark_rankeval.spark.invalid_rows import Quarantine
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
 from spark_rankeval.spark.source_tables import SourceTable
@@ -473,7 +473,6 @@ class Scoring:
     # The metrics of a model, in the order to show them; those of all lists together have no column.
     metrics: tuple[MetricColumn, ...] = ()
     model_column: str = ""  # the column of models in the per-user table; empty: there is one model without a name
-    has_long_lists: bool = False  # whether a user's list may not fit into memory, as far as is known
     # What an action gave that computed states and rows of users together; None: each action computes what it needs.
     stored: DataFrame | None = None
 
@@ -502,16 +501,8 @@ class Scoring:
                 first.source,
                 engine_of(first.source.frame.sparkSession),
                 excludes=sources.exclude is not None,
-                has_long_lists=self.has_long_lists,
             )
         return together(plans)
-
-    def sampled(self) -> Scoring:
-        """This scoring, knowing whether a user's list may not fit into memory; if the tables are large, a job draws rows of them."""
-        models = [model.source for model in self.sources.models if not model.source.arrays]
-        if self.stored is not None or not models or not replace(self, has_long_lists=True).plan.keep:
-            return self
-        return replace(self, has_long_lists=may_be_long(models, self.sources.model_column))
 
     @cached_property
     def grouping(self) -> Grouping:
