@@ -212,16 +212,6 @@ def bits_or(left: Sql, right: Sql | int) -> Sql:
     return Sql(f"({left} | {_operand(right)})")
 
 
-def true_for_every_row() -> Sql:
-    """True, which Spark does not know: it moves no other condition past this one, and makes no join of all rows with all of it."""
-    return call("rand", 0) >= 0
-
-
-def row_of_partition() -> Sql:
-    """The number of a row within its partition, from 0: the low bits of Spark's number of it."""
-    return bits_and(call("monotonically_increasing_id"), (1 << 33) - 1)
-
-
 def when(condition: Sql, value: Sql | float, otherwise: Sql | float | None = None) -> Sql:
     """The value if the condition is true, else the other one or null."""
     rest = "" if otherwise is None else f" ELSE {_operand(otherwise)}"
@@ -303,14 +293,6 @@ def union(frame: DataFrame, other: DataFrame) -> DataFrame:
         return select(table, *(named(name) if name in names else null_of(kinds[name]).alias(name) for name in kinds))
 
     return rows_of_all([whole(frame), whole(other)])
-
-
-def look_up(rows: DataFrame, table: DataFrame, on: Sql) -> DataFrame:
-    """Rows with the columns of a smaller table, null where nothing matches.
-
-    Sail holds the left table of a join in memory, whichever is smaller. Spark chooses by itself.
-    """
-    return table.join(rows, on.column, "right")
 
 
 def rows_of_all(tables: Iterable[DataFrame]) -> DataFrame:

@@ -18,7 +18,6 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import is_connect, needs_extra, tested_engine
 from spark_rankeval.errors import EngineError, InputError
 from spark_rankeval.spark.engine import check_local_workers, engine_of, pandas_notice_held, setting, workers_explained
-from spark_rankeval.spark.sql import call, named, row_of_partition, select, true_for_every_row, with_columns
 from spark_rankeval.worker import process
 from spark_rankeval.worker.process import BUCKET, KIND, PAYLOAD, Mergers, Message, merged_by_bucket
 
@@ -89,9 +88,8 @@ def broadcast_row(rows: DataFrame, one: DataFrame) -> DataFrame:
 
     By a key that is always true, and Spark does not know: beside a join of all rows with all it would leave partitions small.
     """
-    keyed = with_columns(rows, {_EVERY: true_for_every_row()})
-    hashed = call("xxhash64", *map(named, one.columns))
-    one_row = with_columns(one, {_EVERY: call("pmod", hashed, 2) < 2})
+    keyed = rows.withColumn(_EVERY, F.rand(0) >= 0)
+    one_row = one.withColumn(_EVERY, F.pmod(F.xxhash64(*one.columns), F.lit(2)) < 2)
     return keyed.join(one_row.hint("broadcast"), _EVERY, "left").drop(_EVERY)
 
 
@@ -105,11 +103,13 @@ def broadcast_tables(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFr
         return rows
     if not engine_of(rows.sparkSession).is_spark:
         return _attached(rows, tables)
-    numbered = with_columns(rows, {_FIRST: row_of_partition() == 0})
+    # The number of a row within its partition: the low bits of Spark's number of it.
+    row_of_partition = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << 33) - 1))
+    numbered = rows.withColumn(_FIRST, row_of_partition == 0)
     for name, table in tables.items():
         # Always true, and Spark does not know: of a constant it would make a join of all rows with all.
-        is_first = named(process.PACKED).is_not_null().alias(_FIRST)
-        one = select(table, is_first, named(process.PACKED).alias(name))
+        cells = F.col(process.PACKED)
+        one = table.select(cells.isNotNull().alias(_FIRST), cells.alias(name))
         numbered = numbered.join(one.hint("broadcast"), _FIRST, "left")
     return numbered.drop(_FIRST)
 
@@ -166,8 +166,8 @@ def collected_messages(
 
 def merged_messages(messages: DataFrame, mergers: Mergers, width: int = _WIDTH) -> DataFrame:
     """The messages with those of each bucket merged; others meet in so many places by their partition."""
-    bucket = call("coalesce", named(BUCKET), call("mod", call("spark_partition_id"), width))
-    met = select(messages, bucket.alias(BUCKET), named(KIND), named(PAYLOAD)).repartition(BUCKET)
+    bucket = F.coalesce(BUCKET, F.spark_partition_id() % width)
+    met = messages.select(bucket.alias(BUCKET), KIND, PAYLOAD).repartition(BUCKET)
     # Adaptive execution may put several buckets into one partition: they are merged one after the other even so.
     keeps_order = engine_of(messages.sparkSession).is_spark
     if keeps_order:
