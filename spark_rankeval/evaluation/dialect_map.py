@@ -20,7 +20,7 @@ from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.request import call
 from spark_rankeval.request.task import Lists, Reading, ScoringTask, Value, View, policy_of, resolve
 from spark_rankeval.spark import per_user, tables
-from spark_rankeval.spark.local_tables import takes_local_tables
+from spark_rankeval.spark.local_tables import read_long_table, takes_local_tables
 from spark_rankeval.spark.scoring import Scoring, totals_in
 from spark_rankeval.statistics.description import MOMENTS_ALONE
 from spark_rankeval.statistics.exact import Moments
@@ -125,7 +125,7 @@ def dialect_map(
         user=user, item=item, score=score, rank=rank, relevance=relevance, relevance_threshold=relevance_threshold, users=users,
         exclude=exclude, on_invalid=on_invalid,
     )  # fmt: skip
-    long_table = None if labels is not None else tables.read_long_table(predictions, options)
+    long_table = None if labels is not None else read_long_table(predictions, options)
     if long_table is not None:
         predictions, labels, options = long_table.predictions, long_table.labels, long_table.options
     sources = tables.read_sources(predictions, labels, options, long_table=long_table)

@@ -19,16 +19,15 @@ from spark_rankeval.evaluation.summarise import Findings, build_result, need_t_i
 from spark_rankeval.metrics.base import UNSET, Metric
 from spark_rankeval.metrics.item_groups import GroupShare
 from spark_rankeval.metrics.naming import NamedMetrics, parse_metric, parse_metrics
-from spark_rankeval.ranking.batch import FACT_TABLES, Fact
+from spark_rankeval.ranking.batch import Fact
 from spark_rankeval.ranking.user_lists import RankingPolicy
 from spark_rankeval.request import call, task
 from spark_rankeval.spark import invalid_rows, source_tables, sql, tasks
-from spark_rankeval.spark.facts import SideTables
 from spark_rankeval.spark.grouping import Grouping
-from spark_rankeval.spark.local_tables import takes_local_tables
+from spark_rankeval.spark.local_tables import read_long_table, takes_local_tables
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, estimated_metrics, table_hash
 from spark_rankeval.spark.scoring import Scoring
-from spark_rankeval.spark.tables import Sources, read_catalogue, read_long_table, read_sources
+from spark_rankeval.spark.tables import Sources, read_catalogue, read_sources, tables_of
 from spark_rankeval.statistics.intervals import IntervalMethod
 from spark_rankeval.worker import all_lists, item_groups
 from spark_rankeval.worker import vectors as whole_catalogue
@@ -60,13 +59,13 @@ def per_item_group(scoring: Scoring) -> DataFrame:
     counted = [scoring_task.weight_count] if scoring_task.weight_count else []
     text, double = T.StringType(), T.DoubleType()
     kinds = [
-        *zip(grouping.user_columns, grouping.user_types, strict=True),
+        *zip(grouping.sources.user_columns, grouping.sources.user_types, strict=True),
         *((name, double if name == USER_WEIGHT else text) for name in attributes),
         *((name, T.LongType()) for name in counted),
         *((name, text) for name in (item_groups.ATTRIBUTE_KEY, item_groups.GROUP_KEY, MODEL)),
         *((name, double) for name in values),
     ]
-    run = item_groups.score_pairs(scoring_task, (*grouping.user_columns, *attributes), values)
+    run = item_groups.score_pairs(scoring_task, (*grouping.sources.user_columns, *attributes), values)
     scored = tasks.run_on_workers(users, run, T.StructType([T.StructField(name, kind) for name, kind in kinds]))
     metrics = tuple(
         replace(metric, normaliser="", standard="", standard_column="")
@@ -74,7 +73,7 @@ def per_item_group(scoring: Scoring) -> DataFrame:
         if task.has_groups(parse_metric(metric.definition).resolve())
     )
     schema = replace(schema, metrics=metrics, counts=(), hashes={})
-    ours = [*grouping.user_columns, *attributes, *counted, *([] if schema.model is None else [MODEL])]
+    ours = [*grouping.sources.user_columns, *attributes, *counted, *([] if schema.model is None else [MODEL])]
     columns = schema.marked([F.col(name) for name in (*ours, *(value_names[metric.column] for metric in metrics))])
     if twice := [name for name in (ITEM_ATTRIBUTE, ITEM_GROUP) if name in schema.marks()]:
         msg = (
@@ -137,8 +136,8 @@ def prepare(
     if long_table is not None:
         predictions, labels, options = long_table.predictions, long_table.labels, long_table.options
     convention, judged = options.convention, options.judged
-    side_tables = _side_tables(requested, convention, options.facts)
-    sources = read_sources(predictions, labels, options, side_tables, long_table, has_groups=not users_alone)
+    facts = _facts_of(requested, convention, options.facts)
+    sources = read_sources(predictions, labels, options, facts, long_table, has_groups=not users_alone)
     if options.on_invalid == "quarantine":
         invalid_rows.columns_of_rejected(sources)
     model_column = sources.model_column or ("model" if sources.models[0].name else "")
@@ -172,7 +171,7 @@ def _read(
     users_alone: bool,
 ) -> task.Reading:
     """What is to be computed of the tables, and the columns for it; refuses metrics and options that do not fit these tables."""
-    groups = None if sources.item_groups is None else sources.item_groups.groups
+    groups = sources.item_groups
     _check_weight_count(sources, options)
     _check_shares(requested, groups, users_alone=users_alone)
     reading = task.read_request(
@@ -244,16 +243,15 @@ _TABLES = {
 }
 
 
-def _side_tables(metrics: Mapping[str, Metric], convention: Dialect, facts: call.Facts) -> SideTables:
-    """The tables that the metrics ask for beside predictions and labels."""
+def _facts_of(metrics: Mapping[str, Metric], convention: Dialect, facts: call.Facts) -> frozenset[Fact]:
+    """The facts that the metrics ask for; the tables that hold these are there."""
     needed: frozenset[Fact] = frozenset()
     labels_of_tables: dict[str, list[str]] = {}
-    # Of these facts labels know all.
-    label_facts: frozenset[Fact] = frozenset() if facts.subtopic is None else frozenset({"intents"})
+    has_subtopic = facts.subtopic is not None
     for label, metric in metrics.items():
         metric_facts = metric.resolve(convention).reads.facts
         needed |= metric_facts
-        for table in sorted({table for fact in metric_facts - label_facts for table in FACT_TABLES[fact]}):
+        for table in sorted(tables_of(metric_facts, has_subtopic=has_subtopic)):
             labels_of_tables.setdefault(table, []).append(label)
     fact_tables = facts.tables()
     absent = [table for table in labels_of_tables if fact_tables[table] is None]
@@ -265,13 +263,13 @@ def _side_tables(metrics: Mapping[str, Metric], convention: Dialect, facts: call
         )
         tables = ", ".join(f"{table}=…" for table in absent)
         msg = f"{'; '.join(lacking)}; pass facts=Facts({tables}). Here {'; '.join(_TABLES[table] for table in absent)}"
-        if "intents" in needed - label_facts:
+        if "intents" in needed and not has_subtopic:
             msg += ". If labels have their intents in a column, name it: Facts(subtopic=…)"
         raise InputError(msg)
-    if needed or facts.subtopic is not None:
+    if needed or has_subtopic:
         for option in fields(call.FactColumns):
             check_name(option.name, getattr(facts, option.name))
-    return SideTables(facts, needed, labels_of_tables)
+    return needed
 
 
 def _check_shares(metrics: Mapping[str, Metric], groups: call.ItemGroups | None, *, users_alone: bool) -> None:
@@ -683,14 +681,16 @@ def top_items(
     if item.lower() == "score":
         msg = f"the item column {item!r} has the name of the scores beside it in the result; rename it"
         raise InputError(msg)
-    entry = T.StructType([T.StructField(item, grouping.item_type), T.StructField("score", T.DoubleType())])
+    entry = T.StructType([T.StructField(item, grouping.sources.item_type), T.StructField("score", T.DoubleType())])
     schema = T.StructType(
         [
-            *(T.StructField(name, kind) for name, kind in zip(users, grouping.user_types, strict=True)),
+            *(T.StructField(name, kind) for name, kind in zip(users, grouping.sources.user_types, strict=True)),
             T.StructField(whole_catalogue.RECOMMENDATIONS, T.ArrayType(entry)),
             T.StructField(whole_catalogue.N_INVALID, T.LongType()),
             T.StructField(whole_catalogue.N_INVALID_CATALOGUE, T.LongType()),
         ]
     )
-    run = whole_catalogue.first_items_of_batches(sources.vectors[0].similarity, k, tuple(grouping.user_columns), item)
+    run = whole_catalogue.first_items_of_batches(
+        sources.vectors[0].similarity, k, tuple(grouping.sources.user_columns), item
+    )
     return tasks.run_on_workers(grouping.lists(), run, schema)

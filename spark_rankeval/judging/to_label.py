@@ -268,9 +268,9 @@ class _Draw:
         grouping = self.scoring.grouping
         users = [
             value.cast(kind).alias(name)
-            for value, kind, name in zip(source.users_sql(), grouping.user_types, self._users, strict=True)
+            for value, kind, name in zip(source.users_sql(), grouping.sources.user_types, self._users, strict=True)
         ]
-        return [*users, source.ids_sql().cast(grouping.item_type).alias(_ITEM)]
+        return [*users, source.ids_sql().cast(grouping.sources.item_type).alias(_ITEM)]
 
     def _ranked(self, index: int) -> DataFrame:
         """The first places of a model's lists."""

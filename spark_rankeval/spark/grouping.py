@@ -17,7 +17,7 @@ from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark import facts, source_tables, sql
 from spark_rankeval.spark.engine import Engine, engine_of
 from spark_rankeval.spark.tables import Sources
-from spark_rankeval.spark.tasks import broadcast_row, broadcast_tables, without_file_metadata
+from spark_rankeval.spark.tasks import broadcast_row, without_file_metadata
 from spark_rankeval.worker import reading as grouped_row
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def choose_plan(
 ) -> Plan:
     """Choose how predictions are brought together: whole lists, or the best of each as far as all metrics look.
 
-    The request alone decides. Lists of which only the best are kept take no longer, and one of millions fits into memory.
+    The request alone decides. To keep the best takes no longer than to keep all, and a list of millions fits into memory.
 
     Args:
         task: what is asked for.
@@ -332,40 +332,20 @@ class Grouping:
 
     sources: Sources
     task: ScoringTask
-    plan: Plan = Plan()  # how predictions are brought together
-
-    @property
-    def user_columns(self) -> list[str]:
-        """The names of the user's columns on the way."""
-        return [source_tables.user_column(index) for index in range(len(self.sources.predictions.user))]
 
     @cached_property
-    def user_types(self) -> list[T.DataType]:
-        """The types that the user's columns get: wide enough for all tables."""
-        types = self.sources.predictions.user_types
-        for other in self.sources.others:
-            if other.role not in source_tables.WITHOUT_USERS:
-                # The inputs were checked: these types compare.
-                pairs = zip(types, other.user_types, strict=True)
-                types = [sql.common_id_type(kind, more) or kind for kind, more in pairs]
-        return types
-
-    @cached_property
-    def item_type(self) -> T.DataType:
-        """The type that items of all sides get."""
-        kind = self.sources.predictions.item_type
-        for other in self.sources.others:
-            if other.role not in source_tables.WITHOUT_ITEMS:
-                kind = sql.common_id_type(kind, other.item_type) or kind
-        return kind
-
-    def typed_users(self, source: source_tables.SourceTable) -> list[sql.Sql]:
-        """The user's columns of a table, of the types that all tables share."""
-        return [user.cast(kind) for user, kind in zip(source.users_sql(), self.user_types, strict=True)]
-
-    def named_users(self, source: source_tables.SourceTable) -> list[sql.Sql]:
-        """The user's columns under our names."""
-        return [user.alias(name) for user, name in zip(self.typed_users(source), self.user_columns, strict=True)]
+    def plan(self) -> Plan:
+        """How predictions are brought together."""
+        plans = {}
+        for models in self.sources.forms:
+            source = self.sources.models[models[0]].source
+            plans[", ".join(self.sources.models[model].name for model in models)] = choose_plan(
+                replace(self.task, views=tuple(view for view in self.task.views if view.model in models)),
+                source,
+                engine_of(source.frame.sparkSession),
+                excludes=self.sources.exclude is not None,
+            )
+        return together(plans)
 
     def frame(self, *, with_users: bool = False, with_user_hash: bool = False) -> DataFrame:
         """The grouped table: whether a row has no user, what the worker reads, and on request who the user is.
@@ -375,11 +355,11 @@ class Grouping:
         first, labels = self.sources.predictions, self.sources.labels
         has_cluster_hash = with_user_hash or not with_users
         if labels.shares_table:
-            users = self.typed_users(first)
+            users = self.sources.typed_users(first)
             # One table with both arrays: its rows are the users, nothing needs to move.
             grouped = sql.select(
                 first.frame,
-                *(self.named_users(first) if with_users else ()),
+                *(self.sources.named_users(first) if with_users else ()),
                 *self.array_columns(first),
                 *self.array_columns(labels),
                 sql.any_of(user.is_null() for user in first.users_sql()).alias(grouped_row.NO_USER),
@@ -394,8 +374,8 @@ class Grouping:
             )
             return self._with_broadcasts(with_hashes_of_vectors(grouped, self.sources))
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
-        joined = self._lists().join(self._labels(), self.user_columns, "full")
-        users = [sql.named(name) for name in self.user_columns]
+        joined = self._lists().join(self._labels(), self.sources.user_columns, "full")
+        users = [sql.named(name) for name in self.sources.user_columns]
         no_user = sql.any_of(user.is_null() for user in users).alias(grouped_row.NO_USER)
         hashed = [self._hash_of(users)] if with_user_hash else []
         left_behind = {_EVALUATED}
@@ -403,7 +383,7 @@ class Grouping:
             hashed += self._cluster_hash(users, self._text_of_attribute)
         if not with_users:
             left_behind.update(map(grouped_row.cluster_column, range(len(self.sources.attributes_of_clusters))))
-            left_behind.update(self.user_columns)
+            left_behind.update(self.sources.user_columns)
         kept = [self._readable(name) for name in joined.columns if name not in left_behind]
         if self.sources.attributes is not None:
             # Users found only in the attributes table are not evaluated, but their slice still appears.
@@ -419,42 +399,32 @@ class Grouping:
     def lists(self) -> DataFrame:
         """The grouped table without labels: the user's columns, what the worker reads, and whether a row has no user."""
         lists = self._lists()
-        no_user = sql.any_of(sql.named(name).is_null() for name in self.user_columns).alias(grouped_row.NO_USER)
+        no_user = sql.any_of(sql.named(name).is_null() for name in self.sources.user_columns).alias(grouped_row.NO_USER)
         return self._with_broadcasts(sql.select(lists, *map(sql.named, lists.columns), no_user))
 
     def _with_broadcasts(self, users: DataFrame) -> DataFrame:
         """Grouped users with what every row, or the first row of each partition, brings to the workers."""
-        item_type, groups = self.item_type, self.sources.item_groups
-        catalogues = {
-            grouped_row.column_of_model(grouped_row.CATALOGUE, model): facts.packed_catalogue(columns, item_type)
-            for model, columns in self.sources.vectors.items()
-        }
-        users = broadcast_tables(self._facts.with_facts(users), catalogues)
         has_groups = any(feature.name == "groups" for feature in self.task.features)
-        return users if groups is None or not has_groups else groups.with_groups(users, item_type)
+        return self._facts.with_broadcasts(users, has_groups=has_groups)
 
     def _lists(self) -> DataFrame:
         """One row per user with the predictions of every model, each in columns of its own, and the user's other lists."""
         forms = [self._predictions_of(models) for models in self.sources.forms]
-        predictions = reduce(lambda left, right: left.join(right, self.user_columns, "full"), forms)
+        predictions = reduce(lambda left, right: left.join(right, self.sources.user_columns, "full"), forms)
         if self.sources.exclude is not None:
             # Before the other join, which forgets that its left side is sorted by user.
             hashed = grouped_row.hash_column("exclude")
-            excluded = self._typed.lists(self.sources.exclude, grouped_row.EXCLUDED, hashed)
-            predictions = predictions.join(excluded, self.user_columns, "left")
+            excluded = self.sources.lists_of(self.sources.exclude, grouped_row.EXCLUDED, hashed)
+            predictions = predictions.join(excluded, self.sources.user_columns, "left")
             # 0 says that nothing of the user is excluded; null, that no table was read.
             predictions = sql.with_columns(predictions, {hashed: sql.call("coalesce", sql.named(hashed), 0)})
-        for lists in (*self._facts.lists(), *facts.lists_of_candidates(self.sources.vectors, self._typed)):
-            predictions = predictions.join(lists, self.user_columns, "left")
+        for lists in self._facts.lists():
+            predictions = predictions.join(lists, self.sources.user_columns, "left")
         return predictions
 
     @cached_property
-    def _typed(self) -> source_tables.Typed:
-        return source_tables.Typed(self.user_columns, self.named_users, self.item_type)
-
-    @cached_property
-    def _facts(self) -> facts.GroupedTables:
-        return facts.GroupedTables(self.sources.fact_tables, self.task.facts, self._typed)
+    def _facts(self) -> facts.FactTables:
+        return facts.FactTables(self.sources, self.task.facts)
 
     @property
     def attributes(self) -> dict[str, str]:
@@ -506,14 +476,14 @@ class Grouping:
         """
         if not self.sources.clusters:
             return []
-        ids = dict(zip(self.sources.predictions.user, zip(users, self.user_types, strict=True), strict=True))
+        ids = dict(zip(self.sources.predictions.user, zip(users, self.sources.user_types, strict=True), strict=True))
         columns = [ids[name] if name in ids else (attribute(name), T.StringType()) for name in self.sources.clusters]
         values, types = zip(*columns, strict=True)
         has_cluster = ~sql.any_of(value.is_null() for value in values)
         return [sql.when(has_cluster, sql.user_hash(values, types)).alias(grouped_row.CLUSTER_HASH)]
 
     def _hash_of(self, users: list[sql.Sql]) -> sql.Sql:
-        return sql.user_hash(users, self.user_types).alias(grouped_row.USER_HASH)
+        return sql.user_hash(users, self.sources.user_types).alias(grouped_row.USER_HASH)
 
     def _predictions_of(self, models: Sequence[int]) -> DataFrame:
         """One row per user with the predictions of models, by index, whose predictions have the same form."""
@@ -522,13 +492,13 @@ class Grouping:
             rows = self.rows_of_models(models, self.arrays_of)
             return self._grouped_arrays(rows, grouped_row.PREDICTION_ROWS, models)
         rows = self.rows_of_models(models, self.user_rows)
-        users, keep, counts_infinite = self.user_columns, self.plan.keep, self.counts_infinite(first)
+        users, keep, counts_infinite = self.sources.user_columns, self.plan.keep, self.counts_infinite(first)
         items, values = names_of(first)
         has_made_ids = self.sources.labels.has_made_ids
         item = None if has_made_ids else sql.named(items)
-        row_hash = source_tables.short_hash(item, self.item_type, *map(sql.named, values))
+        row_hash = source_tables.short_hash(item, self.sources.item_type, *map(sql.named, values))
         # Workers compute the hash of such items in a fifth of the time.
-        by_workers = not keep and not has_made_ids and isinstance(self.item_type, T.IntegralType)
+        by_workers = not keep and not has_made_ids and isinstance(self.sources.item_type, T.IntegralType)
         hashed = None if by_workers else row_hash
         # The best of equal (user, item) stays already before predictions are left out.
         are_merged = keep > 0 and self.task.merges_duplicates
@@ -549,7 +519,7 @@ class Grouping:
         labels, intents = self._grouped_labels(), self.sources.intents
         if intents is None or not self.task.reads_intents:
             return labels
-        return labels.join(facts.intents_of_labels(intents, self.task, self._typed), self.user_columns, "left")
+        return labels.join(facts.intents_of_labels(self.sources, self.task), self.sources.user_columns, "left")
 
     def _grouped_labels(self) -> DataFrame:
         source, others = self.sources.labels, self._users_without_labels()
@@ -559,8 +529,10 @@ class Grouping:
             labels = self._grouped_arrays(self.arrays_of(source), grouped_row.LABEL_ROWS)
             if others is None:
                 return labels
-            grouped = sql.aggregate(others, self.user_columns, is_evaluated, *attributes, *self._counts_of_users)
-            joined = labels.join(grouped, self.user_columns, "full")
+            grouped = sql.aggregate(
+                others, self.sources.user_columns, is_evaluated, *attributes, *self._counts_of_users
+            )
+            joined = labels.join(grouped, self.sources.user_columns, "full")
             return sql.with_columns(
                 joined,
                 {_EVALUATED: sql.when(sql.named(grouped_row.LABEL_ROWS).is_not_null(), 1, sql.named(_EVALUATED))},
@@ -576,7 +548,7 @@ class Grouping:
         counts = [n_rows.alias(grouped_row.LABEL_ROWS), total.alias(grouped_row.hash_column("labels"))]
         ids, values = names_of(source)
         lists = [sql.call("collect_list", sql.named(name)).alias(name) for name in (ids, *values)]
-        return sql.aggregate_lists(rows, self.user_columns, *counts, *lists, *more)
+        return sql.aggregate_lists(rows, self.sources.user_columns, *counts, *lists, *more)
 
     @property
     def _counts_of_users(self) -> list[sql.Sql]:
@@ -612,12 +584,12 @@ class Grouping:
             # A row without a valid user is not counted; it is reported as an invalid row.
             has_no_user = sql.any_of(user.is_null() for user in source.users_sql())
             row, evaluated = sql.when(has_no_user, 1, 0).alias(_ROW), sql.number(1).alias(_EVALUATED)
-            users_of_table = (*self.named_users(source), row, evaluated, sql.number(1).alias(mark))
+            users_of_table = (*self.sources.named_users(source), row, evaluated, sql.number(1).alias(mark))
             tables.append(sql.select(source.frame, *users_of_table))
         if attributes is not None:
             row, evaluated = sql.number(0).alias(_ROW), sql.number(0).alias(_EVALUATED)
             rows_with_user = sql.where(attributes.frame, ~sql.any_of(user.is_null() for user in attributes.users_sql()))
-            about = (*self.named_users(attributes), row, evaluated, *self._attribute_values(attributes))
+            about = (*self.sources.named_users(attributes), row, evaluated, *self._attribute_values(attributes))
             tables.append(sql.select(rows_with_user, *about))
         return reduce(sql.union, tables) if tables else None
 
@@ -640,7 +612,7 @@ class Grouping:
             sorted_rows = sql.call("sort_array", sql.call("collect_list", row), False)
             last = sql.call("max", row) if compares else sql.call("get", sorted_rows, 0)
             first.append(last.alias(f"{ARRAYS}{model}"))
-        grouped = sql.aggregate(rows, self.user_columns, *counts, *first)
+        grouped = sql.aggregate(rows, self.sources.user_columns, *counts, *first)
         names = rows.schema[ARRAYS].dataType.names  # type: ignore[attr-defined] # a struct, by construction
         arrays = [
             sql.field_of(f"{ARRAYS}{model}", name).alias(grouped_row.column_of_model(name, model))
@@ -656,7 +628,7 @@ class Grouping:
         if source.vectors is not None:
             return source.vectors.user_columns()
         ids, values = names_of(source)
-        array, item_type = source.ids_sql(), self.item_type
+        array, item_type = source.ids_sql(), self.sources.item_type
         if source.item_type != item_type:
             array = sql.usable(array, T.ArrayType(source.item_type)).cast(T.ArrayType(item_type))
         if source.role == "predictions" and self.plan.first and not source.value_columns:
@@ -674,7 +646,7 @@ class Grouping:
         """
         are_labels = source.role == "labels"
         marks = _marks_of_rows(self._marked_by_labels) if are_labels else []
-        about = [*self.named_users(source), *self._model_of(source), *marks]
+        about = [*self.sources.named_users(source), *self._model_of(source), *marks]
         valid = source_tables.says_something(source, self.task, None if are_labels else self.sources.model_column)
         # Predictions are hashed where they are added up: a column more of them would cost more than the hash.
         counted = [source_tables.row_hash(source).alias(source_tables.ROW_HASH)] if are_labels else []
@@ -683,7 +655,7 @@ class Grouping:
             counted = [sql.when(valid & unusual, 1, 0).alias(INFINITE)]
             valid = valid & ~unusual
         ids, names = names_of(source)
-        item = sql.when(valid, source.ids_sql().cast(self.item_type)).alias(ids)
+        item = sql.when(valid, source.ids_sql().cast(self.sources.item_type)).alias(ids)
         numbers = zip(self._as_numbers(source), names, strict=True)
         values = [sql.when(valid, number).alias(name) for number, name in numbers]
         return sql.select(source.frame, *about, item, *values, *counted)
@@ -736,6 +708,6 @@ class Grouping:
         arrays = sql.call("struct", *self.array_columns(source))
         if source.role == "predictions" and self.sources.model_column is not None:
             arrays = sql.when(sql.named(self.sources.model_column).is_not_null(), arrays)
-        about = (*self.named_users(source), *self._model_of(source))
+        about = (*self.sources.named_users(source), *self._model_of(source))
         hashed = [source_tables.row_hash(source).alias(source_tables.ROW_HASH)] if source.vectors is None else []
         return sql.select(source.frame, *about, arrays.alias(ARRAYS), *hashed)

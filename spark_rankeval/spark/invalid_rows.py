@@ -15,7 +15,6 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.request.call import KINDS
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark import facts, sql
-from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.source_tables import REPEATED_USER, SourceTable, invalid_reasons, unusual_reasons
 from spark_rankeval.spark.tables import Sources
 
@@ -125,7 +124,8 @@ class _Rejected(NamedTuple):
 class Quarantine:
     """The rows that are not ranked, and why."""
 
-    grouping: Grouping
+    sources: Sources
+    task: ScoringTask
 
     def frame(self) -> DataFrame:
         """Every rejected row: its table, its model if these have names, user, item, values, and the reason."""
@@ -137,13 +137,13 @@ class Quarantine:
             if part.kind != kind:
                 continue
             source, rows = part.source, part.rows.where(F.col(_REASON).isNotNull())
-            unusual = unusual_reasons(source, source.values_sql(), self.grouping.task)
+            unusual = unusual_reasons(source, source.values_sql(), self.task)
             names = (
                 source.user_names
                 | {_ITEM: "item"}
                 | dict(zip(_names_of_values(source), source.value_names, strict=True))
             )
-            names |= {_BEST: "best", _MODEL: str(self.grouping.sources.model_column)}
+            names |= {_BEST: "best", _MODEL: str(self.sources.model_column)}
             names = {ours: name for ours, name in names.items() if ours in rows.columns}
             example = F.first(F.struct(*sql.for_examples(rows, names))).alias(_VALUE)
             for row in rows.groupBy(_REASON).agg(F.count(F.lit(1)).alias("n"), example).sort(_REASON).collect():
@@ -152,7 +152,7 @@ class Quarantine:
                 yield Finding(kind_of_reason, part.model, source, row[_REASON], row["n"], words)
 
     def _parts(self) -> Iterator[_Rejected]:
-        sources, task = self.grouping.sources, self.grouping.task
+        sources, task = self.sources, self.task
         labels, ranking = sources.labels, task.views[0].ranking
         for model, source in sources.tables():
             rows = _with_reasons(source, task, sources.model_column)
@@ -172,7 +172,7 @@ class Quarantine:
     def _repeated(self, source: SourceTable, rows: DataFrame) -> DataFrame:
         """Predictions of an item that the user has already, ranked better; not of items that are left out anyway."""
         rows = rows.where(F.col(_REASON).isNull() & F.col(_ITEM).isNotNull())
-        left_out = self.grouping.sources.exclude
+        left_out = self.sources.exclude
         if left_out is not None:
             items = sql.select(left_out.frame, *left_out.named_users_sql(), left_out.raw_ids_sql().alias(_ITEM))
             rows = rows.join(items, items.columns, "left_anti")
@@ -187,13 +187,13 @@ class Quarantine:
 
     def _conflicting(self, rows: DataFrame) -> DataFrame:
         """Labels of an item that has a higher grade as well; of equal ones the first, as the others are merged with it."""
-        labels = self.grouping.sources.labels
+        labels = self.sources.labels
         rows = rows.where(F.col(_REASON).isNull())
         if labels.subtopic is not None:
             # Without a subtopic a label is for no intent, and there the highest grade is no conflict.
             rows = rows.where(F.col(labels.subtopic).isNotNull())
         values = [F.col(name).cast("double") for name in _names_of_values(labels)]
-        values = [F.greatest(grade, F.lit(0.0)) if self.grouping.task.clip_grades else grade for grade in values]
+        values = [F.greatest(grade, F.lit(0.0)) if self.task.clip_grades else grade for grade in values]
         grades = F.struct(*values)
         higher = Window.partitionBy(*_keys(labels, rows)).orderBy(*(grade.desc() for grade in values))
         rows = rows.withColumn(_BEST, F.first(F.array(*values)).over(higher))
@@ -202,7 +202,7 @@ class Quarantine:
 
     def _named(self, part: _Rejected) -> DataFrame:
         """Rejected rows of a table under the names that they are shown by."""
-        sources, source = self.grouping.sources, part.source
+        sources, source = self.sources, part.source
         rows = part.rows.where(F.col(_REASON).isNotNull())
         rows = rows.withColumn(_TABLE, F.lit(source.role))
         if part.model:
@@ -212,7 +212,7 @@ class Quarantine:
         model, word = [_MODEL] * bool(sources.models[0].name), T.StringType()
         ours = [_TABLE, *model, *sources.predictions.user_names, _ITEM]
         ours += [*(values.get(name, "") for name in names), _REASON]
-        ids = [*self.grouping.user_types, self.grouping.item_type]
+        ids = [*self.sources.user_types, self.sources.item_type]
         kinds = [word, *[word] * len(model), *ids, *[T.DoubleType()] * len(names), word]
         columns = zip(ours, kinds, columns_of_rejected(sources), strict=True)
         present = {name: sql.named(name) for name in rows.columns}

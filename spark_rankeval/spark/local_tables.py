@@ -1,7 +1,7 @@
-"""What a call takes in the place of DataFrames: tables of pandas, polars and pyarrow, and names of tables in the catalogue.
+"""What a call takes in the place of two DataFrames: tables of pandas, polars and pyarrow, names in the catalogue, and one long table.
 
-Before the call they become DataFrames of the session. DataFrames of files get types that Spark has. `write_table` writes what calls
-return to a table of the catalogue.
+Before the call they become DataFrames of the session, and the long table becomes two. DataFrames of files get types that Spark has.
+`write_table` writes what calls return to a table of the catalogue.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import inspect
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from itertools import chain, repeat
@@ -26,14 +26,14 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
 from spark_rankeval import local
-from spark_rankeval.checks import check_table, is_table, kind_of, local_package, one_of, tested_engine
+from spark_rankeval.checks import as_names, check_table, is_table, kind_of, local_package, one_of, tested_engine
 from spark_rankeval.errors import InputError, OptionError, did_you_mean
 from spark_rankeval.records.columns import TIME
+from spark_rankeval.request import call
 from spark_rankeval.request.call import Facts, Vectors
+from spark_rankeval.spark import source_tables, sql
 from spark_rankeval.spark.catalog import CatalogTable
 from spark_rankeval.spark.engine import from_arrow
-from spark_rankeval.spark.sql import MARK_KEY, find_column
-from spark_rankeval.spark.sql import column as column_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -191,7 +191,7 @@ def with_spark_types(frame: DataFrame, name: str) -> DataFrame:
         kinds = {each.name: each.dataType for each in catalog.listColumns(view)}
         catalog.dropTempView(view)
         typed = [_OF_SAIL.sub(lambda found: found[1] or "interval day to second", kind) for kind in kinds.values()]
-        return frame.select(*(column_of(key).cast(kind).alias(key) for key, kind in zip(kinds, typed, strict=True)))
+        return frame.select(*(sql.column(key).cast(kind).alias(key) for key, kind in zip(kinds, typed, strict=True)))
     return frame
 
 
@@ -201,9 +201,9 @@ def _with_orders(frame: DataFrame, table: pa.Table) -> DataFrame:
     for name, values in zip(table.column_names, table.columns, strict=True):
         if getattr(values.type, "ordered", False) and len(values):
             order = list(map(str, values.chunk(0).dictionary.to_pylist()))
-            marks[name] = {MARK_KEY: json.dumps({"kind": "order", "order": order})}
+            marks[name] = {sql.MARK_KEY: json.dumps({"kind": "order", "order": order})}
     columns = [
-        column_of(name).alias(name, metadata=marks[name]) if name in marks else column_of(name)
+        sql.column(name).alias(name, metadata=marks[name]) if name in marks else sql.column(name)
         for name in frame.columns
     ]
     return frame.select(*columns) if marks else frame
@@ -377,8 +377,202 @@ def write_table(
     else:
         msg = f"rows must be a result, a comparison, gaps, an audit, a history or a DataFrame; got a {kind_of(rows)}"
         raise InputError(msg)
-    if run_id is not None and find_column(frame, TIME) is None:
+    if run_id is not None and sql.find_column(frame, TIME) is None:
         frame = frame.withColumn(TIME, F.lit(time)).withMetadata(TIME, {"comment": "when the run began"})
     target = CatalogTable(frame.sparkSession, table)
     target.check(frame.schema, run_id, mode)
     return target.write(frame, run_id)
+
+
+#: The column of made ids, where rows name no item: the place of the row in the user's list.
+PLACE = "place_in_list"
+
+
+@dataclass(frozen=True)
+class LongTable:
+    """What a long table is for an evaluation: the rows of each side, and the options that name their columns."""
+
+    predictions: DataFrame | Mapping[str, DataFrame]
+    labels: DataFrame
+    options: call.ScoringOptions
+    frames: list[DataFrame]  # the tables of all models
+    has_made_ids: bool  # whether rows name no item
+
+
+def _columns_of_long_table(frame: DataFrame, options: call.ScoringOptions) -> dict[str, list[str]]:
+    """The columns that options name, as the table spells them; an InputError names all that are lacking."""
+    problems: list[str] = []
+    kind = "score" if options.rank is None else "rank"
+    names: dict[str, Sequence[str]] = {
+        "user": as_names("user", options.user),
+        kind: [getattr(options, kind)],
+        "relevance": as_names("relevance", call.grade_columns(options.relevance)),
+        "weight": [] if options.weight is None else [options.weight],
+        "cost": [] if options.cost is None else [options.cost],
+    }
+    columns = source_tables.require_columns("predictions", frame, names, problems)
+    if options.item is not None:
+        lacking: list[str] = []
+        source_tables.require_column("predictions", frame, str(options.item), "item", lacking)
+        problems += [f"{problem}. If rows name no item, pass item=None" for problem in lacking]
+    if problems:
+        raise InputError("; ".join(problems))
+    return {**columns, "value": columns[kind]}
+
+
+def read_long_table(
+    predictions: call.Table | Vectors | Mapping[str, call.Table | Vectors], options: call.ScoringOptions
+) -> LongTable | None:
+    """The sides of a call without labels, if rows of predictions have them; None if it means arrays.
+
+    A row is a prediction if it has a score or rank, and a label if it has a grade. A row without either may declare that its user has no
+    answer. Any other counts as a prediction that cannot be ranked, so that none is lost.
+    """
+    tables = dict(predictions) if isinstance(predictions, Mapping) else {"": predictions}
+    frames = {name: table for name, table in tables.items() if not isinstance(table, Vectors)}
+    if len(frames) < len(tables) or not frames:
+        return None
+    for table in frames.values():
+        check_table("predictions", table)
+    if not _has_rows(next(iter(frames.values())), options.item):
+        return None
+    has_models = len(frames) > 1 or options.model is not None
+    only = next(iter(frames))
+    _check(options, has_models=has_models)
+    columns = {name: _columns_of_long_table(frame, options) for name, frame in frames.items()}
+    has_made_ids = options.item is None
+    if has_made_ids:
+        item = _made_id(frames[only])
+        frames = {only: sql.with_columns(frames[only], {item: _place(columns[only], is_rank=options.rank is not None)})}
+        # Ids are numbers in an order that no dialect may turn round, or ties would flatter.
+        options = replace(options, item=item, ties=options.ties or "item_asc")
+    scored, labels = {}, {}
+    for name, frame in frames.items():
+        (value,) = columns[name]["value"]
+        is_label = sql.any_of(sql.named(grade).is_not_null() for grade in columns[name]["relevance"])
+        says_something = is_label | _declares(frame, options.no_answer)
+        scored[name] = sql.where(frame, sql.named(value).is_not_null() | ~says_something)
+        labels[name] = sql.where(frame, is_label)
+    if has_models:
+        # Each model may have a row of the same label, which counts once.
+        first, subtopic = columns[only], options.facts.subtopic
+        names = [*first["user"], str(options.item), *first["relevance"], *first["weight"]]
+        names += [] if subtopic is None else [subtopic]
+        labels = {only: _rows_of_models(labels, names).distinct()}
+    return LongTable(
+        scored if isinstance(predictions, Mapping) else scored[only],
+        labels[only],
+        _with_attributes(frames, options),
+        list(frames.values()),
+        has_made_ids,
+    )
+
+
+def _declares(frame: DataFrame, no_answer: call.ColumnOrTable | None) -> sql.Sql:
+    """Whether a row declares that its user has no answer."""
+    column = sql.find_column(frame, no_answer) if isinstance(no_answer, str) else None
+    if column is None or not isinstance(frame.schema[column].dataType, T.BooleanType):
+        return sql.number(False)
+    return sql.call("coalesce", sql.named(column), sql.number(False))
+
+
+def _has_rows(frame: DataFrame, item: str | tuple[str, str] | None) -> bool:
+    """Whether each row is a user and an item: no column has arrays, or the item names one that has none."""
+    if item is None or not any(isinstance(field.dataType, T.ArrayType) for field in frame.schema.fields):
+        return True
+    column = sql.find_column(frame, item) if isinstance(item, str) else None
+    return column is not None and not isinstance(frame.schema[column].dataType, T.ArrayType)
+
+
+def _check(options: call.ScoringOptions, *, has_models: bool) -> None:
+    if options.relevance is None or (options.score is None) == (options.rank is None):
+        msg = (
+            "labels=None needs one table. With a row for each user and item name relevance= and either score= or rank=; with arrays, "
+            "item=(predictions, labels)"
+        )
+        raise InputError(msg)
+    if isinstance(options.item, tuple):
+        msg = f"item={options.item!r} is for two tables, and labels=None means one; name its column of items, or pass item=None"
+        raise InputError(msg)
+    if options.user is None:
+        msg = "user=None is for one table of arrays, whose rows are users; name the column that says which user or query a row is of"
+        raise InputError(msg)
+    met = {
+        "several models": has_models,
+        "exclude=": options.exclude is not None,
+        "tables of items in facts=": any(table is not None for table in options.facts.tables().values()),
+        "facts=Facts(subtopic=…)": options.facts.subtopic is not None,
+    }
+    if options.item is None and any(met.values()):
+        words = " and ".join(words for words, is_met in met.items() if is_met)
+        msg = (
+            f"item=None says that rows name no item, and {words} cannot do without; name the column of items with item="
+        )
+        raise InputError(msg)
+
+
+def _made_id(frame: DataFrame) -> str:
+    """A name for made ids that no column has."""
+    name = PLACE
+    while sql.find_column(frame, name) is not None:
+        name += "_"
+    return name
+
+
+def _place(columns: Mapping[str, Sequence[str]], *, is_rank: bool) -> sql.Sql:
+    """The place of a row in the list of its user: by score, of equal scores the unlabelled rows and then the lowest grade first.
+
+    Rows that are equal in all of these can change places without a change of any value, so no order of rows decides.
+    """
+    # Scores compare as doubles, and of these the two zeros are equal.
+    value = sql.named(columns["value"][0]).cast("double") + 0.0
+    # A missing grade is the lowest, be it null or NaN.
+    graded = map(sql.named, columns["relevance"])
+    grades = [sql.when(~sql.call("isnan", grade.cast("double")), grade) for grade in graded]
+    others = map(sql.named, (*columns["weight"], *columns["cost"]))
+    order = [value if is_rank else sql.descending(value), *grades, *others]
+    return sql.over(sql.call("row_number"), map(sql.named, columns["user"]), order).cast("bigint")
+
+
+def _rows_of_models(frames: Mapping[str, DataFrame], names: Sequence[str]) -> DataFrame:
+    """These columns of the tables of all models; an `InputError` says which ones have different types."""
+    problems = []
+    for name in names:
+        columns = {model: sql.find_column(frame, name) for model, frame in frames.items()}
+        lacking = [model for model, column in columns.items() if column is None]
+        problems += [f"predictions of model {model!r} has no column {name!r}; add it" for model in lacking]
+        kinds = {model: frames[model].schema[column].dataType for model, column in columns.items() if column}
+        first = next(iter(kinds))
+        problems += [
+            f"the column {name!r} is {kinds[first].simpleString()} in predictions of model {first!r} and {kind.simpleString()} in "
+            f"those of {model!r}; cast one of them"
+            for model, kind in kinds.items()
+            if not _meet(kinds[first], kind)
+        ]
+    if problems:
+        raise InputError("; ".join(problems))
+    return sql.rows_of_all(sql.select(frame, *map(sql.named, names)) for frame in frames.values())
+
+
+def _meet(kind: T.DataType, other: T.DataType) -> bool:
+    """Whether the values of two columns can stand in one, as they are."""
+    both = (kind, other)
+    return (
+        kind == other
+        or any(isinstance(each, T.NullType) for each in both)
+        or all(isinstance(each, T.NumericType) for each in both)
+        or all(isinstance(each, T.StringType | T.CharType | T.VarcharType) for each in both)
+    )
+
+
+def _with_attributes(frames: Mapping[str, DataFrame], options: call.ScoringOptions) -> call.ScoringOptions:
+    """The options with the whole table as that of attributes, if it has those that are asked for: no side has all users."""
+    users = as_names("user", options.user)
+    lower = [name.lower() for name in users]
+    names = [name for name in call.AttributeNames(options).all if name.lower() not in lower]
+    is_there = all(sql.find_column(frame, name) for frame in frames.values() for name in names)
+    if not names or options.facts.attributes is not None or not is_there:
+        return options
+    if options.users is not None and all(sql.find_column(options.users, name) for name in names):
+        return options
+    return replace(options, facts=replace(options.facts, attributes=_rows_of_models(frames, (*users, *names))))

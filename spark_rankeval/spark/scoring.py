@@ -34,8 +34,7 @@ from spark_rankeval.request.task import (
     user_counts,
 )
 from spark_rankeval.spark import sql
-from spark_rankeval.spark.engine import engine_of
-from spark_rankeval.spark.grouping import Grouping, Plan, choose_plan, hashed_tables, together
+from spark_rankeval.spark.grouping import Grouping, hashed_tables
 from spark_rankeval.spark.invalid_rows import Quarantine
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
 from spark_rankeval.spark.source_tables import SourceTable
@@ -46,11 +45,9 @@ from spark_rankeval.statistics.exact import Moments, MomentsByName
 from spark_rankeval.statistics.intervals import clusters_of
 from spark_rankeval.statistics.resampling import digits_of
 from spark_rankeval.worker import reading as grouped_row
-from spark_rankeval.worker import scoring
-from spark_rankeval.worker import states as group_states
+from spark_rankeval.worker import scoring, states
 from spark_rankeval.worker.features import JUDGED, MERGING_JUDGED, TwoJudges, with_judged_queries
 from spark_rankeval.worker.process import KIND, Gathered, Mergers, Message, Run, features_of, without_collection
-from spark_rankeval.worker.states import MERGED_BYTES, StatesOfParts, merging_states, state_of_batches, state_of_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -81,7 +78,7 @@ def overlaps_of(sources: Sources, task: ScoringTask) -> Iterator[Overlap]:
             yield from (Overlap("labels", "first"), Overlap("labels", "last"))
     if sources.exclude is not None:
         yield from (Overlap("exclude", "users"), Overlap("exclude", "items"))
-    yield from sources.fact_tables.overlaps(task.facts)
+    yield from sources.overlaps(task.facts)
     if sources.intents is not None and sources.intents.category is not None:
         # Labelled items should be in the table of items.
         yield Overlap("intents", "items")
@@ -129,9 +126,9 @@ def _each(function: str, names: Iterable[str]) -> list[sql.Sql]:
 
 def _tables(sources: Sources, model: Model, overlap: Overlap) -> tuple[SourceTable | None, SourceTable | None]:
     """The table of an overlap, and the other one."""
-    predictions, side_tables = model.source, sources.side_tables()
+    predictions = model.source
     if overlap.role == "intents":
-        return sources.labels, side_tables.get("items")
+        return sources.labels, sources.items
     if sources.model_column is not None:
         is_of_model = sql.text_in_sql(predictions.frame, sources.model_column) == sql.text_of(model.name)
         predictions = replace(predictions, frame=sql.where(predictions.frame, is_of_model))
@@ -139,7 +136,10 @@ def _tables(sources: Sources, model: Model, overlap: Overlap) -> tuple[SourceTab
     if predictions.vectors is not None:
         candidates = predictions.vectors.candidates
         predictions = predictions.vectors.items if overlap.kind == "items" else predictions
-    tables = {"labels": sources.labels, "exclude": sources.exclude, "candidates": candidates, **side_tables}
+    tables = {
+        "labels": sources.labels, "exclude": sources.exclude, "candidates": candidates, "training": sources.training,
+        "items": sources.items, "baseline": sources.baseline,
+    }  # fmt: skip
     return tables[overlap.role], predictions
 
 
@@ -190,47 +190,47 @@ class Groups(NamedTuple):
     n_values: int  # how many values a user has
     options: DescriptionOptions  # what is to be said of the values
     n_keys: int  # how many columns part the users
-    rollup: group_states.Rollup  # the groups that the users of a key belong to
+    rollup: states.Rollup  # the groups that the users of a key belong to
     items: tuple[
         str, ...
     ] = ()  # the attributes of items: an entry each of a group, but of a key two, an attribute and its value
     judges: TwoJudges | None = None  # who graded the labels, if each value has sums of both judges
 
     @property
-    def empty(self) -> group_states.GroupStates:
+    def empty(self) -> states.GroupStates:
         """The state of no users."""
-        return group_states.StateAccumulator(self.n_values, self.names, self.options).states()
+        return states.StateAccumulator(self.n_values, self.names, self.options).states()
 
     @property
-    def layout(self) -> group_states.ClusterLayout | None:
+    def layout(self) -> states.ClusterLayout | None:
         """The rows of users who go on to their clusters; None if users are independent."""
         if not self.options.clustered:
             return None
-        layout = group_states.ClusterLayout.for_options(self.n_values, self.options, self.n_keys, self.rollup)
+        layout = states.ClusterLayout.for_options(self.n_values, self.options, self.n_keys, self.rollup)
         # Users of a group of items are never put together with others: both columns that tell it stay.
         masks = tuple((*each[len(self.items) :], True, True) for each in layout.masks)
         return layout._replace(masks=masks) if self.items else layout
 
     @property
-    def states_of_parts(self) -> StatesOfParts:
+    def states_of_parts(self) -> states.StatesOfParts:
         """What adds up the states of groups, and the users of small ones, who travel as they are."""
-        return partial(group_states.states_of, n_values=self.n_values, names=self.names, options=self.options)
+        return partial(states.states_of, n_values=self.n_values, names=self.names, options=self.options)
 
     @property
     def mergers(self) -> Mergers:
         """What merges the messages of states, by kind."""
         # How much memory the state of a group that users travel for takes at the least; 0 if only states travel.
         least_bytes = self.empty.n_bytes if self.n_keys and not self.options.resamples else 0
-        merging = merging_states(self.states_of_parts, self.layout, least_bytes=least_bytes)
+        merging = states.merging_states(self.states_of_parts, self.layout, least_bytes=least_bytes)
         return merging if self.judges is None else {**merging, JUDGED: MERGING_JUDGED}
 
-    def sums_of_clusters(self, group: Key, states: group_states.ClusterStates) -> dict[str, Array] | None:
+    def sums_of_clusters(self, group: Key, clusters: states.ClusterStates) -> dict[str, Array] | None:
         """The sums of the clusters of a group; None if it has none."""
         if self.items:
             item_values, user_values = group[: len(self.items)], group[len(self.items) :]
             named = [pair for pair in zip(self.items, item_values, strict=True) if pair[1] is not ALL_VALUES]
             group = (*user_values, *(named[0] if named else (None, None)))
-        return states.get(group_states.group_name(group))
+        return clusters.get(states.group_name(group))
 
     def size(self) -> int:
         """About how many bytes the state of a group has as it travels; an OptionError if it does not fit into memory."""
@@ -265,8 +265,8 @@ def messages_of_groups(messages: DataFrame, groups: Groups, features: Mergers | 
 
 def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_keys: int) -> int:
     """About how many bytes the state of a group has as it travels; an OptionError if it does not fit into memory."""
-    n_bytes = group_states.bytes_of_a_group(n_values, n_counts, options)
-    if n_bytes > (MERGED_BYTES if n_keys else _LARGEST_STATE):
+    n_bytes = states.bytes_of_a_group(n_values, n_counts, options)
+    if n_bytes > (states.MERGED_BYTES if n_keys else _LARGEST_STATE):
         raise OptionError(_too_large(None, n_values - options.n_plain, options))
     return int(n_bytes * _PACKED)
 
@@ -276,15 +276,15 @@ def figures_by_group(messages: list[Message], groups: Groups) -> dict[Key, Figur
     """The figures of the groups that users of each key belong to; with keys, no two messages have one in common."""
     options, n_keys = groups.options, groups.n_keys
     n_values = groups.n_values - options.n_plain
-    clusters: group_states.ClusterStates = {}
+    clusters: states.ClusterStates = {}
     if options.clustered:
         # They are few numbers a group, and are needed before the groups are described.
-        clusters = group_states.merged_clusters(messages)
+        clusters = states.merged_clusters(messages)
     figures: dict[Key, Figures] = {}
-    totals = group_states.GroupStates([], {})
+    totals = states.GroupStates([], {})
     n_groups, fits = 0, True
     # One after the other: together they may be larger than the driver's memory.
-    for merged in (message.state for message in messages if message.kind == group_states.STATES):
+    for merged in (message.state for message in messages if message.kind == states.STATES):
         # Of groups that could not be held there is the number alone.
         is_lost = isinstance(merged, int)
         if n_keys:
@@ -298,7 +298,7 @@ def figures_by_group(messages: list[Message], groups: Groups) -> dict[Key, Figur
             msg = "the engine left users of one slice in two places, so figures would be wrong; use PySpark"
             raise EngineError(msg)
         figures |= _figures(finest, groups, clusters)
-        totals = group_states.GroupStates.merged([totals, rolled])
+        totals = states.GroupStates.merged([totals, rolled])
     if not fits:
         raise OptionError(_too_large(n_groups, n_values, options))
     # A table without a partition yields no state at all.
@@ -310,31 +310,30 @@ def figures_by_group(messages: list[Message], groups: Groups) -> dict[Key, Figur
     return with_judged_queries(figures, messages, groups.judges.pairs, is_clustered=options.clustered)
 
 
-def _rolled_up(
-    states: group_states.GroupStates, groups: Groups
-) -> tuple[group_states.GroupStates, group_states.GroupStates]:
+def _rolled_up(group_states: states.GroupStates, groups: Groups) -> tuple[states.GroupStates, states.GroupStates]:
     """The states of groups by all keys that there are, and those of the groups that several keys belong to."""
-    if not states.keys:
-        return states, states
-    n_counted = states.parts[group_states.COUNTS]["n"]
+    if not group_states.keys:
+        return group_states, group_states
+    n_counted = group_states.parts[states.COUNTS]["n"]
     # Rows without a user are of no slice: what is wrong with them is counted among all.
-    has_users = np.ones(len(states.keys), np.bool_)
+    has_users = np.ones(len(group_states.keys), np.bool_)
     if groups.n_keys and n_counted.shape[1]:
         has_users = (n_counted[:, 0] > 0) | (n_counted[:, -1] == 0)
     finest: list[int] = []
     # By the columns that are rolled up: all totals at once would be as many copies of the states.
     rolled: dict[tuple[bool, ...], list[tuple[int, Key]]] = {}
-    for place, key in enumerate(states.keys):
+    for place, key in enumerate(group_states.keys):
         key_groups = list(groups.rollup(key))
         for group in key_groups if has_users[place] else [max(key_groups, key=lambda each: each.count(ALL_VALUES))]:
             if groups.n_keys and group == key:
                 finest.append(place)
             else:
                 rolled.setdefault(tuple(value is ALL_VALUES for value in group), []).append((place, group))
-    totals = group_states.GroupStates.merged(
-        states.take([place for place, _ in pairs]).summed([group for _, group in pairs]) for pairs in rolled.values()
+    totals = states.GroupStates.merged(
+        group_states.take([place for place, _ in pairs]).summed([group for _, group in pairs])
+        for pairs in rolled.values()
     )
-    return states.take(finest), totals
+    return group_states.take(finest), totals
 
 
 def _too_large(n_groups: int | None, n_values: int, options: DescriptionOptions) -> str:
@@ -348,29 +347,27 @@ def _too_large(n_groups: int | None, n_values: int, options: DescriptionOptions)
     return f"{slices}{n_values:,} values{replicates} do not fit into memory; use {', '.join(advice)}"
 
 
-def _figures(
-    states: group_states.GroupStates, groups: Groups, clusters: group_states.ClusterStates
-) -> dict[Key, Figures]:
+def _figures(group_states: states.GroupStates, groups: Groups, clusters: states.ClusterStates) -> dict[Key, Figures]:
     """The figures of some groups from their states, all of them in one go."""
-    if not states.keys:
+    if not group_states.keys:
         return {}
     layout = groups.layout
     group_clusters = None
     if layout is not None:
-        group_sums = [groups.sums_of_clusters(group, clusters) for group in states.keys]
+        group_sums = [groups.sums_of_clusters(group, clusters) for group in group_states.keys]
         group_clusters = [clusters_of(layout.new_sums().state() if each is None else each) for each in group_sums]
-    described = descriptions_of_groups(states.parts, groups.options, group_clusters)
+    described = descriptions_of_groups(group_states.parts, groups.options, group_clusters)
     names = (*groups.names.users, *groups.names.rows)
     return {
         group: Figures(
             values,
             MomentsByName(
-                names, {field: entries[number] for field, entries in states.parts[group_states.COUNTS].items()}
+                names, {field: entries[number] for field, entries in group_states.parts[states.COUNTS].items()}
             ),
             # In the order of their names, which packed states have lost.
-            {table: digits_of(states.parts[group_states.FINGERPRINTS][table][number]) for table in groups.names.tables},
+            {table: digits_of(group_states.parts[states.FINGERPRINTS][table][number]) for table in groups.names.tables},
         )
-        for number, (group, values) in enumerate(zip(states.keys, described, strict=True))
+        for number, (group, values) in enumerate(zip(group_states.keys, described, strict=True))
     }
 
 
@@ -415,7 +412,7 @@ def states_of_table(
     )
     rolled = rollup(len(schema.slices), totals=totals, n_before=len(models))
     described = Groups(counts, len(columns), options, len(keyed), rolled, judges=judges)
-    worker = state_of_columns(
+    worker = states.state_of_columns(
         tuple(columns),
         counts,
         options,
@@ -489,25 +486,9 @@ class Scoring:
         return replace(options, normalised=reading.task.normalised, n_plain=len(reading.standard_values))
 
     @cached_property
-    def plan(self) -> Plan:
-        """How predictions are brought together."""
-        sources, task = self.sources, self.reading.task
-        plans = {}
-        for models in sources.forms:
-            first, *others = (sources.models[model] for model in models)
-            views = tuple(view for view in task.views if view.model in models)
-            plans[", ".join(model.name for model in (first, *others))] = choose_plan(
-                replace(task, views=views),
-                first.source,
-                engine_of(first.source.frame.sparkSession),
-                excludes=sources.exclude is not None,
-            )
-        return together(plans)
-
-    @cached_property
     def grouping(self) -> Grouping:
         """How the tables become one row per user."""
-        return Grouping(self.sources, self.reading.task, self.plan)
+        return Grouping(self.sources, self.reading.task)
 
     @property
     def _task_of_users(self) -> ScoringTask:
@@ -555,7 +536,7 @@ class Scoring:
         attributes = self._attributes_of_rows
         text, double = T.StringType(), T.DoubleType()
         kinds = [
-            *zip(grouping.user_columns, grouping.user_types, strict=True),
+            *zip(grouping.sources.user_columns, grouping.sources.user_types, strict=True),
             *((name, double if name == grouped_row.USER_WEIGHT else text) for name in attributes),
             (scoring.MODEL, text),
             *((name, double) for name in values),
@@ -571,7 +552,7 @@ class Scoring:
             frame = frame.where(F.col(KIND) == scoring.USER_ROWS)
         scored = run_on_workers(frame, run, T.StructType([T.StructField(name, kind) for name, kind in kinds]))
         ours = [
-            *grouping.user_columns,
+            *grouping.sources.user_columns,
             *attributes,
             *([] if schema.model is None else [scoring.MODEL]),
             *(names_by_column[metric.column] for metric in schema.metrics),
@@ -594,7 +575,7 @@ class Scoring:
     @property
     def _columns_of_rows(self) -> tuple[tuple[str, ...], ...]:
         """The columns of users, of values and of hashes, as workers name them."""
-        users = (*self.grouping.user_columns, *self._attributes_of_rows)
+        users = (*self.grouping.sources.user_columns, *self._attributes_of_rows)
         return users, self.value_names, tuple(self.schema.hashes)
 
     @property
@@ -609,7 +590,7 @@ class Scoring:
 
     def quarantine(self) -> Quarantine:
         """The rows that are not ranked, each with its reason; see `Result.quarantine`."""
-        return Quarantine(self.grouping)
+        return Quarantine(self.sources, self.reading.task)
 
     def describe(self, options: DescriptionOptions, *, totals: bool = False) -> EvaluationFigures:
         """The figures of every metric, of those beside them and of every count, in one action."""
@@ -629,7 +610,9 @@ class Scoring:
                     self.counts_of(group, index) if is_total else {},
                     self._fingerprints_of(group, index) if is_total else {},
                 )
-        return EvaluationFigures(figures, totals_in(task, by_group), self.plan.words, self._item_groups(by_group))
+        return EvaluationFigures(
+            figures, totals_in(task, by_group), self.grouping.plan.words, self._item_groups(by_group)
+        )
 
     def _keys_of(self, values: Sequence[Value], first: int = 0) -> dict[str, list[tuple[str, int]]]:
         """The metrics' keys with the indices of their values, by model; `first` is the index of the first value."""
@@ -695,10 +678,10 @@ class Scoring:
         """The states of all partitions' users, as of `state_of_batches`."""
         if self.stored is not None:
             return self.stored.where(F.col(KIND) != scoring.USER_ROWS)
-        run = state_of_batches(
+        run = states.state_of_batches(
             self.reading.task, options, self._keys, groups.rollup, tables=groups.names.tables, rows=rows
         )
-        has_ids = options.clustered or bool(self.grouping.user_columns)
+        has_ids = options.clustered or bool(self.grouping.sources.user_columns)
         users = self.grouping.frame(with_users=rows is not None, with_user_hash=has_ids)
         return run_on_workers(users, run, MESSAGE_SCHEMA)
 

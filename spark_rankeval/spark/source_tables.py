@@ -572,46 +572,6 @@ def hash_of(columns: Sequence[sql.Sql]) -> sql.Sql:
     return sql.when(whole, sql.call("xxhash64", *columns), sql.call("xxhash64", *columns, *places))
 
 
-#: The item of a row on the way to lists of a feature.
-ITEM = "item"
-
-
-@dataclass(frozen=True)
-class Typed:
-    """How users and items of all tables compare."""
-
-    user_columns: list[str]  # our names of the user's columns
-    named_users: Callable[[SourceTable], list[sql.Sql]]  # a table's user columns under these names
-    item_type: T.DataType  # the type that items of all tables get
-
-    @property
-    def users(self) -> list[sql.Sql]:
-        """The user's columns."""
-        return [sql.named(name) for name in self.user_columns]
-
-    def item(self, item: sql.Sql, name: str = ITEM) -> sql.Sql:
-        """An item of some table in the type that items of all tables get, under our name."""
-        return item.cast(self.item_type).alias(name)
-
-    def is_valid(self, *numbers: str) -> sql.Sql:
-        """Whether a row has a user, an item and these numbers, and none of them is NaN."""
-        is_whole = ~sql.any_of(sql.named(name).is_null() for name in (*self.user_columns, ITEM, *numbers))
-        are_nan = (sql.call("coalesce", sql.call("isnan", sql.named(name)), sql.number(False)) for name in numbers)
-        return sql.all_of([is_whole, *(~is_nan for is_nan in are_nan)])
-
-    def lists(self, source: SourceTable, name: str, hashed: str = "") -> DataFrame:
-        """Each user's items of a table of users and items, as a list of this name; a null matches nothing.
-
-        A column `hashed` has the sum of the rows' hashes, if it has a name.
-        """
-        items = self.item(source.ids_sql(), name)
-        rows = sql.select(source.frame, *self.named_users(source), items, row_hash(source).alias(ROW_HASH))
-        total = [total_of_hashes(sql.named(ROW_HASH)).alias(hashed)] if hashed else []
-        return sql.aggregate_lists(
-            rows, self.user_columns, sql.call("collect_list", sql.named(name)).alias(name), *total
-        )
-
-
 class MarkedUsers(NamedTuple):
     """Users whom a table marks. They are evaluated even if no other table has them."""
 

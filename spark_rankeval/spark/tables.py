@@ -1,18 +1,21 @@
-"""The caller's tables together: found, checked, and whether their users and items compare. One long table becomes two."""
+"""The caller's tables together: found, checked, and in types in which their users and items compare."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import types as T
 
-from spark_rankeval.checks import as_names, check_table, is_name
+from spark_rankeval.checks import check_table, is_name
 from spark_rankeval.errors import InputError
+from spark_rankeval.ranking.batch import ATTRIBUTES, FACT_TABLES, Attribute, Fact
 from spark_rankeval.request import call
-from spark_rankeval.spark import facts, source_tables, sql
-from spark_rankeval.spark.facts import GroupSources, read_groups
+from spark_rankeval.spark import source_tables, sql
+from spark_rankeval.spark.local_tables import LongTable
+from spark_rankeval.worker.features import ITEM, NO_ANSWER, fields_of
 from spark_rankeval.worker.reading import GRADED, STRATUM
 
 if TYPE_CHECKING:
@@ -31,6 +34,57 @@ class Model(NamedTuple):
     source: source_tables.SourceTable
 
 
+# The column of the subtopic of a label as text, or of the hash of an array of them.
+_SUBTOPIC, _HASH = "subtopic_", "subtopics_hash_"
+
+
+class IntentSources(NamedTuple):
+    """Where the intents of labels come from."""
+
+    labels: source_tables.SourceTable  # as they were given: an item may have a row for each of its subtopics
+    subtopic: source_tables.ValueColumn | None  # their column of subtopics; None: intents are categories of items
+    category: str | None  # the column of items that has the categories; None: subtopics are the intents
+
+    def subtopics(self) -> sql.Sql | None:
+        """The column of subtopics, or the arrays of them; None if the intents are the categories of items."""
+        if self.subtopic is None:
+            return None
+        is_field, name = self.subtopic.is_field, self.subtopic.name
+        return self.labels.field(name) if is_field else sql.named(name)
+
+    def read(self) -> source_tables.SourceTable:
+        """The labels with what their hash and examples need of subtopics."""
+        labels, subtopics = self.labels, self.subtopics()
+        if self.subtopic is None or subtopics is None:
+            return labels
+        if labels.arrays or isinstance(self.subtopic.kind, T.ArrayType):
+            frame = sql.with_columns(labels.frame, {_HASH: sql.call("xxhash64", subtopics)})
+            return replace(labels, frame=frame, hashed=_HASH)
+        frame = sql.with_columns(labels.frame, {_SUBTOPIC: sql.readable(sql.as_text(subtopics, self.subtopic.kind))})
+        return replace(labels, frame=frame, hashed=_SUBTOPIC, subtopic=_SUBTOPIC)
+
+
+def _subtopic_column(
+    labels: source_tables.SourceTable, name: str, problems: list[str]
+) -> source_tables.ValueColumn | None:
+    """The labels' column of subtopics of this name; what is wrong with it is added to the problems."""
+    if labels.arrays:
+        element = labels.frame.schema[labels.item].dataType.elementType  # type: ignore[attr-defined] # an array
+        column = source_tables.array_value(
+            "labels", labels.frame, labels.item, element, name, "subtopic", problems=problems
+        )
+    else:
+        spelled = source_tables.require_column("labels", labels.frame, name, "subtopic", problems)
+        column = None if spelled is None else source_tables.ValueColumn(spelled, labels.frame.schema[spelled].dataType)
+    if column is not None:
+        problems += _problem_of_intents(f"labels: the column {column.name!r} (subtopic=)", column.kind)
+    return column
+
+
+def _problem_of_intents(what: str, kind: T.DataType) -> list[str]:
+    return sql.problem_of_type(what, kind.elementType if isinstance(kind, T.ArrayType) else kind, "intent")
+
+
 @dataclass(frozen=True)
 class Sources:
     """The sides of the input."""
@@ -46,10 +100,14 @@ class Sources:
     weight: str | None = None  # the column of that table that has the users' weights
     # Columns of the user or of that table; users of the same values there are one cluster.
     clusters: tuple[str, ...] = ()
-    # The tables of training, items and a baseline that metrics ask for.
-    fact_tables: facts.SideSources = facts.SideSources()
-    intents: facts.IntentSources | None = None  # where the intents of labels come from
-    item_groups: GroupSources | None = None  # the tables that put items into groups
+    training: source_tables.SourceTable | None = None  # interactions of users with items
+    items: source_tables.SourceTable | None = None  # attributes of items
+    baseline: source_tables.SourceTable | None = None  # the recommendations of a baseline
+    tables_of_facts: frozenset[str] = frozenset()  # those of these three that metrics ask for
+    # The columns of `items` that hold facts, by the options that name them.
+    item_columns: Mapping[str, str] = field(default_factory=dict)
+    item_groups: call.ItemGroups | None = None  # groups of items that have figures, by columns as `items` spells them
+    intents: IntentSources | None = None  # where the intents of labels come from
     no_answer: tuple[source_tables.MarkedUsers, ...] = ()  # the users who are declared to have no answer
     weight_count: str | None = None  # the count of the per-user table that is the users' weight, if `weight` is not
     # The columns that say which users people graded, by their names on the way.
@@ -72,7 +130,7 @@ class Sources:
         candidates = (vectors.candidates for vectors in self.vectors.values())
         tables = (
             *(model.source for model in self.models[1:]), self.labels, self.users, self.exclude, self.attributes,
-            *self.fact_tables.tables(), *candidates, *([] if self.item_groups is None else self.item_groups.tables()),
+            self.training, self.items, self.baseline, *candidates,
             *(marked.source for marked in self.no_answer),
         )  # fmt: skip
         return [table for table in tables if table is not None]
@@ -89,12 +147,6 @@ class Sources:
         for index, model in enumerate(self.models):
             forms[model.source.form] = (*forms.get(model.source.form, ()), index)
         return list(forms.values())
-
-    def side_tables(self) -> dict[str, source_tables.SourceTable]:
-        """The tables of facts and of groups of items by role, each once."""
-        groups = [] if self.item_groups is None else self.item_groups.tables()
-        # Of a table that is both, what metrics read of it comes last.
-        return {source.role: source for source in (*groups, *self.fact_tables.tables())}
 
     @property
     def orders(self) -> dict[str, list[str]]:
@@ -113,12 +165,87 @@ class Sources:
         """Every table of predictions, with the model that it is of, or that of one table for all models without a name."""
         return self.models if self.model_column is None else (Model("", self.predictions),)
 
+    @property
+    def user_columns(self) -> list[str]:
+        """The names of the user's columns on the way."""
+        return [source_tables.user_column(index) for index in range(len(self.predictions.user))]
+
+    def users_on_the_way(self) -> list[sql.Sql]:
+        """The user's columns on the way."""
+        return [sql.named(name) for name in self.user_columns]
+
+    @cached_property
+    def user_types(self) -> list[T.DataType]:
+        """The types that the user's columns get: wide enough for all tables."""
+        types = self.predictions.user_types
+        for other in self.others:
+            if other.role not in source_tables.WITHOUT_USERS:
+                # The inputs were checked: these types compare.
+                pairs = zip(types, other.user_types, strict=True)
+                types = [sql.common_id_type(kind, more) or kind for kind, more in pairs]
+        return types
+
+    @cached_property
+    def item_type(self) -> T.DataType:
+        """The type that items of all tables get."""
+        kind = self.predictions.item_type
+        for other in self.others:
+            if other.role not in source_tables.WITHOUT_ITEMS:
+                kind = sql.common_id_type(kind, other.item_type) or kind
+        return kind
+
+    def typed_users(self, source: source_tables.SourceTable) -> list[sql.Sql]:
+        """The user's columns of a table, of the types that all tables share."""
+        return [user.cast(kind) for user, kind in zip(source.users_sql(), self.user_types, strict=True)]
+
+    def named_users(self, source: source_tables.SourceTable) -> list[sql.Sql]:
+        """The user's columns of a table under our names, of the types that all tables share."""
+        return [user.alias(name) for user, name in zip(self.typed_users(source), self.user_columns, strict=True)]
+
+    def typed_item(self, item: sql.Sql, name: str = ITEM) -> sql.Sql:
+        """An item of some table under our name, of the type that items of all tables get."""
+        return item.cast(self.item_type).alias(name)
+
+    def names_user_and_item(self, *numbers: str) -> sql.Sql:
+        """Whether a row on the way has a user, an item and these numbers, and none of them is NaN."""
+        is_whole = ~sql.any_of(sql.named(name).is_null() for name in (*self.user_columns, ITEM, *numbers))
+        are_nan = (sql.call("coalesce", sql.call("isnan", sql.named(name)), sql.number(False)) for name in numbers)
+        return sql.all_of([is_whole, *(~is_nan for is_nan in are_nan)])
+
+    def lists_of(self, source: source_tables.SourceTable, name: str, hashed: str = "") -> DataFrame:
+        """Each user's items of a table of users and items, as a list of this name; a null matches nothing.
+
+        A column `hashed` has the sum of the rows' hashes, if it has a name.
+        """
+        row_hash = source_tables.row_hash(source).alias(source_tables.ROW_HASH)
+        items = self.typed_item(source.ids_sql(), name)
+        rows = sql.select(source.frame, *self.named_users(source), items, row_hash)
+        columns = [sql.call("collect_list", sql.named(name)).alias(name)]
+        if hashed:
+            columns.append(source_tables.total_of_hashes(sql.named(source_tables.ROW_HASH)).alias(hashed))
+        return sql.aggregate_lists(rows, self.user_columns, *columns)
+
+    def overlaps(self, facts: Collection[Fact]) -> Iterator[call.Overlap]:
+        """Recommended items should be in the tables, and the users of the training data and of the baseline among those with lists."""
+        # The intents of labels are of items that need not be predicted.
+        tables = tables_of(facts, has_subtopic=True)
+        yield from (call.Overlap(table, "items") for table in ("training", "items", "baseline") if table in tables)
+        if any(fact.startswith("history") for fact in facts):
+            yield call.Overlap("training", "users")
+        if "baseline" in tables:
+            yield call.Overlap("baseline", "users")
+
+
+def tables_of(facts: Iterable[Fact], *, has_subtopic: bool) -> frozenset[str]:
+    """The tables that hold facts; of intents labels know all if they have subtopics."""
+    return frozenset(table for fact in facts if not (has_subtopic and fact == "intents") for table in FACT_TABLES[fact])
+
 
 def read_sources(
     predictions: DataFrame | call.Vectors | Mapping[str, DataFrame | call.Vectors],
     labels: DataFrame | None,
     options: call.ScoringOptions,
-    side_tables: facts.SideTables = facts.SideTables(),  # noqa: B008 # it is immutable
+    facts: frozenset[Fact] = frozenset(),
     long_table: LongTable | None = None,
     *,
     has_groups: bool = False,
@@ -127,16 +254,18 @@ def read_sources(
 
     `labels` are None if they are in the table of predictions, which is no long table. Without a table of attributes those that are asked
     for are columns of the first of users, labels and predictions that has them all. An InputError names all offenders at once.
+    Metrics ask for `facts`; with `has_groups`, groups of items are read.
     """
     names = call.ColumnNames.read(options, one_table=labels is None)
-    by_model = _checked_tables(predictions, labels, options, side_tables)
+    groups = options.facts.item_groups if has_groups else None
+    asked = tables_of(facts, has_subtopic=options.facts.subtopic is not None)
+    fact_frames = _frames_of_facts(options.facts, asked, groups)
+    by_model = _checked_tables(predictions, labels, options, fact_frames)
     user_frames = [_table_of_users(table) for table in by_model.values()]
     first, problems = user_frames[0], list[str]()
     if isinstance(predictions, Mapping) and names.model is not None:
         problems.append("predictions is a dict by model, so the model column is not needed; leave model= out")
-    problems += _problems_with_vectors(
-        by_model.values(), labels, names, has_baseline=side_tables.frames()["baseline"] is not None
-    )
+    problems += _problems_with_vectors(by_model.values(), labels, names, has_baseline="baseline" in fact_frames)
     if labels is None and names.user == ("user",) and sql.find_column(first, "user") is None:
         # Spark's evaluators take one table of two arrays, which names no user.
         names = replace(names, user=())
@@ -150,18 +279,24 @@ def read_sources(
     attributes = call.AttributeNames(options, names.user)
     table = options.facts.attributes
     about = _attributes(table, attributes, [options.users, labels, *user_frames], names, problems)
-    fact_tables = facts.read_side_tables(side_tables, names, problems)
-    intents = facts.read_intents(options.facts, side_tables.facts, fact_tables.items, right, problems)
+    # A baseline may have its items in order even if the predictions have scores.
+    fact_tables = {role: _read_facts(role, frame, left, names, problems) for role, frame in fact_frames.items()}
+    items = fact_tables.get("items")
+    item_columns = {} if items is None else _columns_of_facts(items.frame, facts, options.facts, problems)
+    intents = _read_intents(options.facts, facts, items, right, problems)
     if intents is not None and not problems:
         right = intents.read()
-    groups = read_groups(options.facts, left, names, problems) if has_groups else None
+    if groups is not None and items is not None and not problems:
+        groups = replace(groups, columns=tuple(_columns_of_groups(items, groups, problems)))
     # A long table is one, not two sides.
     sides = [[labels], user_frames] if long_table is None else [long_table.frames]
-    declared = facts.read_no_answer(options.no_answer, [[options.users], *sides, [table]], names, problems)
+    declared = _read_no_answer(options.no_answer, [[options.users], *sides, [table]], names, problems)
     shared, has_made_ids = labels is None, long_table is not None and long_table.has_made_ids
     sources = Sources(
         tuple(models), replace(right, shares_table=shared, has_made_ids=has_made_ids), everyone, left_out, attributes=about,
-        weight_count=attributes.weight_count, fact_tables=fact_tables, intents=intents, item_groups=groups, no_answer=declared,
+        weight_count=attributes.weight_count, training=fact_tables.get("training"), items=items,
+        baseline=fact_tables.get("baseline"), tables_of_facts=asked, item_columns=item_columns, intents=intents, item_groups=groups,
+        no_answer=declared,
     )  # fmt: skip
     if shared:
         problems += _problems_with_one_table(sources, options, names, has_problems=bool(problems))
@@ -181,7 +316,7 @@ def _checked_tables(
     predictions: DataFrame | call.Vectors | Mapping[str, DataFrame | call.Vectors],
     labels: DataFrame | None,
     options: call.ScoringOptions,
-    side_tables: facts.SideTables,
+    fact_frames: Mapping[source_tables.Role, DataFrame],
 ) -> Mapping[str, DataFrame | call.Vectors]:
     """The predictions by model; an InputError says what is no table."""
     by_model = predictions if isinstance(predictions, Mapping) else {"": predictions}
@@ -193,7 +328,7 @@ def _checked_tables(
         check_table(_called("predictions", name), _table_of_users(table), instead="Vectors")
     others = {
         "labels": labels, "users": options.users, "exclude": options.exclude, "attributes": options.facts.attributes,
-        **side_tables.frames(), "no_answer": None if isinstance(options.no_answer, str) else options.no_answer,
+        **fact_frames, "no_answer": None if isinstance(options.no_answer, str) else options.no_answer,
     }  # fmt: skip
     for role, other in others.items():
         if other is not None:
@@ -212,7 +347,7 @@ def _problems_with_one_table(
             f"labels=None needs one table with an array of predictions and an array of labels; got {left.item!r} of "
             f"{kinds[0]} and {right.item!r} of {kinds[1]}. Pass labels as a separate table"
         )
-    has_tables = bool(sources.fact_tables.tables()) or sources.intents is not None
+    has_tables = bool(sources.tables_of_facts) or sources.intents is not None
     met = (
         options.users is not None,
         options.exclude is not None,
@@ -360,7 +495,7 @@ def _read_model(name: str, table: DataFrame | call.Vectors, names: call.ColumnNa
     """The predictions of a model; of several tables it is said which one lacks something."""
     model_problems: list[str] = []
     if isinstance(table, call.Vectors):
-        model, what = Model(name, facts.read_vectors(table, names, model_problems)), "Vectors"
+        model, what = Model(name, _read_vectors(table, names, model_problems)), "Vectors"
     else:
         model, what = (
             Model(name, source_tables.read_source("predictions", table, names, model_problems)),
@@ -397,7 +532,7 @@ def _model_names(frame: DataFrame, model: str) -> list[str]:
 def read_catalogue(vectors: call.Vectors, exclude: DataFrame | None, names: call.ColumnNames) -> Sources:
     """The tables of vectors alone, without labels; checked as by `read_sources`."""
     problems: list[str] = []
-    model = Model("", facts.read_vectors(vectors, names, problems))
+    model = Model("", _read_vectors(vectors, names, problems))
     left_out = None if exclude is None else source_tables.read_source("exclude", exclude, names, problems)
     columns = model.source.vectors
     if not problems:
@@ -411,195 +546,199 @@ def read_catalogue(vectors: call.Vectors, exclude: DataFrame | None, names: call
     return Sources((model,), model.source, exclude=left_out)
 
 
-#: The column of made ids, where rows name no item: the place of the row in the user's list.
-PLACE = "place_in_list"
+def _frames_of_facts(
+    options: call.Facts, asked: Collection[str], groups: call.ItemGroups | None
+) -> dict[source_tables.Role, DataFrame]:
+    """The tables of facts that metrics ask for, and those that put items into groups, by role."""
+    wanted, tables = set(asked), options.tables()
+    if groups is not None:
+        needed = {"items": ("item_by", groups.columns), "training": ("popularity_groups", groups.popularity)}
+        for table, (option, value) in needed.items():
+            if value and tables[table] is None:
+                raise InputError(f"{option} needs a table: pass facts=Facts({table}=…, {option}={value!r})")
+            if value:
+                wanted.add(table)
+        lower = [name.lower() for name in groups.attributes]
+        if twice := [name for name in groups.attributes if lower.count(name.lower()) > 1]:
+            advice = (
+                "; popularity_groups= makes groups of this name, too" if twice[0].lower() == call.POPULARITY else ""
+            )
+            raise InputError(f"item_by names {twice[0]!r} twice{advice}")
+    return {role: frame for role, frame in tables.items() if role in wanted and frame is not None}  # type: ignore[misc] # roles
 
 
-@dataclass(frozen=True)
-class LongTable:
-    """What a long table is for an evaluation: the rows of each side, and the options that name their columns."""
-
-    predictions: DataFrame | Mapping[str, DataFrame]
-    labels: DataFrame
-    options: call.ScoringOptions
-    frames: list[DataFrame]  # the tables of all models
-    has_made_ids: bool  # whether rows name no item
-
-
-def _columns_of_long_table(frame: DataFrame, options: call.ScoringOptions) -> dict[str, list[str]]:
-    """The columns that options name, as the table spells them; an InputError names all that are lacking."""
-    problems: list[str] = []
-    kind = "score" if options.rank is None else "rank"
-    names: dict[str, Sequence[str]] = {
-        "user": as_names("user", options.user),
-        kind: [getattr(options, kind)],
-        "relevance": as_names("relevance", call.grade_columns(options.relevance)),
-        "weight": [] if options.weight is None else [options.weight],
-        "cost": [] if options.cost is None else [options.cost],
-    }
-    columns = source_tables.require_columns("predictions", frame, names, problems)
-    if options.item is not None:
-        lacking: list[str] = []
-        source_tables.require_column("predictions", frame, str(options.item), "item", lacking)
-        problems += [f"{problem}. If rows name no item, pass item=None" for problem in lacking]
-    if problems:
-        raise InputError("; ".join(problems))
-    return {**columns, "value": columns[kind]}
+def _read_facts(
+    role: source_tables.Role,
+    frame: DataFrame,
+    left: source_tables.SourceTable,
+    names: call.ColumnNames,
+    problems: list[str],
+) -> source_tables.SourceTable:
+    """A table of facts; beside one table of both arrays, which has no column for an item, items have the usual name."""
+    if left.arrays and role != "baseline" and not any(sql.find_column(frame, name) for name in names.single_items):
+        names = replace(names, item=(call.DEFAULT_ITEM, call.DEFAULT_ITEM))
+    return source_tables.read_source(role, frame, names, problems)
 
 
-def read_long_table(
-    predictions: call.Table | call.Vectors | Mapping[str, call.Table | call.Vectors], options: call.ScoringOptions
-) -> LongTable | None:
-    """The sides of a call without labels, if rows of predictions have them; None if it means arrays.
-
-    A row is a prediction if it has a score or rank, and a label if it has a grade. A row without either may declare that its user has no
-    answer. Any other counts as a prediction that cannot be ranked, so that none is lost.
-    """
-    tables = dict(predictions) if isinstance(predictions, Mapping) else {"": predictions}
-    frames = {name: table for name, table in tables.items() if not isinstance(table, call.Vectors)}
-    if len(frames) < len(tables) or not frames:
-        return None
-    for table in frames.values():
-        check_table("predictions", table)
-    if not _has_rows(next(iter(frames.values())), options.item):
-        return None
-    has_models = len(frames) > 1 or options.model is not None
-    only = next(iter(frames))
-    _check(options, has_models=has_models)
-    columns = {name: _columns_of_long_table(frame, options) for name, frame in frames.items()}
-    has_made_ids = options.item is None
-    if has_made_ids:
-        item = _made_id(frames[only])
-        frames = {only: sql.with_columns(frames[only], {item: _place(columns[only], is_rank=options.rank is not None)})}
-        # Ids are numbers in an order that no dialect may turn round, or ties would flatter.
-        options = replace(options, item=item, ties=options.ties or "item_asc")
-    scored, labels = {}, {}
-    for name, frame in frames.items():
-        (value,) = columns[name]["value"]
-        is_label = sql.any_of(sql.named(grade).is_not_null() for grade in columns[name]["relevance"])
-        says_something = is_label | _declares(frame, options.no_answer)
-        scored[name] = sql.where(frame, sql.named(value).is_not_null() | ~says_something)
-        labels[name] = sql.where(frame, is_label)
-    if has_models:
-        # Each model may have a row of the same label, which counts once.
-        first, subtopic = columns[only], options.facts.subtopic
-        names = [*first["user"], str(options.item), *first["relevance"], *first["weight"]]
-        names += [] if subtopic is None else [subtopic]
-        labels = {only: _rows_of_models(labels, names).distinct()}
-    return LongTable(
-        scored if isinstance(predictions, Mapping) else scored[only],
-        labels[only],
-        _with_attributes(frames, options),
-        list(frames.values()),
-        has_made_ids,
-    )
+def _columns_of_facts(
+    items: DataFrame, facts: frozenset[Fact], options: call.Facts, problems: list[str]
+) -> dict[str, str]:
+    """The columns of the table of items that hold facts, by the options that name them."""
+    columns: dict[str, str] = {}
+    for attribute in (ATTRIBUTES[name] for name in ATTRIBUTES if name in fields_of(facts)):
+        option = attribute.option
+        # If fields share a column, the first of them asks the most of it.
+        columns[option] = columns.get(option) or _column_of(items, attribute, getattr(options, option), problems)
+    return columns
 
 
-def _declares(frame: DataFrame, no_answer: call.ColumnOrTable | None) -> sql.Sql:
-    """Whether a row declares that its user has no answer."""
-    column = sql.find_column(frame, no_answer) if isinstance(no_answer, str) else None
-    if column is None or not isinstance(frame.schema[column].dataType, T.BooleanType):
-        return sql.number(False)
-    return sql.call("coalesce", sql.named(column), sql.number(False))
-
-
-def _has_rows(frame: DataFrame, item: str | tuple[str, str] | None) -> bool:
-    """Whether each row is a user and an item: no column has arrays, or the item names one that has none."""
-    if item is None or not any(isinstance(field.dataType, T.ArrayType) for field in frame.schema.fields):
-        return True
-    column = sql.find_column(frame, item) if isinstance(item, str) else None
-    return column is not None and not isinstance(frame.schema[column].dataType, T.ArrayType)
-
-
-def _check(options: call.ScoringOptions, *, has_models: bool) -> None:
-    if options.relevance is None or (options.score is None) == (options.rank is None):
-        msg = (
-            "labels=None needs one table. With a row for each user and item name relevance= and either score= or rank=; with arrays, "
-            "item=(predictions, labels)"
+def _column_of(items: DataFrame, attribute: Attribute, name: str, problems: list[str]) -> str:
+    """The column of an attribute as the table of items spells it; what is wrong with it is added to the problems."""
+    if attribute.kind == "vector":
+        return _array_of_numbers("items", items, name, problems)
+    if (spelled := source_tables.require_column("items", items, name, attribute.option, problems)) is None:
+        return name
+    kind, words = items.schema[spelled].dataType, f"items: the column {spelled!r} ({attribute.option}=)"
+    if isinstance(kind, T.ArrayType) and attribute.kind == "text":
+        problems.append(
+            f"{words} is {kind.simpleString()}, several {attribute.plural} for each item. diversity(by='categories') compares such "
+            f"sets; metrics of one {attribute.option} need one value for each item"
         )
-        raise InputError(msg)
-    if isinstance(options.item, tuple):
-        msg = f"item={options.item!r} is for two tables, and labels=None means one; name its column of items, or pass item=None"
-        raise InputError(msg)
-    if options.user is None:
-        msg = "user=None is for one table of arrays, whose rows are users; name the column that says which user or query a row is of"
-        raise InputError(msg)
-    met = {
-        "several models": has_models,
-        "exclude=": options.exclude is not None,
-        "tables of items in facts=": any(table is not None for table in options.facts.tables().values()),
-        "facts=Facts(subtopic=…)": options.facts.subtopic is not None,
-    }
-    if options.item is None and any(met.values()):
-        words = " and ".join(words for words, is_met in met.items() if is_met)
-        msg = (
-            f"item=None says that rows name no item, and {words} cannot do without; name the column of items with item="
+    else:
+        problems += sql.problem_of_type(words, kind.elementType if isinstance(kind, T.ArrayType) else kind, "category")
+    return spelled
+
+
+def _array_of_numbers(role: source_tables.Role, frame: DataFrame, name: str, problems: list[str]) -> str:
+    """The name of a column of vectors as the table spells it; what is wrong with it is added to the problems."""
+    spelled = source_tables.require_column(role, frame, name, "vector", problems)
+    kind = T.NullType() if spelled is None else frame.schema[spelled].dataType
+    if spelled is not None and not (isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.NumericType)):
+        problems.append(
+            f"{role}: the column {spelled!r} (vector=) must be an array of numbers; it is {kind.simpleString()}. Convert a vector of "
+            "pyspark.ml with pyspark.ml.functions.vector_to_array"
         )
-        raise InputError(msg)
+    return spelled or name
 
 
-def _made_id(frame: DataFrame) -> str:
-    """A name for made ids that no column has."""
-    name = PLACE
-    while sql.find_column(frame, name) is not None:
-        name += "_"
-    return name
+def _columns_of_groups(items: source_tables.SourceTable, groups: call.ItemGroups, problems: list[str]) -> Iterator[str]:
+    """The columns that make groups, as the table names them."""
+    for name in groups.columns:
+        spelled = source_tables.require_column("items", items.frame, name, "item_by", problems)
+        if spelled is not None:
+            kind = items.frame.schema[spelled].dataType
+            entries = kind.elementType if isinstance(kind, T.ArrayType) else kind
+            problems += sql.problem_of_type(f"items: the column {spelled!r} (item_by=)", entries, "category")
+            yield spelled
 
 
-def _place(columns: Mapping[str, Sequence[str]], *, is_rank: bool) -> sql.Sql:
-    """The place of a row in the list of its user: by score, of equal scores the unlabelled rows and then the lowest grade first.
+def _read_intents(
+    options: call.Facts,
+    facts: frozenset[Fact],
+    items: source_tables.SourceTable | None,
+    labels: source_tables.SourceTable,
+    problems: list[str],
+) -> IntentSources | None:
+    """Where the intents of labels come from; None if no metric asks for any, or if there are problems already."""
+    if problems or not ("intents" in facts or options.subtopic is not None):
+        return None
+    if options.subtopic is not None:
+        return IntentSources(labels, _subtopic_column(labels, options.subtopic, problems), None)
+    category = None
+    if items is not None:
+        category = source_tables.require_column("items", items.frame, options.category, "category", problems)
+        if category is not None:
+            kind = items.frame.schema[category].dataType
+            problems += _problem_of_intents(f"items: the column {category!r} (category=)", kind)
+    return IntentSources(labels, None, category)
 
-    Rows that are equal in all of these can change places without a change of any value, so no order of rows decides.
-    """
-    # Scores compare as doubles, and of these the two zeros are equal.
-    value = sql.named(columns["value"][0]).cast("double") + 0.0
-    # A missing grade is the lowest, be it null or NaN.
-    graded = map(sql.named, columns["relevance"])
-    grades = [sql.when(~sql.call("isnan", grade.cast("double")), grade) for grade in graded]
-    others = map(sql.named, (*columns["weight"], *columns["cost"]))
-    order = [value if is_rank else sql.descending(value), *grades, *others]
-    return sql.over(sql.call("row_number"), map(sql.named, columns["user"]), order).cast("bigint")
 
-
-def _rows_of_models(frames: Mapping[str, DataFrame], names: Sequence[str]) -> DataFrame:
-    """These columns of the tables of all models; an `InputError` says which ones have different types."""
-    problems = []
-    for name in names:
-        columns = {model: sql.find_column(frame, name) for model, frame in frames.items()}
-        lacking = [model for model, column in columns.items() if column is None]
-        problems += [f"predictions of model {model!r} has no column {name!r}; add it" for model in lacking]
-        kinds = {model: frames[model].schema[column].dataType for model, column in columns.items() if column}
-        first = next(iter(kinds))
+def _read_vectors(vectors: call.Vectors, names: call.ColumnNames, problems: list[str]) -> source_tables.SourceTable:
+    """Find the columns of a model's vectors, as `read_source` finds those of its lists."""
+    found: list[str] = []
+    users = [
+        spelled
+        for name in names.user
+        if (spelled := source_tables.require_column("predictions", vectors.users, name, "user", found))
+    ]
+    for name in users:
+        kind = vectors.users.schema[name].dataType
+        found += sql.problem_of_type(f"predictions: the user column {name!r}", kind, "user")
+    items = source_tables.read_source("catalogue", vectors.items, names, found)
+    vector = _array_of_numbers("predictions", vectors.users, vectors.vector, found)
+    item_vector = _array_of_numbers("catalogue", vectors.items, vectors.vector, found)
+    user_bias = _bias("predictions", vectors.users, vectors.user_bias, "user_bias", found)
+    item_bias = _bias("catalogue", vectors.items, vectors.item_bias, "item_bias", found)
+    candidates = None
+    if vectors.candidates is not None:
+        has_users = all(sql.find_column(vectors.candidates, name) for name in names.user)
+        role: source_tables.Role = "candidates" if has_users else "catalogue"
+        wrong: list[str] = []
+        candidates = source_tables.read_source(role, vectors.candidates, names, wrong)
+        found += [f"candidates{problem.removeprefix(role)}" for problem in wrong]
+    # A problem begins with the role of its table. The caller knows the table by another name.
+    for table, name in {"predictions": "users", "catalogue": "items", "candidates": "candidates"}.items():
         problems += [
-            f"the column {name!r} is {kinds[first].simpleString()} in predictions of model {first!r} and {kind.simpleString()} in "
-            f"those of {model!r}; cast one of them"
-            for model, kind in kinds.items()
-            if not _meet(kinds[first], kind)
+            f"{name} of Vectors{problem.removeprefix(table)}" for problem in found if problem.startswith(table)
         ]
-    if problems:
-        raise InputError("; ".join(problems))
-    return sql.rows_of_all(sql.select(frame, *map(sql.named, names)) for frame in frames.values())
-
-
-def _meet(kind: T.DataType, other: T.DataType) -> bool:
-    """Whether the values of two columns can stand in one, as they are."""
-    both = (kind, other)
-    return (
-        kind == other
-        or any(isinstance(each, T.NullType) for each in both)
-        or all(isinstance(each, T.NumericType) for each in both)
-        or all(isinstance(each, T.StringType | T.CharType | T.VarcharType) for each in both)
+    columns = source_tables.VectorColumns(
+        items, vector, item_vector, user_bias, item_bias, vectors.similarity, candidates
+    )
+    return source_tables.SourceTable(
+        "predictions", vectors.users, tuple(users), items.item, items.item_type, arrays=True, vectors=columns
     )
 
 
-def _with_attributes(frames: Mapping[str, DataFrame], options: call.ScoringOptions) -> call.ScoringOptions:
-    """The options with the whole table as that of attributes, if it has those that are asked for: no side has all users."""
-    users = as_names("user", options.user)
-    lower = [name.lower() for name in users]
-    names = [name for name in call.AttributeNames(options).all if name.lower() not in lower]
-    is_there = all(sql.find_column(frame, name) for frame in frames.values() for name in names)
-    if not names or options.facts.attributes is not None or not is_there:
-        return options
-    if options.users is not None and all(sql.find_column(options.users, name) for name in names):
-        return options
-    return replace(options, facts=replace(options.facts, attributes=_rows_of_models(frames, (*users, *names))))
+def _bias(role: source_tables.Role, frame: DataFrame, name: str | None, option: str, problems: list[str]) -> str | None:
+    spelled = None if name is None else source_tables.require_column(role, frame, name, option, problems)
+    if spelled is not None and not isinstance(frame.schema[spelled].dataType, T.NumericType):
+        kind = frame.schema[spelled].dataType.simpleString()
+        problems.append(f"{role}: {option}={spelled!r} must be a number; it is {kind}. Cast it")
+    return spelled
+
+
+def _read_no_answer(
+    option: str | DataFrame | None,
+    holders: Iterable[Iterable[DataFrame | None]],
+    names: call.ColumnNames,
+    problems: list[str],
+) -> tuple[source_tables.MarkedUsers, ...]:
+    """The users whom a table, or a column of the first of the holders that has it, declares to have no answer.
+
+    A holder may be several tables, one for each model. What is wrong is added to the problems.
+    """
+    if option is None:
+        return ()
+    if not isinstance(option, str):
+        source = source_tables.read_source("no_answer", option, names, problems)
+        return (source_tables.MarkedUsers(NO_ANSWER, source, option, sql.number(True)),)
+    tables = [[frame for frame in frames if frame is not None] for frames in holders]
+    having = ([frame for frame in frames if sql.find_column(frame, option)] for frames in tables)
+    frames = next(filter(None, having), [])
+    if not frames:
+        there = "; ".join(", ".join(frame.columns) for frames in tables for frame in frames)
+        problems.append(
+            f"no table has the column {option!r} (no_answer=); available: {there}. Pass a column of booleans, or a table of the "
+            "users who have no answer"
+        )
+    marked = (_marked_by(option, frame, names, problems) for frame in frames)
+    return tuple(each for each in marked if each is not None)
+
+
+def _marked_by(
+    name: str, frame: DataFrame, names: call.ColumnNames, problems: list[str]
+) -> source_tables.MarkedUsers | None:
+    """The users for whom a column is true. Rows without a user are counted where the table itself is read."""
+    column = str(sql.find_column(frame, name))
+    kind = frame.schema[column].dataType
+    if not isinstance(kind, T.BooleanType):
+        problems.append(
+            f"no_answer={name!r} must be a column of booleans; it is {kind.simpleString()}. Write a condition, such as "
+            "F.col('n_answers') == 0"
+        )
+        return None
+    is_marked: sql.Sql = sql.call("coalesce", sql.named(column), sql.number(False))
+    source = source_tables.read_source("no_answer", frame, names, problems)
+    has_user = sql.all_of(user.is_not_null() for user in source.users_sql()) if source.user else sql.number(True)
+    rows = sql.where(frame, is_marked & has_user)
+    return source_tables.MarkedUsers(NO_ANSWER, replace(source, frame=rows), frame, is_marked)
