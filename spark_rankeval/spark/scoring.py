@@ -38,7 +38,7 @@ from spark_rankeval.spark.grouping import Grouping, hashed_tables
 from spark_rankeval.spark.invalid_rows import Quarantine
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
 from spark_rankeval.spark.source_tables import SourceTable
-from spark_rankeval.spark.tables import Model, Sources
+from spark_rankeval.spark.tables import Model, Sources, tables_of
 from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, merged_messages, run_on_workers
 from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures, descriptions_of_groups
 from spark_rankeval.statistics.exact import Moments, MomentsByName
@@ -78,7 +78,13 @@ def overlaps_of(sources: Sources, task: ScoringTask) -> Iterator[Overlap]:
             yield from (Overlap("labels", "first"), Overlap("labels", "last"))
     if sources.exclude is not None:
         yield from (Overlap("exclude", "users"), Overlap("exclude", "items"))
-    yield from sources.overlaps(task.facts)
+    # The intents of labels are of items that need not be predicted.
+    tables = tables_of(task.facts, has_subtopic=True)
+    yield from (Overlap(table, "items") for table in ("training", "items", "baseline") if table in tables)
+    if any(fact.startswith("history") for fact in task.facts):
+        yield Overlap("training", "users")
+    if "baseline" in tables:
+        yield Overlap("baseline", "users")
     if sources.intents is not None and sources.intents.category is not None:
         # Labelled items should be in the table of items.
         yield Overlap("intents", "items")

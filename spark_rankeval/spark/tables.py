@@ -225,16 +225,6 @@ class Sources:
             columns.append(source_tables.total_of_hashes(sql.named(source_tables.ROW_HASH)).alias(hashed))
         return sql.aggregate_lists(rows, self.user_columns, *columns)
 
-    def overlaps(self, facts: Collection[Fact]) -> Iterator[call.Overlap]:
-        """Recommended items should be in the tables, and the users of the training data and of the baseline among those with lists."""
-        # The intents of labels are of items that need not be predicted.
-        tables = tables_of(facts, has_subtopic=True)
-        yield from (call.Overlap(table, "items") for table in ("training", "items", "baseline") if table in tables)
-        if any(fact.startswith("history") for fact in facts):
-            yield call.Overlap("training", "users")
-        if "baseline" in tables:
-            yield call.Overlap("baseline", "users")
-
 
 def tables_of(facts: Iterable[Fact], *, has_subtopic: bool) -> frozenset[str]:
     """The tables that hold facts; of intents labels know all if they have subtopics."""
@@ -347,15 +337,22 @@ def _problems_with_one_table(
             f"labels=None needs one table with an array of predictions and an array of labels; got {left.item!r} of "
             f"{kinds[0]} and {right.item!r} of {kinds[1]}. Pass labels as a separate table"
         )
-    has_tables = bool(sources.tables_of_facts) or sources.intents is not None
-    met = (
-        options.users is not None,
-        options.exclude is not None,
-        options.facts.attributes is not None,
-        len(sources.models) > 1 or names.model is not None,
-        has_tables or not isinstance(options.no_answer, str | None),
-    )
-    return problems + [words for words, is_met in zip(_ONE_TABLE, met, strict=True) if is_met]
+    if options.users is not None:
+        problems.append("users cannot be combined with one table, where every row counts as a user; leave it out")
+    if options.exclude is not None:
+        problems.append(
+            "exclude cannot be combined with one table, whose rows are users already; pass labels as a separate table"
+        )
+    if options.facts.attributes is not None:
+        problems.append("attributes cannot be combined with one table; name columns of that table with by=")
+    if len(sources.models) > 1 or names.model is not None:
+        problems.append("several models cannot share one table with the labels; pass labels as a separate table")
+    if sources.tables_of_facts or sources.intents is not None or not isinstance(options.no_answer, str | None):
+        problems.append(
+            "training, items, baseline, subtopic and a table no_answer cannot be combined with one table, whose rows are users "
+            "already; pass labels as a separate table"
+        )
+    return problems
 
 
 def _with_attributes_of_users(sources: Sources, names: call.AttributeNames) -> Sources:
@@ -375,16 +372,6 @@ def _with_attributes_of_users(sources: Sources, names: call.AttributeNames) -> S
         judged={name: spelled(column) for name, column in names.judge_columns.items()},
         clusters=(*clusters, *map(spelled, names.cluster)),
     )
-
-
-_ONE_TABLE = (
-    "users cannot be combined with one table, where every row counts as a user; leave it out",
-    "exclude cannot be combined with one table, whose rows are users already; pass labels as a separate table",
-    "attributes cannot be combined with one table; name columns of that table with by=",
-    "several models cannot share one table with the labels; pass labels as a separate table",
-    "training, items, baseline, subtopic and a table no_answer cannot be combined with one table, whose rows are users already; pass "
-    "labels as a separate table",
-)
 
 
 def _attributes(
