@@ -250,7 +250,7 @@ def _evaluate(
     )
     task = evaluate.with_features(task, sources.vectors)
     values = tuple(Value(str(reading.metric), reading.metric) for reading in ordered_readings)
-    scoring = Scoring(sources, Reading(task, values), settings)
+    scoring = Scoring(sources, Reading(task, values), settings).sampled()
     figures = scoring.describe_values(MOMENTS_ALONE)
     result.raise_if_unusable(totals_in(task, figures), scoring.settings)
     group = figures[()]

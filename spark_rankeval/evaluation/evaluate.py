@@ -524,6 +524,7 @@ def evaluate(
 def result_of(scoring: Scoring, summary: call.SummaryOptions) -> Result:
     """The result of a call that was checked."""
     need_users(scoring.sources.predictions.user, scoring.description(summary), "name the user column with user=")
+    scoring = scoring.sampled()
     noted = scoring.with_notes()
     figures = noted.describe(noted.description(summary), totals=summary.totals)
     findings = Findings(figures, noted.metrics, noted.schema, noted, item_attributes=noted.item_attributes)
@@ -547,7 +548,7 @@ def _takes_scoring_options(function: Function) -> Function:
 def score_users(predictions: Predictions, labels: call.Table | None, metrics: Metrics, **options: Any) -> DataFrame:
     """Compute every user's metrics as a lazy DataFrame, to write, to join, or to pass to `summarise`.
 
-    No job runs before the table is used. If a metric has no cutoff, each user's predictions must fit into memory, some 100 bytes each.
+    No job runs before the table is used. Each user's predictions must fit into memory as a whole, some 100 bytes each.
     The arguments are those of `evaluate`, except `ci` and `quantiles`. Nothing raises while the table is computed. Instead it
     counts rows that could not be ranked, and `summarise` raises. The counts are ``n_invalid_predictions``, ``n_invalid_labels``,
     ``n_duplicate_predictions``, ``n_duplicate_labels`` and ``n_conflicting_labels``. `quarantine` has the rows themselves.

@@ -510,7 +510,7 @@ def _write_users(run: outputs.Run, config: EvaluateConfig) -> Result:
         whole = scoring_to_describe(**{**call, "metrics": ordered}, users_alone=False)
         result = _write_whole(run, config, call, scoring, whole)
     else:
-        with run.staged(scoring.per_user(), outputs.PER_USER) as table:
+        with run.staged(scoring.sampled().per_user(), outputs.PER_USER) as table:
             result = _summary(table, config, call, scoring)
             run.write(without_standards(table), outputs.PER_USER, is_empty=table.isEmpty())
     if result.notes:
@@ -523,7 +523,7 @@ def _write_whole(
 ) -> Result:
     """Write every user's values, and give the result with figures of all lists together or of groups of items, which `whole` has."""
     summary = config.evaluation.summary()
-    with run.staged(whole.with_rows(summary), outputs.PER_USER) as stored:
+    with run.staged(whole.sampled().with_rows(summary), outputs.PER_USER) as stored:
         whole = replace(whole, stored=stored)
         others = result_of(whole, summary)
         table = whole.per_user().select(*map(column, scoring.schema.marks()))

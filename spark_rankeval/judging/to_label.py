@@ -298,7 +298,7 @@ class _Draw:
 
     def queries(self, pairs: DataFrame) -> DataFrame:
         """One row per query: how much models differ, whether it can be drawn, and how many pairs it has then."""
-        table = self.scoring.per_user()
+        table = self.scoring.sampled().per_user()
         schema = self.scoring.schema
         (metric,) = (each for each in schema.metrics if each.relevance == self.labels.grades[0])
         value = sql.when(~call("isnan", named(metric.column)), named(metric.column))

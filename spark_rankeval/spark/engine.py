@@ -104,6 +104,10 @@ _JAVA_CLASS = r"([\w$]+\.)+[\w$]*(Exception|Error)"
 # Classic Spark has a colon behind a class, Connect brackets around it, and some errors have nothing but a class.
 _JAVA_CLASSES = re.compile(rf"^({_JAVA_CLASS}: |\({_JAVA_CLASS}\) )+")
 _CONDITION = re.compile(r"(?:\([\w.$]+\) )?\[([A-Z][A-Z0-9_.]*)\] ")
+# Nodes of plans that read some columns of a table cheaply, and those that cost little.
+_SCANS = ("FileScan parquet ", "FileScan orc ", "InMemoryTableScan ")
+_CHEAP_STEPS = ("Project ", "Filter ", "ColumnarToRow", "AdaptiveSparkPlan ")
+_BINARY_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 # What makes other values each time that a plan runs: numbers that are drawn, and functions in Python.
 _DRAWN = re.compile(r"\b(rand|randn|randstr|uniform|uuid|shuffle)\(|(Batch|Arrow)EvalPython ")
 _ONE_JAVA_CLASS = re.compile(r"([\w$]+\.)+([\w$]*?)(Exception|Error)")
@@ -158,6 +162,36 @@ def read_by(reader: BaseReadWrite) -> Any:
     return reader.sc if __version__.startswith("3.") else reader.sparkSession
 
 
+def bytes_of_plain_scan(frame: DataFrame) -> int | None:
+    """About how many bytes a table has; None unless its plan only reads files or a cached table, chooses columns and leaves rows out.
+
+    A plan's text is no interface, so whatever is not recognised counts as something else, and so does a platform that tells nothing.
+    """
+    try:
+        plan, n_bytes = _plan(frame)
+    except Exception:  # shared clusters refuse the driver's objects by errors of their own; then the size is unknown
+        return None
+    for line in plan.splitlines():
+        # A plan without branches has a node a line, from the last step to the first.
+        node = line.lstrip(" +-:*()0123456789")
+        if node.startswith(_SCANS):
+            return n_bytes
+        if node and not node.startswith(_CHEAP_STEPS):
+            return None
+    return None
+
+
+def _plan(frame: DataFrame) -> tuple[str, int]:
+    """The physical plan of a table, and about how many bytes it has."""
+    if not is_connect(frame.sparkSession):
+        planned = frame._jdf.queryExecution()  # public methods print a plan, and tell no size
+        return planned.executedPlan().toString(), int(str(planned.optimizedPlan().stats().sizeInBytes()))
+    text = frame._explain_string(mode="cost")  # type: ignore[operator] # the same
+    logical, _, physical = text.partition("== Physical Plan ==")
+    size, unit = re.findall(r"sizeInBytes=([\d.E+]+) (\w*)B", logical.partition("== Optimized Logical Plan ==")[2])[0]
+    return physical, int(float(size) * 1024 ** _BINARY_UNITS.index(unit))
+
+
 def collected_columns(frame: DataFrame) -> dict[str, np.ndarray[Any, Any]]:
     """The columns of a table of numbers without nulls, by name."""
     if hasattr(frame, "toArrow"):
@@ -209,11 +243,8 @@ def draws_anew(frame: DataFrame) -> bool:
     for a table that the client has sent is not in the plan any more.
     """
     try:
-        if is_connect(frame.sparkSession):
-            _, _, plan = frame._explain_string(mode="cost").partition("== Physical Plan ==")  # type: ignore[operator] # the same
-        else:
-            plan = frame._jdf.queryExecution().executedPlan().toString()  # public methods print a plan
-    except Exception:  # shared clusters refuse the driver's objects by errors of their own; then nothing is known
+        plan, _ = _plan(frame)
+    except Exception:  # as in `bytes_of_plain_scan`
         return True
     cached = math.inf
     for line in plan.splitlines():

@@ -10,14 +10,16 @@ from itertools import filterfalse
 from operator import add
 from typing import TYPE_CHECKING
 
+import numpy as np
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark import facts, source_tables, sql
-from spark_rankeval.spark.engine import Engine, engine_of
+from spark_rankeval.spark.engine import Engine, bytes_of_plain_scan, engine_of
 from spark_rankeval.spark.tables import Sources
-from spark_rankeval.spark.tasks import broadcast_row, without_file_metadata
+from spark_rankeval.spark.tasks import broadcast_row, collected_columns, without_file_metadata
 from spark_rankeval.worker import reading as grouped_row
 
 if TYPE_CHECKING:
@@ -175,18 +177,17 @@ def choose_plan(
     task: ScoringTask,
     predictions: source_tables.SourceTable,
     engine: Engine,
-    *,
     excludes: bool,
+    has_long_lists: bool,
 ) -> Plan:
-    """Choose how predictions are brought together: whole lists, or the best of each as far as all metrics look.
-
-    The request alone decides. To keep the best takes no longer than to keep all, and a list of millions fits into memory.
+    """Choose how predictions are brought together: whole lists, unless one may not fit into memory and metrics have cutoffs.
 
     Args:
         task: what is asked for.
         predictions: the table.
         engine: what runs the plan.
         excludes: whether items will be left out of the predictions, so that others move up.
+        has_long_lists: whether a user's list may not fit into memory.
     """
     if predictions.vectors is not None:
         all_items = "Every item of the catalogue is ranked for each user, by scores from vectors; no table of predictions is made."
@@ -194,11 +195,12 @@ def choose_plan(
     if predictions.arrays:
         return _plan_for_arrays(task, predictions, excludes)
     cutoff = task.largest_cutoff
-    if cutoff is None or not _can_leave_out(task, cutoff, engine, excludes):
+    if not has_long_lists or cutoff is None or not _can_leave_out(task, cutoff, engine, excludes):
         return Plan(0, ("All predictions of a user are grouped.",))
     keep = cutoff + _SLACK
     words = [
-        f"A user keeps the best {keep:,} predictions by score and item while rows are grouped (min_by): no metric looks further."
+        f"A user keeps the best {keep:,} predictions by score and item while rows are grouped (min_by): lists may be too long for "
+        "memory, and no metric looks further."
     ]
     if task.merges_duplicates:
         words.append("Duplicates are merged first, by user and item within the same shuffle.")
@@ -244,6 +246,51 @@ def _can_leave_out(task: ScoringTask, cutoff: int, engine: Engine, excludes: boo
             or (ranking.duplicates == "keep_best" and ranking.budget is not None)
             for ranking in rankings
         )
+    )
+
+
+# One row of so many is drawn: a power of two.
+_SHARE = 1 << 12
+# Spark holds a list in memory while it grows, with some 100 bytes a prediction.
+_LONGEST = 200_000
+# Files of so many bytes hold no list that is too long for memory.
+_SMALL = 1 << 20
+_LIST, _IS_DRAWN = "list_", "is_drawn_"
+
+
+def may_be_long(models: Sequence[source_tables.SourceTable], model_column: str | None = None) -> bool:
+    """Whether a user's list may have too many predictions for memory, from one job that draws rows of the tables.
+
+    A table is cheap to read if its plan scans files or a cached table, and does nothing else. Any other would be computed twice, so it
+    may have long lists.
+    """
+    tables = {id(source.frame): (source.frame, source.user) for source in models}
+    sizes = [bytes_of_plain_scan(frame) for frame, _ in tables.values()]
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(sizes):
+        return True
+    if sum(known) <= _SMALL:
+        return False
+    rows = [
+        _drawn(frame, [*user, *([] if model_column is None else [model_column])], index)
+        for index, (frame, user) in enumerate(tables.values())
+    ]
+    try:
+        # The driver counts: to group so few rows in Spark would take two stages more.
+        lists = collected_columns(sql.rows_of_all(rows))[_LIST]
+    except PySparkException:
+        # What cannot be read, which the evaluation says better; or too many rows for the driver.
+        return True
+    return int(np.unique(lists, return_counts=True)[1].max(initial=0)) * _SHARE > _LONGEST
+
+
+def _drawn(frame: DataFrame, keys: Sequence[str], index: int) -> DataFrame:
+    """The hash of the list that each drawn row of a table is of."""
+    # By a hash, as files may have users in a regular order.
+    is_drawn = sql.bits_and(sql.call("xxhash64", sql.call("monotonically_increasing_id")), _SHARE - 1) == 0
+    hashed = sql.call("xxhash64", sql.hash_in(frame, keys), sql.number(index)).alias(_LIST)
+    return sql.select(
+        sql.where(sql.select(frame, hashed, is_drawn.alias(_IS_DRAWN)), sql.named(_IS_DRAWN)), sql.named(_LIST)
     )
 
 
@@ -332,6 +379,7 @@ class Grouping:
 
     sources: Sources
     task: ScoringTask
+    has_long_lists: bool = False  # whether a user's list may not fit into memory, as far as is known
 
     @cached_property
     def plan(self) -> Plan:
@@ -344,6 +392,7 @@ class Grouping:
                 source,
                 engine_of(source.frame.sparkSession),
                 excludes=self.sources.exclude is not None,
+                has_long_lists=self.has_long_lists,
             )
         return together(plans)
 

@@ -34,7 +34,7 @@ from spark_rankeval.request.task import (
     user_counts,
 )
 from spark_rankeval.spark import sql
-from spark_rankeval.spark.grouping import Grouping, hashed_tables
+from spark_rankeval.spark.grouping import Grouping, hashed_tables, may_be_long
 from spark_rankeval.spark.invalid_rows import Quarantine
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
 from spark_rankeval.spark.source_tables import SourceTable
@@ -476,6 +476,7 @@ class Scoring:
     # The metrics of a model, in the order to show them; those of all lists together have no column.
     metrics: tuple[MetricColumn, ...] = ()
     model_column: str = ""  # the column of models in the per-user table; empty: there is one model without a name
+    has_long_lists: bool = False  # whether a user's list may not fit into memory, as far as is known
     # What an action gave that computed states and rows of users together; None: each action computes what it needs.
     stored: DataFrame | None = None
 
@@ -491,10 +492,17 @@ class Scoring:
         options = summary.described(weighted=summary.user_weight is not None, clustered=bool(sources.clusters))
         return replace(options, normalised=reading.task.normalised, n_plain=len(reading.standard_values))
 
+    def sampled(self) -> Scoring:
+        """This scoring, knowing whether a user's list may not fit into memory; if the tables are large, a job draws rows of them."""
+        models = [model.source for model in self.sources.models if not model.source.arrays]
+        if self.stored is not None or not models or not replace(self, has_long_lists=True).grouping.plan.keep:
+            return self
+        return replace(self, has_long_lists=may_be_long(models, self.sources.model_column))
+
     @cached_property
     def grouping(self) -> Grouping:
         """How the tables become one row per user."""
-        return Grouping(self.sources, self.reading.task)
+        return Grouping(self.sources, self.reading.task, self.has_long_lists)
 
     @property
     def _task_of_users(self) -> ScoringTask:

@@ -1,4 +1,6 @@
-"""To keep only the best of lists changes no value."""
+"""To keep only the best of lists that may not fit into memory changes no value; when that is done."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -6,7 +8,7 @@ from pyspark.sql import functions as F
 from worlds.random_logs import assert_tricky, random_logs
 
 from spark_rankeval import BCa, Facts, evaluate
-from spark_rankeval.spark import grouping
+from spark_rankeval.spark import grouping, scoring
 from spark_rankeval.spark.engine import engine_of
 
 pytestmark = pytest.mark.ci
@@ -15,12 +17,12 @@ METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap", "rr")
 
 @pytest.fixture
 def pruned_and_whole(spark, monkeypatch):
-    """What a call gives with the best of each list, and with whole lists."""
+    """What a call gives if lists may be too long, and if they are not."""
 
     def both(*tables, **options):
-        results = [evaluate(*tables, **options)]
-        with monkeypatch.context() as patched:
-            patched.setattr(grouping, "_can_leave_out", lambda *_: False)
+        results = []
+        for long in (True, False):
+            monkeypatch.setattr(scoring, "may_be_long", lambda *_, long=long: long)
             results.append(evaluate(*tables, **options))
         assert ("keeps the best" in results[0].explain()) == engine_of(spark).keeps_best
         assert "All predictions of a user are grouped." in results[1].explain()
@@ -86,3 +88,24 @@ def test_what_cannot_be_ranked_or_is_there_twice_is_not_among_the_best(spark, pr
         assert [row["rr_at_2"] for row in result.per_user.collect()] == [0.5, 0.5]
         quality = result.data_quality
         assert (quality.n_duplicate_predictions, quality.n_invalid_predictions, quality.n_predictions) == (39, 40, 5)
+
+
+def test_a_draw_of_rows_says_whether_a_list_may_be_too_long(spark, tmp_path, monkeypatch):
+    users = spark.range(2_000).withColumnRenamed("id", "user")
+    short = users.crossJoin(spark.range(3).withColumnRenamed("id", "item"))
+    many = spark.range(120_000).select(F.lit(5).cast("long").alias("user"), (F.col("id") + 100).alias("item"))
+    frames = {"short": short, "hot": short.unionByName(many)}
+    for name, frame in frames.items():
+        frame.withColumn("score", F.rand(1)).write.parquet(str(tmp_path / name))
+        frames[name] = spark.read.parquet(str(tmp_path / name))
+
+    def may_be_long(frame):
+        return grouping.may_be_long([SimpleNamespace(frame=frame, user=("user",))])
+
+    # Small files, and what a scan does not tell.
+    assert not may_be_long(frames["hot"].where("user >= 0"))
+    assert may_be_long(frames["short"].union(frames["short"]))
+    monkeypatch.setattr(grouping, "_SMALL", 0)
+    monkeypatch.setattr(grouping, "_LONGEST", 60_000)
+    assert may_be_long(frames["hot"])
+    assert not may_be_long(frames["short"])

@@ -36,14 +36,16 @@ def task_of(metrics, dialect="default", ties=None, threshold=None, keep_best=Fal
     return ScoringTask(tuple(views)), {value.label: value.metric for value in values}
 
 
-def plan_of(metrics, table=OF_ROWS, engine=ENGINE, excludes=False, **call):
-    return choose_plan(task_of(metrics, **call)[0], table, engine, excludes=excludes)
+def plan_of(metrics, table=OF_ROWS, engine=ENGINE, excludes=False, long=True, **call):
+    beside = {"excludes": excludes, "has_long_lists": long}
+    return choose_plan(task_of(metrics, **call)[0], table, engine, **beside)
 
 
 @pytest.mark.parametrize(
     ("metrics", "options", "keep"),
     [
         (["ndcg@5"], {}, 13),
+        (["ndcg@5"], {"long": False}, 0),
         (["ndcg@5", "rr"], {}, 0),
         (["ndcg@5"], {"engine": SAIL}, 0),
         (["ndcg@5"], {"engine": OLDER}, 0),

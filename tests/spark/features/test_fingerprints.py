@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_rankeval import Vectors, compare, evaluate, merge, score_users, summarise
 from spark_rankeval.errors import SparkRankEvalWarning
-from spark_rankeval.spark import grouping
+from spark_rankeval.spark import scoring
 from spark_rankeval.spark.sql import hash_in
 
 METRICS = ["ndcg@1", "rr@2"]
@@ -80,11 +80,10 @@ def test_workers_hash_whole_lists_as_spark_hashes_rows(spark, monkeypatch):
     # Negative zeros are among the scores, and some users are of one model alone.
     models = {"first": predictions, "second": predictions.where("user < 5").selectExpr("user", "item", "-score score")}
     rows = [frame.withColumn("name", F.lit(name)) for name, frame in models.items()]
-    with monkeypatch.context() as patched:
-        patched.setattr(grouping, "_can_leave_out", lambda *_: False)
-        by_workers = evaluate(models, labels, METRICS, **ASKED).fingerprints
-        assert evaluate(rows[0].union(rows[1]), labels, METRICS, **ASKED, model="name").fingerprints == by_workers
-    # Spark hashes the rows if it keeps the best alone.
+    by_workers = evaluate(models, labels, METRICS, **ASKED).fingerprints
+    assert evaluate(rows[0].union(rows[1]), labels, METRICS, **ASKED, model="name").fingerprints == by_workers
+    # Spark hashes the rows if it merges repeats first.
+    monkeypatch.setattr(scoring, "may_be_long", lambda *_: True)
     assert evaluate(models, labels, METRICS, **ASKED).fingerprints == by_workers
 
 
