@@ -68,9 +68,9 @@ if TYPE_CHECKING:
     from spark_rankeval.run_history.gates import read_gates as read_gates
     from spark_rankeval.run_history.history import History as History
     from spark_rankeval.run_history.history import history as history
+    from spark_rankeval.spark.engine import progress as progress
     from spark_rankeval.spark.local_tables import write_table as write_table
     from spark_rankeval.spark.per_user import metrics_column as metrics_column
-    from spark_rankeval.spark.tasks import progress as progress
     from spark_rankeval.statistics.intervals import BCa as BCa
     from spark_rankeval.statistics.intervals import Percentile as Percentile
     from spark_rankeval.statistics.intervals import Student as Student
@@ -103,9 +103,9 @@ _NAMES = {
     "request.call": "Cube Facts Judged OnInvalid Vectors",
     "run_history.gates": "check_gates read_gates",
     "run_history.history": "History history",
+    "spark.engine": "progress",
     "spark.local_tables": "write_table",
     "spark.per_user": "metrics_column",
-    "spark.tasks": "progress",
     "statistics.intervals": "BCa Percentile Student",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

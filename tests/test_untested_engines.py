@@ -13,7 +13,6 @@ from spark_rankeval import checks, splits, trec
 from spark_rankeval.errors import EngineError, SparkRankEvalError, SparkRankEvalWarning
 from spark_rankeval.ml import RankingEvaluator
 from spark_rankeval.spark import engine as platforms
-from spark_rankeval.spark import tasks
 
 
 class Session:
@@ -92,9 +91,9 @@ def test_every_front_door_refuses_an_untested_engine(door):
 
 
 def test_a_column_of_metrics_asks_the_active_session(monkeypatch):
-    monkeypatch.setattr(tasks.SparkSession, "getActiveSession", lambda: Session("0.8.1"))
+    monkeypatch.setattr(platforms.SparkSession, "getActiveSession", lambda: Session("0.8.1"))
     with pytest.raises(EngineError, match=r"Sail 0\.8\.1"):
-        tasks.pandas_function(len, "value double")
+        platforms.pandas_function(len, "value double")
 
 
 def test_these_are_all_front_doors():

@@ -20,7 +20,7 @@ from spark_rankeval.records import quality
 from spark_rankeval.records.quality import AUDIT
 from spark_rankeval.report.contents import Gate
 from spark_rankeval.request.call import ColumnNames, OnInvalid, ScoringOptions, Table, Vectors
-from spark_rankeval.spark import source_tables, sql, tasks
+from spark_rankeval.spark import engine, source_tables, sql
 from spark_rankeval.spark import tables as spark_tables
 from spark_rankeval.spark.local_tables import takes_local_tables
 
@@ -125,7 +125,7 @@ def _flagged(
         timed, is_early = (*pair, _TIME), F.col(_TIME) < F.col(_END)
         last = F.max(_TIME).alias(_END)
         of_user = labels.join(training.groupBy(*users).agg(last), users)
-        flagged["labels_before_training_end"] = tasks.broadcast_row(labels, training.agg(last)).where(is_early), timed
+        flagged["labels_before_training_end"] = engine.broadcast_row(labels, training.agg(last)).where(is_early), timed
         flagged["labels_before_user_end"] = of_user.where(is_early), timed
     if "predictions" in rows:
         listed_rows = rows["predictions"]

@@ -22,7 +22,7 @@ from spark_rankeval.metrics.naming import NamedMetrics, parse_metric, parse_metr
 from spark_rankeval.ranking.batch import Fact
 from spark_rankeval.ranking.user_lists import RankingPolicy
 from spark_rankeval.request import call, task
-from spark_rankeval.spark import invalid_rows, source_tables, sql, tasks
+from spark_rankeval.spark import engine, invalid_rows, source_tables, sql
 from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.local_tables import read_long_table, takes_local_tables
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, estimated_metrics, table_hash
@@ -66,7 +66,7 @@ def per_item_group(scoring: Scoring) -> DataFrame:
         *((name, double) for name in values),
     ]
     run = item_groups.score_pairs(scoring_task, (*grouping.sources.user_columns, *attributes), values)
-    scored = tasks.run_on_workers(users, run, T.StructType([T.StructField(name, kind) for name, kind in kinds]))
+    scored = engine.run_on_workers(users, run, T.StructType([T.StructField(name, kind) for name, kind in kinds]))
     metrics = tuple(
         replace(metric, normaliser="", standard="", standard_column="")
         for metric in schema.metrics
@@ -694,4 +694,4 @@ def top_items(
     run = whole_catalogue.first_items_of_batches(
         sources.vectors[0].similarity, k, tuple(grouping.sources.user_columns), item
     )
-    return tasks.run_on_workers(grouping.lists(), run, schema)
+    return engine.run_on_workers(grouping.lists(), run, schema)

@@ -14,9 +14,15 @@ from pyspark.sql import types as T
 from spark_rankeval.ranking.batch import ATTRIBUTES, Fact
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark import source_tables, sql
-from spark_rankeval.spark.engine import engine_of
+from spark_rankeval.spark.engine import (
+    broadcast_row,
+    broadcast_tables,
+    engine_of,
+    packed,
+    packed_together,
+    run_on_workers,
+)
 from spark_rankeval.spark.tables import Sources
-from spark_rankeval.spark.tasks import broadcast_row, broadcast_tables, packed, packed_together, run_on_workers
 from spark_rankeval.worker import features as item_facts
 from spark_rankeval.worker.features import INTENT, INTENTS, ITEM, add_counts, count_items
 from spark_rankeval.worker.item_groups import table_of

@@ -17,9 +17,15 @@ from pyspark.sql import types as T
 
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark import facts, source_tables, sql
-from spark_rankeval.spark.engine import Engine, bytes_of_plain_scan, engine_of
+from spark_rankeval.spark.engine import (
+    Engine,
+    broadcast_row,
+    bytes_of_plain_scan,
+    collected_columns,
+    engine_of,
+    without_file_metadata,
+)
 from spark_rankeval.spark.tables import Sources
-from spark_rankeval.spark.tasks import broadcast_row, collected_columns, without_file_metadata
 from spark_rankeval.worker import reading as grouped_row
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from spark_rankeval.records.comparisons import note_of_labels, notes_of_tables
 from spark_rankeval.records.stored import SHARED
 from spark_rankeval.request.call import COUNTS, GRADING_WEIGHT, OnInvalid
 from spark_rankeval.spark import per_user, sql
+from spark_rankeval.spark.engine import MESSAGE_SCHEMA, collected_messages, run_on_workers
 from spark_rankeval.spark.grouping import agreed
 from spark_rankeval.spark.source_tables import user_column
-from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, run_on_workers
 from spark_rankeval.worker import comparing
 from spark_rankeval.worker.features import JudgedFigures, judged_figures
 from spark_rankeval.worker.process import Merger, Message, Run

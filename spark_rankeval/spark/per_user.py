@@ -19,9 +19,8 @@ from spark_rankeval.metrics.naming import column_name, column_names, parse_metri
 from spark_rankeval.records.stored import Query
 from spark_rankeval.request.call import ALL_COUNTS, OVERLAP, OnInvalidOption, is_sum
 from spark_rankeval.request.task import Lists, ScoringTask, resolve, views_of
-from spark_rankeval.spark.engine import engine_of
+from spark_rankeval.spark.engine import engine_of, pandas_function
 from spark_rankeval.spark.sql import MARK_KEY, call, column, mark_of, model_in, readable, text, text_in_sql
-from spark_rankeval.spark.tasks import pandas_function
 from spark_rankeval.worker.features import JudgedPair, TwoJudges
 from spark_rankeval.worker.scoring import N_INVALID, score_series
 

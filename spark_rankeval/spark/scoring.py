@@ -34,12 +34,12 @@ from spark_rankeval.request.task import (
     user_counts,
 )
 from spark_rankeval.spark import sql
+from spark_rankeval.spark.engine import MESSAGE_SCHEMA, collected_messages, merged_messages, run_on_workers
 from spark_rankeval.spark.grouping import Grouping, hashed_tables, may_be_long
 from spark_rankeval.spark.invalid_rows import Quarantine
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
 from spark_rankeval.spark.source_tables import SourceTable
 from spark_rankeval.spark.tables import Model, Sources, tables_of
-from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, merged_messages, run_on_workers
 from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures, descriptions_of_groups
 from spark_rankeval.statistics.exact import Moments, MomentsByName
 from spark_rankeval.statistics.intervals import clusters_of

@@ -7,7 +7,7 @@ from helpers.plans import plan_of
 from helpers.shuffles import settings_of, shuffled_into
 
 from spark_rankeval import Facts, evaluate, score_users
-from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, merged_messages
+from spark_rankeval.spark.engine import MESSAGE_SCHEMA, merged_messages
 
 
 @pytest.fixture(scope="module")

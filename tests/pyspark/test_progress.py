@@ -6,7 +6,7 @@ import time
 import pytest
 
 from spark_rankeval import progress
-from spark_rankeval.spark import tasks as progress_bars
+from spark_rankeval.spark import engine as progress_bars
 
 INTERVAL = "spark.connect.progress.reportInterval"
 

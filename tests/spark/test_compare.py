@@ -11,7 +11,7 @@ from worlds.model_frames import METRICS, both, compare_frames, marked, tables_of
 
 from spark_rankeval import all_pairs, compare, detectable_difference, differences, evaluate, score_users, summarise
 from spark_rankeval.errors import DataError, InputError
-from spark_rankeval.spark import tasks
+from spark_rankeval.spark import engine
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_no_form_of_the_tables_changes_a_digit(spark, tables, compared, tmp_path
     assert {(row.metric, row.model): row for row in rows} == {(row.metric, row.model): row for row in compared.rows}
     assert [row.model for row in rows[:2]] == ["new", "other"]
     # Tasks merge what the driver does not take.
-    monkeypatch.setattr(tasks, "_TAKEN_BY_DRIVER", 0)
+    monkeypatch.setattr(engine, "_TAKEN_BY_DRIVER", 0)
     apart = {model: table.repartition(7, "ndcg_at_10") for model, table in narrow.items()}
     assert compare(apart, "old", replicates=199) == compared
 

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from spark_rankeval import Vectors, compare, evaluate, history, score_users, summarise
 from spark_rankeval.errors import EngineError, InputError, SparkRankEvalWarning
-from spark_rankeval.spark import tasks
-from spark_rankeval.spark.tasks import run_on_workers
+from spark_rankeval.spark import engine
+from spark_rankeval.spark.engine import run_on_workers
 
 pytestmark = pytest.mark.sail_alone("its defects and formats")
 
@@ -111,7 +111,7 @@ def test_tables_that_no_message_holds_are_refused(spark, monkeypatch):
     vectors = [
         spark.createDataFrame([(1, [0.5, 1.0])], f"{name} long, vector array<double>") for name in ("user", "item")
     ]
-    monkeypatch.setattr(tasks, "_MOST_BYTES", 100)
+    monkeypatch.setattr(engine, "_MOST_BYTES", 100)
     with pytest.raises(EngineError, match=r"^the vectors, facts or groups of the items take more than 120 MB"):
         evaluate(
             Vectors(*vectors), vectors[0].withColumnRenamed("user", "item").selectExpr("item", "item AS user"), "rr"
@@ -124,7 +124,7 @@ def test_tables_that_no_message_holds_are_refused(spark, monkeypatch):
         raise SparkConnectGrpcException("RESOURCE_EXHAUSTED: Decompressed message larger than max")
 
     with pytest.raises(EngineError, match=r"use PySpark, or fewer items$"):
-        tasks._cell(SimpleNamespace(collect=collect))
+        engine._cell(SimpleNamespace(collect=collect))
 
 
 def test_a_panic_of_the_engine_is_an_error(spark):

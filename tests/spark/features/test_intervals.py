@@ -13,7 +13,7 @@ from worlds.random_logs import random_logs
 
 from spark_rankeval import BCa, Facts, Percentile, Student, evaluate, score_users, summarise, write_per_user
 from spark_rankeval.errors import OptionError, SparkRankEvalWarning
-from spark_rankeval.spark import tasks as states
+from spark_rankeval.spark import engine as states
 from spark_rankeval.statistics.exact import RELATIVE_ACCURACY
 
 METRICS = ["precision@5", "ndcg@5", "rr", "dcg@5"]

@@ -6,8 +6,8 @@ from pyspark.sql import functions as F
 
 from spark_rankeval import Facts, evaluate
 from spark_rankeval.errors import EngineError
-from spark_rankeval.spark import tasks
-from spark_rankeval.spark.tasks import broadcast_tables, packed_together
+from spark_rankeval.spark import engine
+from spark_rankeval.spark.engine import broadcast_tables, packed_together
 from spark_rankeval.worker import process
 from spark_rankeval.worker.process import unpacked
 
@@ -26,7 +26,7 @@ def test_the_first_row_of_each_partition_has_the_packed_table(spark):
 
 def test_tables_that_no_message_holds_are_refused_with_the_numbers(spark, monkeypatch):
     monkeypatch.setattr(process, "MOST_BYTES", 3000)
-    monkeypatch.setattr(tasks, "_MOST_BYTES", 3000)
+    monkeypatch.setattr(engine, "_MOST_BYTES", 3000)
     lists = spark.createDataFrame([("ann", 1, 2.0)], "user string, item long, score double")
     items = spark.range(1000).selectExpr("id AS item", "sha2(cast(id as string), 256) AS category")
     call = (lists, lists.select("user", "item"))

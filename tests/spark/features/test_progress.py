@@ -10,7 +10,7 @@ from tqdm.auto import tqdm
 
 from spark_rankeval import progress
 from spark_rankeval.errors import InputError, MissingExtraError
-from spark_rankeval.spark import tasks as progress_bars
+from spark_rankeval.spark import engine as progress_bars
 
 
 @pytest.fixture
