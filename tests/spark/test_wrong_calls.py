@@ -227,7 +227,7 @@ def test_the_advice_on_the_field_of_items_works_whatever_the_labels_call_theirs(
 def test_replicates_that_no_worker_holds_are_refused(world, jobs_of, monkeypatch):
     # Without slices there is room for more. Here is a hundredth of both: the driver makes an empty state to measure it.
     assert states.MERGED_BYTES < scoring._LARGEST_STATE
-    monkeypatch.setattr(scoring, "MERGED_BYTES", states.MERGED_BYTES // 100)
+    monkeypatch.setattr(states, "MERGED_BYTES", states.MERGED_BYTES // 100)
     monkeypatch.setattr(scoring, "_LARGEST_STATE", scoring._LARGEST_STATE // 100)
     metrics = ["ndcg@5", "recall@3", "rr"]
     sliced = on(metrics=metrics, ci=BCa(replicates=10**4), **about(by="country"))

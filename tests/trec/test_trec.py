@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 from worlds.trec_lines import BAD, NOTHING
 
-from spark_rankeval.dialects import DIALECTS, find_dialect
+from spark_rankeval.dialects import find_dialect
+from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.stored import Query, render_trec, trec_name
 from spark_rankeval.records.summary import SummaryRow
