@@ -212,8 +212,8 @@ def run_facts(
     return [record.asDict() for record in lines.select(*chosen).collect()]
 
 
-# The options that name the table of a database.
-_QUERIES = ("dbtable", "query")
+# The options that name the table of a database, or the version of a table.
+_CHOICES = ("dbtable", "query", "versionAsOf", "timestampAsOf", "snapshot-id", "as-of-timestamp", "branch", "tag")
 #: What is in tables, and would make the one row of a manifest too long.
 _TABLE_FACTS = ("summary", "gates", "rows", "slices")
 
@@ -433,11 +433,11 @@ def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame]) -> str:
         {name: engine.input_files(frame) for name, frame in tables.items()},
     ]
     # Values of options may be secrets, so none is hashed but those that say what is read.
-    queries = {
-        name: {key: source.options[key] for key in _QUERIES if key in source.options}
+    choices = {
+        name: {key: source.options[key] for key in _CHOICES if key in source.options}
         for name, source in config.sources().items()
     }
-    inputs += [queries] if any(queries.values()) else []
+    inputs += [choices] if any(choices.values()) else []
     digest = hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode())
     # A letter first: a column of partitions whose names read as numbers or dates is read as such.
     return "r" + digest.hexdigest()[:12]

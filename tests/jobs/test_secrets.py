@@ -192,7 +192,9 @@ def test_a_run_id_is_no_hash_of_a_secret_and_tells_tables_of_a_database_apart():
     database = {"format": "jdbc", "options": {"url": "jdbc:x", "password": "hunter2"}}
     tables = [{"dbtable": "shop.a"}, {"dbtable": "shop.b"}, {"query": "SELECT 1"}, {"query": "SELECT 2"}]
     ids = {id_of(predictions={**database, "options": {**database["options"], **table}}) for table in tables}
-    assert len(ids) == 4
+    versions = [{}, *({name: 1} for name in ("versionAsOf", "snapshot-id"))]
+    ids |= {id_of(predictions={"format": "delta", "path": "t", "options": version}) for version in versions}
+    assert len(ids) == 7
     # Where results go is no part of an id, and metrics that differ are.
     assert id_of(mlflow={"tracking_uri": "https://u:hunter2@mlflow:5000"}) == id_of() == id_of(output={"path": "other"})
     ids = {
