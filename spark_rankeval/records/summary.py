@@ -278,7 +278,6 @@ def rollup_with_items(
 
     The slices of the user, which `rollup` gives, follow an entry for each attribute of items. A key of `NO_SLICE` is of all users alone.
 
-    >>> from spark_rankeval.records.slices import rollup
     >>> rolled = rollup_with_items(rollup(1), ["genre", "year"])
     >>> [key[:2] == (ALL_VALUES, ALL_VALUES) for key in rolled(("DE", None, None))]
     [True, True]

@@ -49,7 +49,7 @@ _VALID, _PLACE, _SCORES = "valid_", "place_", "scores_"
 
 
 @dataclass(frozen=True)
-class FactTables:
+class FactsOfCall:
     """The tables that hold facts, and the columns of grouped users that are made of them."""
 
     sources: Sources
@@ -361,18 +361,20 @@ def users_with_reasons(
     """The rows of users' vectors under our names, without an item, each with why it cannot be used, or null."""
     rows = sql.select(source.frame, *source.raw_users(), *columns.user_columns())
     users = [sql.named(name) for name in source.user_names]
-    rows = _with_reasons(rows, columns, users, source.user_reasons(), source_tables.REPEATED_USER, reason)
+    rows = _vectors_with_reasons(rows, columns, users, source.user_reasons(), source_tables.REPEATED_USER, reason)
     return sql.with_columns(rows, {item: sql.null_of(source.item_type)})
 
 
 def catalogue_with_reasons(columns: source_tables.VectorColumns, item: str, reason: str) -> DataFrame:
     """The rows of the catalogue under our names, each with why it cannot be used, or null."""
     reasons = sql.id_reasons("item", sql.named(CATALOGUE_ITEM), columns.items.item_type)
-    rows = _with_reasons(catalogue_rows(columns), columns, [sql.named(CATALOGUE_ITEM)], reasons, _REPEATED_ITEM, reason)
+    rows = _vectors_with_reasons(
+        catalogue_rows(columns), columns, [sql.named(CATALOGUE_ITEM)], reasons, _REPEATED_ITEM, reason
+    )
     return rows.withColumnRenamed(CATALOGUE_ITEM, item)
 
 
-def _with_reasons(
+def _vectors_with_reasons(
     rows: DataFrame,
     columns: source_tables.VectorColumns,
     keys: list[sql.Sql],

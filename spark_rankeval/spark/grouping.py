@@ -478,8 +478,8 @@ class Grouping:
         return predictions
 
     @cached_property
-    def _facts(self) -> facts.FactTables:
-        return facts.FactTables(self.sources, self.task.facts)
+    def _facts(self) -> facts.FactsOfCall:
+        return facts.FactsOfCall(self.sources, self.task.facts)
 
     @property
     def attributes(self) -> dict[str, str]:
