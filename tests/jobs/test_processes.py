@@ -57,7 +57,9 @@ def test_a_wrong_config_is_one_line_before_spark_starts(run_job, tmp_path):
     done = run_job("evaluate.py", "--config", "job.toml", cwd=tmp_path, PATH="", JAVA_HOME="")
     (line,) = done.stderr.splitlines()
     assert (done.returncode, done.stdout) == (2, "")
-    assert line.startswith("evaluate: wrong config: job.toml: unknown key 'predictions.paht'; did you mean 'path'?")
+    assert line.startswith(
+        "evaluate: wrong config: job.toml and --set: unknown key 'predictions.paht'; did you mean 'path'?"
+    )
     assert "no metric is called 'ngcd'" in line
 
 

@@ -146,7 +146,7 @@ def test_no_user_and_one_user_have_no_interval_and_it_says_so(tables, n, reason,
     for row in result.summary:
         assert (row.n_users, row.no_interval, row.interval_method) == (n, reason, ci)
         assert [math.isnan(each) for each in (row.interval_low, row.interval_high, row.median)] == [True, True, n == 0]
-    assert f"no interval for any mean: {reason}" in repr(result)
+    assert f"no interval for {METRICS[0]} and {METRICS[1]}: {reason}" in repr(result)
     row = json.loads(result.to_json(), parse_constant=pytest.fail)["summary"][0]
     assert (row["interval_low"], row["no_interval"]) == (None, reason)
 
