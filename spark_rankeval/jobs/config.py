@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 import tempfile
@@ -41,6 +42,8 @@ _URLS = [
         (r"(?<![\w+.-])[a-z][a-z0-9+.-]*://[^\s'\"<>?]*\?(?=[^/\s]*=)", r"[^\s'\"<>]+"),
     )
 ]
+#: Options that name the table of a database, or the version of a table. Names of runs tell them apart.
+CHOICES = ("dbtable", "query", "versionasof", "timestampasof", "snapshot-id", "as-of-timestamp", "branch", "tag")
 # Shorter values are a part of too many words: those of fewer letters are hidden as whole words alone, or not at all.
 _ANYWHERE, _LEAST = 6, 4
 
@@ -52,7 +55,11 @@ def secrets_of(settings: Any, *, is_option: bool = False) -> set[str]:
     ['AK:s3cr3t', 'hunter2', 's3cr3t']
     """
     if isinstance(settings, Mapping):
-        inside = (secrets_of(value, is_option=is_option or _is_options(key, value)) for key, value in settings.items())
+        inside = (
+            secrets_of(value, is_option=is_option or _is_options(key, value))
+            for key, value in settings.items()
+            if not (is_option and _is_name_of_table(key, value))
+        )
         return set().union(*inside)
     if isinstance(settings, tuple | list):
         return set().union(*(secrets_of(value, is_option=is_option) for value in settings))
@@ -62,6 +69,11 @@ def secrets_of(settings: Any, *, is_option: bool = False) -> set[str]:
     if is_option and not isinstance(settings, bool):
         secrets.add(text)
     return {secret for secret in secrets if len(secret) >= _LEAST}
+
+
+def _is_name_of_table(option: str, value: object) -> bool:
+    """Whether an option is the plain name of a table or a version, which messages may say."""
+    return option.lower() in CHOICES and re.fullmatch(r"[\w.:-]+", str(value)) is not None
 
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
@@ -113,6 +125,8 @@ def redacted_settings(settings: Any, *, is_option: bool = False) -> Any:
         return type(settings)(redacted_settings(value, is_option=is_option) for value in settings)
     if is_option:
         return HIDDEN
+    if isinstance(settings, float) and not math.isfinite(settings):
+        return str(settings)  # JSON has no infinity
     return redacted(settings) if isinstance(settings, str) else settings
 
 
@@ -189,7 +203,7 @@ class EventLog:
             elif is_ours:
                 self._write(self.hide(f"{self._job}: warning: {' '.join(text.split())}\n"))
             else:
-                show(message, category, *place, **more)
+                show(self.hide(text), category, *place, **more)
 
         with warnings.catch_warnings():
             warnings.showwarning = write
@@ -250,7 +264,8 @@ def parse_config(settings: object, section: type[Section], path: str = "") -> Se
     Fields that are dataclasses, and mappings of such, are sections. The path is the section's dotted name in the file.
     """
     if not isinstance(settings, Mapping):
-        raise ConfigurationError(f"{path} must be a section, [{path}]; found {shown(settings)}")
+        # A text may be a section that is not TOML, with secrets in it.
+        raise ConfigurationError(f"{path} must be a section, [{path}]; found {_form_of(settings)}")
     hints, prefix = get_type_hints(section), f"{path}." if path else ""
     advice = f"allowed: {', '.join(hints)}"
     problems = [
@@ -276,26 +291,56 @@ def parse_config(settings: object, section: type[Section], path: str = "") -> Se
         raise ConfigurationError(redacted(f"[{path}] {error}" if path else str(error))) from error
 
 
+def _form_of(value: object) -> str:
+    """What stands in a section's place, in words."""
+    if isinstance(value, str):
+        return "a string"
+    return (
+        "a table without sections" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else "a value"
+    )
+
+
 def _read_value(item: Field[Any], hint: object, value: Any, path: str) -> object:
     """The value of a key as its section takes it."""
     nested, many = section_of(hint)
     if nested and not many:
         return parse_config(value, nested, path)
     if nested and not (isinstance(value, Mapping) and value and all(isinstance(name, str) for name in value)):
-        raise ConfigurationError(f"{path} must be sections by their names, [{path}.…]; found {shown(value)}")
+        raise ConfigurationError(f"{path} must be sections by their names, [{path}.…]; found {_form_of(value)}")
     if READ in item.metadata:
         return item.metadata[READ](value)
     if nested:
         return {name: parse_config(inside, nested, f"{path}.{name}") for name, inside in value.items()}
-    if isinstance(value, date | time):
-        value = value.isoformat()
-    elif type(value) is int and alternatives(hint) == [str]:
-        value = str(value)  # as in --set output.run_id=7
+    value = _as_asked(hint, value)
     if problems := [*_misfits(hint, value, path)]:
         raise ConfigurationError("; ".join(problems))
     if any(isinstance(text, str) and not text.strip() for text in (value if isinstance(value, list) else [value])):
         raise ConfigurationError(f"{path} is empty; {'it needs a value' if is_required(item) else 'leave the key out'}")
     return tuple(value) if isinstance(value, list) else value
+
+
+class _Whole(int):
+    """A whole number of the command line, and how it was written: 007, 0x10 and 1_000 may be names."""
+
+    text: str
+
+
+class _Number(float):
+    """A number of the command line, and how it was written: 12e4 may be the name of a commit."""
+
+    text: str
+
+
+def _as_asked(hint: object, value: Any) -> Any:
+    """A date as text, and a number as it was written if a key takes text."""
+    kinds = alternatives(hint)
+    if isinstance(value, Mapping) and get_origin(kinds[0]) is Mapping:
+        return {name: _as_asked(get_args(kinds[0])[1], entry) for name, entry in value.items()}
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, _Whole | _Number):
+        return value.text if str in kinds else type(value).__mro__[1](value)
+    return str(value) if type(value) is int and str in kinds and int not in kinds else value
 
 
 def _wrong_alternatives(section: type, settings: Mapping[str, Any], prefix: str) -> Iterator[str]:
@@ -388,7 +433,7 @@ def kind_of(hint: object) -> tuple[str, Callable[[object], bool]]:
 def overridden(settings: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """Settings of a file with those of the command line in them: full keys and values, such as ``evaluation.metrics=ndcg@10``.
 
-    The value is TOML, else a string.
+    The value is TOML, else a string. A number is as it was written where a string is asked.
     """
     changed = deepcopy(dict(settings))
     for number, override in enumerate(overrides, start=1):
@@ -417,7 +462,11 @@ def overridden(settings: Mapping[str, Any], overrides: Sequence[str]) -> dict[st
             if not isinstance(table.get(part), dict):
                 table[part] = {}
             table = table[part]
-        table[path[-1]] = read["value"] if len(read) == 1 else text
+        value: Any = read["value"] if len(read) == 1 else text
+        if type(value) in (int, float):
+            value = (_Whole if type(value) is int else _Number)(value)
+            value.text = text.strip()
+        table[path[-1]] = value
     return changed
 
 
@@ -720,7 +769,10 @@ def _read_yaml(path: str, text: str) -> dict[str, Any]:
         problem = re.sub(r"'[^'\s]{2,}'", HIDDEN, error.problem or "")
         msg = f"{path} is not YAML: {problem}{line}; quote values that begin with *, & or !"
         raise ConfigurationError(msg) from error
-    except (yaml.YAMLError, RecursionError) as error:
+    # Of a date that is none.
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        if isinstance(error, ConfigurationError):
+            raise
         msg = f"{path} is not YAML: {type(error).__name__}"
         raise ConfigurationError(msg) from error
     if settings is None:

@@ -26,7 +26,7 @@ from spark_rankeval.evaluation.input_tables import roll_up
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.summarise import check_memory, summary_of
 from spark_rankeval.jobs import outputs
-from spark_rankeval.jobs.config import EventLog
+from spark_rankeval.jobs.config import EventLog, redacted
 from spark_rankeval.jobs.evaluate import EvaluateConfig, Tracking, parted
 from spark_rankeval.metrics.item_groups import GroupShare
 from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics
@@ -378,7 +378,7 @@ class TrackedRun:
         folder = str(on_this_disk(self.run.output).absolute()) if self.run.is_on_disk else self.run.output
         judged = self.config.evaluation.judged
         judges = {} if judged is None else {"spark_rankeval.human": judged.human, "spark_rankeval.judge": judged.judge}
-        return {_RUN_TAG: self.run.run_id, _OUTPUT_TAG: self.config.redacted(folder)[:_LONGEST_TAG], **judges}
+        return {_RUN_TAG: self.run.run_id, _OUTPUT_TAG: redacted(folder)[:_LONGEST_TAG], **judges}
 
     def _log_rows(
         self,

@@ -30,7 +30,16 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import SPARK, __version__
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError, UnavailableError, listed
 from spark_rankeval.jobs.command import OK, outcome_of
-from spark_rankeval.jobs.config import EventLog, JobConfig, Output, Source, errors_with_keys, redacted_settings
+from spark_rankeval.jobs.config import (
+    CHOICES,
+    EventLog,
+    JobConfig,
+    Output,
+    Source,
+    errors_with_keys,
+    redacted,
+    redacted_settings,
+)
 from spark_rankeval.records.columns import RUN_ID
 from spark_rankeval.records.summary import METRICS as METRIC_COLUMNS
 from spark_rankeval.spark import catalog, engine
@@ -161,8 +170,10 @@ def rows_of_users(spark: SparkSession, output: Output, run_id: str, schema: T.St
         reader = spark.read if schema is None else spark.read.schema(schema)
         return reader.parquet(place_of(output, PER_USER, run_id))
     if schema is None:
-        (line,) = manifests_of(spark, output, run_id)
-        schema = T.StructType.fromJson(json.loads(line)[USER_COLUMNS])
+        columns = [json.loads(line).get(USER_COLUMNS) for line in manifests_of(spark, output, run_id)[:1]]
+        if not (columns and columns[0]):
+            raise ConfigurationError(f"{run_id!r} is no run of jobs/evaluate.py, which alone has a table of users")
+        schema = T.StructType.fromJson(columns[0])
     # Other runs may have other metrics.
     return catalog.with_metadata_of(schema, _catalog_table(spark, output, PER_USER).rows(run_id))
 
@@ -212,8 +223,6 @@ def run_facts(
     return [record.asDict() for record in lines.select(*chosen).collect()]
 
 
-# The options that name the table of a database, or the version of a table.
-_CHOICES = ("dbtable", "query", "versionAsOf", "timestampAsOf", "snapshot-id", "as-of-timestamp", "branch", "tag")
 #: What is in tables, and would make the one row of a manifest too long.
 _TABLE_FACTS = ("summary", "gates", "rows", "slices")
 
@@ -430,11 +439,11 @@ def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame]) -> str:
         settings.pop(section, None)
     inputs: list[Any] = [
         redacted_settings(settings),
-        {name: engine.input_files(frame) for name, frame in tables.items()},
+        {name: [*map(redacted, engine.input_files(frame))] for name, frame in tables.items()},
     ]
     # Values of options may be secrets, so none is hashed but those that say what is read.
     choices = {
-        name: {key: source.options[key] for key in _CHOICES if key in source.options}
+        name: {key.lower(): value for key, value in source.options.items() if key.lower() in CHOICES}
         for name, source in config.sources().items()
     }
     inputs += [choices] if any(choices.values()) else []
@@ -489,7 +498,7 @@ def read_table(spark: SparkSession, source: Source, section: str, names_of_ids: 
         _ = frame.schema
         _check_paths(spark, source)
     except Exception as error:
-        reason = source.redacted(_reason(error))
+        reason = _reason(error, source.redacted)
         if _NOT_THERE.search(str(error)) and source.format in _LACKING:
             reason = f"this session does not have the format {source.format!r}; start Spark with it ({_LACKING[source.format]})"
         elif (no_format := _NO_FORMAT.search(str(error))) is not None:
@@ -631,12 +640,13 @@ def _said(error: Exception) -> str:
     return f"{error}\n{getattr(error, '_stackTrace', None) or getattr(error, '_stacktrace', None) or ''}".strip()
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, hide: Callable[[str], str]) -> str:
     """The line of an error that says most: for one of the JVM or of a task the innermost cause, for others the first.
 
     Of a database it is all causes: that of the driver and that of the server.
     """
-    lines = [line.strip() for line in _said(error).splitlines()]
+    # A query may take several lines.
+    lines = [line.strip() for line in hide(_said(error)).splitlines()]
     if lines and lines[0].startswith("An error occurred while calling"):
         lines = lines[1:]
     causes = [line for line in lines if line.startswith("Caused by: ")]

@@ -135,7 +135,7 @@ def _problems(conditions: object) -> Iterator[str]:
             yield f"{name} must be a number; found {value!r}"
         elif name in RELATIVE and value < 0:
             yield f"{name} must be 0 or more; found {value!r}"
-    if conditions.get("on", "mean") not in FIGURES:
+    if conditions.get("on", "mean") not in list(FIGURES):
         yield f"on must be one of {', '.join(FIGURES)}; found {conditions['on']!r}"
     unfit = [name for name in (*RELATIVE, "slice") if name in conditions and conditions.get("gap")]
     if unfit:

@@ -196,18 +196,33 @@ def test_a_list_is_no_text(small_file):
         assert config.predictions.options == {"x": value, "y": "[a"}
 
 
-def test_a_whole_number_is_a_name(small_file):
-    """As a run that a scheduler counts has one."""
-    assert load_config(small_file, EvaluateConfig, ["output.run_id=20261129"]).output.run_id == "20261129"
+def test_a_number_is_a_name_as_it_is_written(small_file):
+    """As a run has one that a scheduler counts or a commit names, and a password may be."""
+    for text in ("20261129", "007", "0x10", "20261120_1", "4e12345", "12345e7", "7.50"):
+        overrides = [f"output.run_id={text}", f"predictions.path={text}", f"predictions.options.password={text}"]
+        config = load_config(small_file, EvaluateConfig, [*overrides, "evaluation.level=9e-1"])
+        assert (config.output.run_id, config.predictions.path) == (text, text)
+        assert config.predictions.options == {"password": text}
+        assert (config.evaluation.level, type(config.evaluation.level)) == (0.9, float)
+
+
+def test_a_date_that_is_none_and_a_section_that_is_no_toml_are_one_line_without_a_secret(tmp_path, small_file):
+    (tmp_path / "job.yaml").write_text("output: {path: o, run_id: 2026-02-30}")
+    with pytest.raises(ConfigurationError, match=r"job\.yaml is not YAML: ValueError$"):
+        load_config(str(tmp_path / "job.yaml"), EvaluateConfig)
+    for section in ("predictions", "labels", "models"):
+        with pytest.raises(ConfigurationError) as caught:
+            load_config(small_file, EvaluateConfig, [f"{section}={{options={{password=hunter2}}}}"])
+        assert "hunter2" not in str(caught.value)
 
 
 def test_what_is_wrong_is_told_of_the_file_and_the_command_line(small_file):
     for override, said in (
         ("evaluation.level=abc", "evaluation.level must be a number; found 'abc'"),
-        ("output.run_id=7.5", "output.run_id must be a string; found 7.5"),
+        ("output.run_id=[7]", "output.run_id must be a string; found [7]"),
         ("metrics=rr", "unknown key 'metrics'; "),
         ("evaluation.metrics=ngcd@3", "[evaluation] no metric is called 'ngcd'"),
-        ("models.a=x", "models.a must be a section, [models.a]; found 'x'"),
+        ("models.a=x", "models.a must be a section, [models.a]; found a string"),
         ("output.path.x=3", "output.path must be a string; found {'x': '***'}"),
         ("gates.rr={min = 1, on = 'ci_low'}", "gate 'rr': on = 'ci_low' needs an interval; set ci"),
     ):
