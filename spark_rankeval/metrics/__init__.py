@@ -22,3 +22,6 @@ def __dir__() -> list[str]:
     """The metrics, and what own metrics are made of; not what the modules of families import."""
     metrics = {metric.__name__ for metric in REGISTRY.values() if metric.__module__.startswith(__name__)}
     return sorted(metrics | {"UNSET", "Metric", "RankingBatch", "RelevanceMetric", "parameter", "parse_metric"})
+
+
+__all__ = __dir__()  # noqa: PLE0605 # the registry has each name once

@@ -130,7 +130,9 @@ class FrozenDataclass:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        doc = vars(cls).get("__doc__")
         dataclass(frozen=True, kw_only=True)(cls)
+        cls.__doc__ = doc  # and not the signature: a metric without a text has that of its base
 
 
 class Metric(FrozenDataclass, ABC):

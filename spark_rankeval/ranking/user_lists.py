@@ -521,6 +521,7 @@ class RawLists:
         extra_values: float64, what labels have beside their grades, by name; see `LABEL_COLUMNS`.
         intents: what labelled items are about; None if no metric looks at it.
         repeated: the items that a list has twice, which several rankings of the lists share; None: not known yet.
+        label_place: int64, the place of each flat label among those that came, if some are left out; None: all are there.
     """
 
     items: Ragged
@@ -535,6 +536,7 @@ class RawLists:
     extra_values: Mapping[str, Ragged] = field(default_factory=dict)
     intents: IntentLists | None = None
     repeated: Ragged | None = None
+    label_place: IntArray | None = None
 
     def where(self, keep: BoolArray) -> RawLists:
         """These lists with only those predictions for which `keep` is true."""
@@ -548,7 +550,9 @@ class RawLists:
             return self
         keep = ~np.isnan(self.grades.values)
         extra_values = {name: values.where(keep) for name, values in self.extra_values.items()}
-        return replace(self, labels=self.labels.where(keep), grades=self.grades.where(keep), extra_values=extra_values)
+        place = np.flatnonzero(keep) if self.label_place is None else self.label_place[keep]
+        labels, grades = self.labels.where(keep), self.grades.where(keep)
+        return replace(self, labels=labels, grades=grades, extra_values=extra_values, label_place=place)
 
     def users(self, start: int, stop: int) -> RawLists:
         """The lists of the users from `start` to before `stop`."""
@@ -560,6 +564,8 @@ class RawLists:
             parts[name] = None if getattr(self, name) is None else getattr(self, name).users(start, stop)
         for name, part in (*((name, flat) for name in FLAT), ("n_predictions", slice(start, stop))):
             parts[name] = None if getattr(self, name) is None else getattr(self, name)[part]
+        if self.label_place is not None:
+            parts["label_place"] = self.label_place[self.labels.offsets[start] : self.labels.offsets[stop]]
         return replace(self, **parts)
 
 

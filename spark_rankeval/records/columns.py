@@ -82,12 +82,13 @@ class Row:
     #: The names of the columns in their order; empty: as they are declared, those of base classes first.
     order: ClassVar[str] = ""
     _declared: ClassVar[dict[str, TableColumn]]
+    _kinds: ClassVar[dict[str, Any]]
 
     @classmethod
     def declared(cls) -> dict[str, TableColumn]:
         """The columns by name."""
         if "_declared" not in vars(cls):
-            kinds = get_type_hints(cls)
+            kinds = cls._kinds = get_type_hints(cls)
             columns: dict[str, TableColumn] = {}
             for base in reversed(cls.__mro__):
                 for name, item in vars(base).get("__dataclass_fields__", {}).items():
@@ -110,7 +111,8 @@ class Row:
                 parts.setdefault(part.field, {})[part.attribute] = value
             else:
                 values[name] = value
-        kinds = get_type_hints(cls)
+        cls.declared()
+        kinds = cls._kinds
         return cls(**values, **{name: kinds[name](**attributes) for name, attributes in parts.items()})
 
     def by_column(self) -> dict[str, Any]:

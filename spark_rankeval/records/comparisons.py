@@ -172,11 +172,6 @@ class ComparisonRow(LiftedRow, ClusteredRow):
         return f"{self.name} of {self.model}{users}"
 
     @property
-    def p_of_signs(self) -> float:
-        """The p-value of signs before correction, if p is of them; else NaN."""
-        return self.p_sign_flip if self.p_test in ("exact", "sign_flip") else math.nan
-
-    @property
     def names(self) -> set[str]:
         """The model, and the slice unless it is all users."""
         return {self.model} if self.slice == "all" else {self.model, self.slice}

@@ -35,7 +35,7 @@ _PLACE = "place_"
 
 
 # The packed table of an attribute of items.
-_TABLE = "item_groups_{}"  # the packed groups of an attribute of items
+_TABLE = "item_groups_{}"
 
 
 def table_of(attribute: int) -> str:

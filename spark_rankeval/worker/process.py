@@ -155,8 +155,7 @@ def merged_by_bucket(mergers: Mergers, *, sort: bool) -> Run:
     """A function for ``mapInArrow``: what the mergers make of the messages of their kind.
 
     A partition has all messages of a bucket in the order of kinds and buckets; or in any order, if it is to `sort` them. A bucket that
-    comes again is
-    a ValueError, because the engine did not keep the order of rows and figures would be wrong.
+    comes again is a ValueError, because the engine did not keep the order of rows and figures would be wrong.
     """
 
     @runs_in_worker

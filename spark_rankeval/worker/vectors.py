@@ -696,7 +696,7 @@ class VectorLists:
             self.indices = labels.lists.like(catalogue.index_of(labels.ids))
         # The ranks of the labels under each rule for ties, which views share; and how many labels are unknown, once a view was ranked.
         self._ranks: dict[Ties, Ranks] = {}
-        self._n_unknown = np.zeros(len(self.invalid), np.int64)
+        self._n_unknown: IntArray | None = None
 
     @property
     def is_rankable(self) -> BoolArray:
@@ -726,10 +726,13 @@ class VectorLists:
         if ties not in self._ranks:
             self._ranks[ties] = rank_items(self.users, self.indices, self.limits, ties)
         ranks, user = self._ranks[ties], labels.items.user
-        self._n_unknown = np.bincount(user[~self.is_rankable[labels.entry]], minlength=labels.items.n_users)
-        settled = np.flatnonzero(ranks.is_ranked[labels.entry])
-        settled = settled[np.lexsort((ranks.rank[labels.entry[settled]], user[settled]))]
-        label = labels.entry[settled]
+        # The ranks are of all labels, also of those that this view leaves out.
+        place = labels.entry if lists.label_place is None else lists.label_place[labels.entry]
+        if self._n_unknown is None:
+            self._n_unknown = np.bincount(user[~self.is_rankable[place]], minlength=labels.items.n_users)
+        settled = np.flatnonzero(ranks.is_ranked[place])
+        settled = settled[np.lexsort((ranks.rank[place[settled]], user[settled]))]
+        label = place[settled]
         batch, intents = labelled_batch(
             lists, labels, settled, PredictionRanks(ranks.rank[label], ranks.above[label], ranks.tied[label]),
             ranks.score[label], self.n_predictions, keep_label_order=view.needs_label_order,
@@ -754,7 +757,8 @@ class VectorLists:
 
     def counts(self) -> dict[str, IntArray]:
         """Counts that other lists have otherwise, by name, once a view was ranked; int64 (n_users,) each."""
-        return {"n_excluded": self.limits.n_excluded(), "n_labels_without_vector": self._n_unknown}
+        n_unknown = np.zeros(len(self.invalid), np.int64) if self._n_unknown is None else self._n_unknown
+        return {"n_excluded": self.limits.n_excluded(), "n_labels_without_vector": n_unknown}
 
 
 def _nothing(n_users: int) -> Ragged:

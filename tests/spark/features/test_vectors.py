@@ -89,6 +89,16 @@ def test_an_evaluation_is_that_of_the_table_of_all_scores(world):
     assert "labels of items without a vector" in str(ours)
 
 
+def test_labels_without_a_grade_leave_the_ranks_of_others_as_they_are(world):
+    graded = F.when(F.substring("item", 3, 1).cast("int") % 3 > 0, F.col("grade"))
+    labels = world.labels.withColumn("grade", graded).where("item <= 'i14'")
+    options = {"relevance": "grade", "on_invalid": {"missing_grades": "unjudged"}}
+    ours = evaluate(Vectors(world.users, world.items), labels, METRICS, **options)
+    theirs = evaluate(world.scores(), labels, METRICS, score="score", **options)
+    assert [row.mean for row in ours.summary] == [row.mean for row in theirs.summary]
+    assert ours.data_quality.n_labels == theirs.data_quality.n_labels
+
+
 def test_several_models_with_candidates_of_their_own_stand_side_by_side(world):
     own = [(user, f"i{item:02}") for user in range(N_USERS) for item in range(N_ITEMS) if (user + item) % 3]
     models = {
