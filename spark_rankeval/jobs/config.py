@@ -331,16 +331,18 @@ class _Number(float):
     text: str
 
 
-def _as_asked(hint: object, value: Any) -> Any:
-    """A date as text, and a number as it was written if a key takes text."""
+def _as_asked(hint: object, value: Any, *, is_option: bool = False) -> Any:
+    """A date as text, and a number as it was written if a key takes text and no number. Spark takes options as text."""
     kinds = alternatives(hint)
     if isinstance(value, Mapping) and get_origin(kinds[0]) is Mapping:
-        return {name: _as_asked(get_args(kinds[0])[1], entry) for name, entry in value.items()}
+        inside = get_args(kinds[0])[1]
+        return {name: _as_asked(inside, entry, is_option=True) for name, entry in value.items()}
     if isinstance(value, date | time):
         return value.isoformat()
+    takes_text = str in kinds and (is_option or not {int, float} & {*kinds})
     if isinstance(value, _Whole | _Number):
-        return value.text if str in kinds else type(value).__mro__[1](value)
-    return str(value) if type(value) is int and str in kinds and int not in kinds else value
+        return value.text if takes_text else type(value).__mro__[1](value)
+    return str(value) if type(value) is int and takes_text and not is_option else value
 
 
 def _wrong_alternatives(section: type, settings: Mapping[str, Any], prefix: str) -> Iterator[str]:

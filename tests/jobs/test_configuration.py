@@ -204,6 +204,10 @@ def test_a_number_is_a_name_as_it_is_written(small_file):
         assert (config.output.run_id, config.predictions.path) == (text, text)
         assert config.predictions.options == {"password": text}
         assert (config.evaluation.level, type(config.evaluation.level)) == (0.9, float)
+    # Text and numbers are two things where both can be meant.
+    split = ["split.log.path=l", "split.time=t", "split.horizon=7d", "split.cut=8"]
+    settings = set_(*split, settings={key: value for key, value in SMALLEST.items() if key != "labels"})
+    assert parse_config(settings, EvaluateConfig).split.cut == 8
 
 
 def test_a_date_that_is_none_and_a_section_that_is_no_toml_are_one_line_without_a_secret(tmp_path, small_file):
