@@ -513,7 +513,9 @@ class _Counts:
     def add(self, user: int, start: int, products: Array) -> None:
         """Count among what a user's scores of the items from an index on are about."""
         entries = np.arange(*self.ranked.offsets[user : user + 2])
-        n_above, near = np.zeros(len(entries), np.int64), []
+        index, near = self.ranked.values[entries], []
+        is_here = (index >= start) & (index < start + len(products))
+        n_above, n_tied = np.zeros(len(entries), np.int64), np.zeros(len(entries), np.int64)
         # One ranked item after the other: the marks of all of them would not stay in a core's cache.
         reached, above = np.empty(len(products), np.bool_), np.empty(len(products), np.bool_)
         n_near = 0
@@ -521,14 +523,19 @@ class _Counts:
             np.less_equal(self.low[entry], products, out=reached)
             np.less(self.high[entry], products, out=above)
             n_above[place] = np.count_nonzero(above)
-            n_near += int(np.count_nonzero(reached) - n_above[place])
+            n_around = int(np.count_nonzero(reached) - n_above[place])
+            n_near += n_around
             if n_near > _FEW_NEAR:
                 self._count_exactly(user, entries, start, products)
                 return
+            if n_around == 1 and is_here[place]:
+                n_tied[place] = 1  # the ranked item itself
+                continue
             # What is above is reached.
             items = np.flatnonzero(reached ^ above)
             near.append((np.full(len(items), entry), items + start))
         self.above[entries] += n_above
+        self.tied[entries] += n_tied
         self.near += near
         self.n_near += n_near
 
