@@ -513,6 +513,8 @@ class _Counts:
     def add(self, user: int, start: int, products: Array) -> None:
         """Count among what a user's scores of the items from an index on are about."""
         entries = np.arange(*self.ranked.offsets[user : user + 2])
+        if not len(entries):
+            return
         index, near = self.ranked.values[entries], []
         is_here = (index >= start) & (index < start + len(products))
         n_above, n_tied = np.zeros(len(entries), np.int64), np.zeros(len(entries), np.int64)
@@ -530,10 +532,10 @@ class _Counts:
                 return
             if n_around == 1 and is_here[place]:
                 n_tied[place] = 1  # the ranked item itself
-                continue
-            # What is above is reached.
-            items = np.flatnonzero(reached ^ above)
-            near.append((np.full(len(items), entry), items + start))
+            elif n_around:
+                # What is above is reached.
+                items = np.flatnonzero(reached ^ above)
+                near.append((np.full(len(items), entry), items + start))
         self.above[entries] += n_above
         self.tied[entries] += n_tied
         self.near += near
