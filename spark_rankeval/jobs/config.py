@@ -340,8 +340,10 @@ def _as_asked(hint: object, value: Any, *, is_option: bool = False) -> Any:
     if isinstance(value, date | time):
         return value.isoformat()
     takes_text = str in kinds and (is_option or not {int, float} & {*kinds})
+    if isinstance(value, _Whole | _Number) and takes_text:
+        return value.text
     if isinstance(value, _Whole | _Number):
-        return value.text if takes_text else type(value).__mro__[1](value)
+        return int(value) if isinstance(value, int) else float(value)
     return str(value) if type(value) is int and takes_text and not is_option else value
 
 
