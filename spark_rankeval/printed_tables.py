@@ -517,6 +517,31 @@ class Verdicts(Shown, Generic[Verdict]):
         return iter(self.rows)
 
 
+# So many slices a screen has.
+_MOST_SLICES = 12
+
+
+class Sliced(Shown):
+    """Tables of each slice. A screen has the first of them."""
+
+    @property
+    @abstractmethod
+    def slices(self) -> list[str]:
+        """The names of the slices; ``all`` comes first."""
+
+    @abstractmethod
+    def _document(self, slices: Sequence[str], *more: Note) -> Document:
+        """The tables of some slices, with more notes."""
+
+    def _on_paper(self) -> Document:
+        return self._document(self.slices)
+
+    def _on_screen(self) -> Document:
+        n_left_out = len(self.slices) - _MOST_SLICES
+        more = [Note(f"{n_left_out:,} more slices are not shown: to_pandas() has them all")] if n_left_out > 0 else []
+        return self._document(self.slices[:_MOST_SLICES], *more)
+
+
 class Plain(ABC):
     """What can be written as plain values, and so as JSON."""
 

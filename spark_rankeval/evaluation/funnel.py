@@ -17,7 +17,7 @@ from spark_rankeval.evaluation.result import Result, warn_if_changing
 from spark_rankeval.metrics import base, expected_values, naming
 from spark_rankeval.metrics.relevance import Recall
 from spark_rankeval.metrics.stages import Added, Lost, NoValue
-from spark_rankeval.printed_tables import Document, Note, Plain, Shown, remarks
+from spark_rankeval.printed_tables import Document, Note, Plain, Sliced, remarks
 from spark_rankeval.records import cross_table, tables_of_means
 from spark_rankeval.records.columns import json_record
 from spark_rankeval.records.cross_table import FIGURES, StageRow, funnel_tables, stages_in_words
@@ -32,12 +32,9 @@ from spark_rankeval.statistics.intervals import IntervalMethod
 if TYPE_CHECKING:
     from spark_rankeval.report.drawing import Drawing
 
-# So many slices are printed.
-_MOST_SLICES = 12
-
 
 @dataclass(frozen=True, repr=False)
-class Funnel(Shown, Plain):
+class Funnel(Sliced, Plain):
     """The result of `funnel`. It prints as two tables.
 
     Examples:
@@ -122,14 +119,6 @@ class Funnel(Shown, Plain):
             InputError: there is no such slice.
         """
         return funnel_chart(self._rows(slice), width)
-
-    def _on_paper(self) -> Document:
-        return self._document(self.slices)
-
-    def _on_screen(self) -> Document:
-        n_left_out = len(self.slices) - _MOST_SLICES
-        more = [Note(f"{n_left_out:,} more slices are not shown: to_pandas() has them all")] if n_left_out > 0 else []
-        return self._document(self.slices[:_MOST_SLICES], *more)
 
     def _document(self, slices: Sequence[str], *more: Note) -> Document:
         tables = funnel_tables([row for row in self.rows if row.slice in slices])

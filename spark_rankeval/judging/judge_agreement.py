@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, one_of
 from spark_rankeval.errors import DataError, InputError, did_you_mean
-from spark_rankeval.printed_tables import Document, Note, Plain, Verdicts, remarks
+from spark_rankeval.printed_tables import Document, Note, Plain, Sliced, Verdicts, remarks
 from spark_rankeval.records.columns import json_record
 from spark_rankeval.records.judges import (
     JudgePair,
@@ -206,12 +206,8 @@ def _grade(name: str) -> Sql:
     return sql.when(~call("isnan", value), value + 0.0)
 
 
-# So many slices are printed.
-_MOST_SLICES = 12
-
-
 @dataclass(frozen=True, repr=False)
-class JudgeAgreement(Verdicts[JudgePair], Plain):
+class JudgeAgreement(Verdicts[JudgePair], Sliced, Plain):
     """The result of `judge_agreement`. It prints as tables.
 
     Examples:
@@ -307,14 +303,6 @@ class JudgeAgreement(Verdicts[JudgePair], Plain):
             "pairs": [json_record(row.record()) | {"confusion": list(map(list, row.confusion))} for row in self.rows],
             "alphas": [json_record(row.record()) | {"judges": list(row.judges)} for row in self.alphas],
         }
-
-    def _on_paper(self) -> Document:
-        return self._document(self.slices)
-
-    def _on_screen(self) -> Document:
-        n_left_out = len(self.slices) - _MOST_SLICES
-        more = [Note(f"{n_left_out:,} more slices are not shown: to_pandas() has them all")] if n_left_out > 0 else []
-        return self._document(self.slices[:_MOST_SLICES], *more)
 
     def _document(self, slices: Sequence[str], *more: Note) -> Document:
         rows = [row for row in self.rows if row.slice in slices]
