@@ -16,7 +16,7 @@ from spark_rankeval.errors import InputError, OptionError, UnknownMetricError, d
 from spark_rankeval.evaluation.result import Result, RowsInTable
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import reads_as
-from spark_rankeval.printed_tables import Document, Note, OneTable, Verdicts, remarks
+from spark_rankeval.printed_tables import Document, Note, OneTable, Verdicts, as_text, remarks
 from spark_rankeval.records import comparisons
 from spark_rankeval.records.columns import frame_of
 from spark_rankeval.records.comparisons import ComparisonRow, PairRow, RankRow, largest_losses
@@ -180,35 +180,41 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         judged = {} if self._judged is None else {"judged": self._judged.records()}
         return super().to_dict() | {"slices": [row.as_json() for row in self.sliced]} | judged
 
+    def explain(self) -> str:
+        """Say in words how differences, lifts, intervals and p-values are made, and which rows are exceptions."""
+        sliced = comparisons.slice_notes(self.sliced, self.sliced, self.level, self.correction) if self.sliced else []
+        of_slices = [note._replace(about=f"{note.about} of slices" if note.about else "") for note in sliced]
+        return as_text(Document((), (*self._explanations(), *of_slices)).with_calls()).strip()
+
+    def _explanations(self) -> list[Note]:
+        return comparisons.difference_notes(
+            self.rows, self.level, self.test, self.correction, self.replicates, self.headline
+        )
+
     def _on_paper(self) -> Document:
-        return self._document()
+        return self._document(self._explanations())
 
     def _on_screen(self) -> Document:
+        """The rows, one sentence, and what no reader may miss; `explain` has the rest."""
+        notes = comparisons.notes_on_screen(self.rows, self.test, self.correction, self.replicates, self.headline)
         if not self.sliced:
-            return self._document()
+            return self._document(notes)
         n = f"{len(self.sliced):,} comparisons of slices"
         losses = largest_losses(self.sliced)[:_MOST_LOSSES]
         if not losses:
-            return self._document(Note(f"no model loses in any of {n}", "slices", _ALL_SLICES))
-        title = f"the largest losses of {n}"
+            return self._document([*notes, Note(f"no model loses in any of {n}", "slices", _ALL_SLICES)])
         n_more = len(self.sliced) - len(losses)
-        more = (
-            [Note(f"{n_more:,} other comparison{'s are' if n_more > 1 else ' is'} not shown", "slices", _ALL_SLICES)]
-            if n_more
-            else []
-        )
-        explained = [*comparisons.slice_notes(losses, self.sliced, self.level, self.correction), *more]
-        (table,), notes = self._document()
-        return Document((table, comparisons.losses_table(losses, self.level, title, explained)), notes)
+        more = f"{n_more:,} other comparison{'s are' if n_more > 1 else ' is'} not shown"
+        explained = [*comparisons.missing_notes(losses), *([Note(more, "slices", _ALL_SLICES)] if n_more else [])]
+        (table,), remarks_below = self._document(notes)
+        title = f"the largest losses of {n}"
+        return Document((table, comparisons.losses_table(losses, self.level, title, explained)), remarks_below)
 
-    def _document(self, *extra_notes: Note) -> Document:
+    def _document(self, notes: Sequence[Note]) -> Document:
         caption = f"Mean differences from {self.baseline}, with {interval_in_words(self.level)}s"
-        notes = comparisons.difference_notes(
-            self.rows, self.level, self.test, self.correction, self.replicates, self.headline
-        )
         table = comparisons.differences_table(self.rows, self.level, caption, headline=self.headline)
         reversals = [Note(text, "slices") for text in comparisons.reversals_in_words(self.rows, self.sliced)]
-        shown = replace(table, title=f"baseline {self.baseline!r}", notes=[*notes, *reversals, *extra_notes])
+        shown = replace(table, title=f"baseline {self.baseline!r}", notes=[*notes, *reversals])
         return Document((shown,), remarks(self.notes))
 
 

@@ -28,6 +28,7 @@ from spark_rankeval.records.columns import (
     described,
 )
 from spark_rankeval.records.judges import (
+    LIFT,
     TONES,
     VERDICT,
     LiftedRow,
@@ -36,10 +37,10 @@ from spark_rankeval.records.judges import (
     is_smallest_p,
     joined_in_words,
     joint_notes,
-    lift_columns,
     lift_notes,
     margins_in_words,
     means_columns,
+    missing_lifts,
     name_of_test,
     rare_value_notes,
     smallest_p_in_words,
@@ -194,8 +195,8 @@ def largest_losses(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
     return [row for _, row in sorted(losses, key=lambda pair: pair[0])]
 
 
-# A page begins with so many sentences.
-_MOST_SENTENCES = 8
+# A page begins with so many sentences, and a screen ends with so many.
+_MOST_SENTENCES, _MOST_SENTENCES_ON_SCREEN = 8, 3
 # The meaning of a dash, whether an interval, a lift or a p-value is missing.
 _DASH_MEANS = "cannot be computed, for the reason in the notes"
 
@@ -219,7 +220,7 @@ def differences_table(
         MODEL,
         USERS,
         *means_columns(rows, "baseline", attrgetter("baseline_mean")),
-        *lift_columns(),
+        LIFT,
         *difference_columns(rows, level),
         Column("wins/ties/losses", lambda row: f"{row.wins:,}/{row.ties:,}/{row.losses:,}"),
         VERDICT,
@@ -229,9 +230,8 @@ def differences_table(
 
 def losses_table(rows: Sequence[ComparisonRow], level: float, title: str, notes: Sequence[Note]) -> Table:
     """The slices in which models lose: one row for each slice, metric and model."""
-    lift = lift_columns()[:1]
     means = means_columns(rows, "baseline", attrgetter("baseline_mean"))
-    columns = [SLICE, METRIC, MODEL, USERS, *means, *lift, *difference_columns(rows, level), VERDICT]
+    columns = [SLICE, METRIC, MODEL, USERS, *means, LIFT, *difference_columns(rows, level), VERDICT]
     return Table(rows, columns, title, title, notes, dash_means=_DASH_MEANS)
 
 
@@ -247,6 +247,21 @@ def difference_notes(
         *(Note(text, "verdict") for text in margins_in_words(rows)),
         *map(Note, _exceptions(rows, test, replicates)),
     ]
+
+
+def notes_on_screen(
+    rows: Sequence[ComparisonRow], test: str, correction: str, replicates: int, headline: str
+) -> list[Note]:
+    """What a screen shows below a table of differences: what the first metric says, the test, and why figures are missing."""
+    first = headline or next((row.metric for row in rows), "")
+    sentences = [Note(row.sentence) for row in rows if row.metric == first][:_MOST_SENTENCES_ON_SCREEN]
+    how = f"{name_of_test(test, replicates)}{joined_in_words(rows, correction)}"
+    return [*sentences, *missing_notes(rows), Note(how, "p", "comparison.explain() says more")]
+
+
+def missing_notes(rows: Sequence[ComparisonRow]) -> list[Note]:
+    """Notes on the rows that have no lift or no interval."""
+    return [*missing_lifts(rows), *map(Note, missing_intervals(rows, attrgetter("figure")))]
 
 
 def slice_notes(
@@ -601,7 +616,7 @@ def groups_table(
         Column("users", lambda row: f"{row.n_users:,}"),
         Column("baseline's", lambda row: f"{row.n_baseline_users:,}"),
         *means_columns(rows, "baseline", attrgetter("baseline_mean")),
-        *lift_columns(),
+        LIFT,
         *difference_columns(rows, level),
     ]
     if covariate is not None:

@@ -483,14 +483,12 @@ def interval_kind(rows: Sequence[VerdictRow], level: float) -> str:
     return interval_in_words(level) + (f" ({methods})" if methods else "")
 
 
-def lift_columns() -> list[Column[Any]]:
-    """The columns of the lift and its interval."""
+def _lift(row: LiftedRow) -> str:
+    return DASH if math.isnan(row.lift_low) else percent(row.relative_lift)
 
-    def ends(row: LiftedRow) -> str:
-        return DASH if math.isnan(row.lift_low) else f"{percent(row.lift_low)} to {percent(row.lift_high)}"
 
-    lift: Column[Any] = Column("lift", lambda row: DASH if math.isnan(row.lift_low) else percent(row.relative_lift))
-    return [lift, Column("interval of lift", ends)]
+#: The lift. Its interval stands in sentences and in `to_pandas()`.
+LIFT: Column[Any] = Column("lift", _lift)
 
 
 def lift_in_words(row: LiftedRow) -> str:
@@ -514,9 +512,16 @@ def joint_notes(rows: Sequence[JointRow], level: float) -> list[Note]:
 
 def lift_notes(rows: Sequence[LiftedRow]) -> list[Note]:
     """Notes that define the lift, and name the rows without one."""
+    return [
+        Note("difference / |baseline's mean|", "lift", "to_pandas() has its interval (Fieller)"),
+        *missing_lifts(rows),
+    ]
+
+
+def missing_lifts(rows: Sequence[LiftedRow]) -> list[Note]:
+    """Notes that name the rows without a lift, with the reasons."""
     reasons = [(row.figure, row.no_lift) for row in rows if row.no_lift and not row.no_interval]
-    missing = map(Note, reasons_in_words("no lift", reasons))
-    return [Note("difference / |baseline's mean|, with Fieller's interval", "lift"), *missing]
+    return [Note(text) for text in reasons_in_words("no lift", reasons)]
 
 
 def rare_value_notes(figures: Sequence[str]) -> list[Note]:

@@ -54,8 +54,8 @@ BESIDE_A_HEADLINE = {
 def test_notes_say_what_figures_are_corrected_for(golden, name):
     options = {"correction": "benjamini_hochberg"} if name.startswith("Benjamini") else {}
     options |= {"headline": "ndcg@10"} if name in BESIDE_A_HEADLINE else {}
-    shown = repr(comparison_of((CORRECTED | BESIDE_A_HEADLINE)[name], **options))
-    golden("\n".join(line for line in shown.split("\n\n")[1].splitlines() if not line.startswith("lift")))
+    shown = comparison_of((CORRECTED | BESIDE_A_HEADLINE)[name], **options).explain()
+    golden("\n".join(line for line in shown.splitlines() if not line.startswith("lift")))
 
 
 def test_the_least_p_of_pairs_is_that_of_the_replicates(golden):
@@ -71,8 +71,9 @@ def test_intervals_are_corrected_for_several_comparisons_in_words():
 
 def test_only_sessions_say_what_to_call_for_single_intervals():
     compared = comparison_of([difference(n_joint=2), difference("mrr", n_joint=2)])
-    assert "to_pandas() also has each one alone" in repr(compared)
-    for text in (compared.to_text(), compared.to_markdown(), compared.to_latex()):
+    assert "to_pandas() also has each one alone" in compared.explain()
+    assert "to_pandas" not in compared.to_text()
+    for text in (compared.to_markdown(), compared.to_latex()):
         assert "corrected as p is; each holds with 95% or more, all together may not" in text
         assert "to_pandas" not in text
 
