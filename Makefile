@@ -59,15 +59,15 @@ hooks: setup  ## install checks of style, types and imports that run before ever
 .venv-sail/.installed: pyproject.toml | $(UV)
 	@echo "installing into $(@D) (the first time this takes up to a minute)"
 	@$(UV) venv --quiet --allow-existing --python $(PYTHON) $(@D)
-	@$(UV) pip install --quiet --python $(@D)/bin/python -e '.[sail]'
+	@$(UV) pip install --quiet --python $(@D)/bin/python -e '.[sail,report]'
 	@touch $@
 
-demo: $(if $(JAVA),setup,.venv-sail/.installed)  ## train, evaluate and compare three models, on Spark or without Java on Sail
+demo: $(if $(JAVA),setup,.venv-sail/.installed)  ## evaluate and compare three models, on Spark or without Java on Sail
 ifneq ($(JAVA),)
-	@echo "three models on real ratings, trained, evaluated and compared on Spark: some 30 seconds. make demo JAVA= runs on Sail"
+	@echo "three models on made-up ratings, evaluated and compared on Spark: some 30 seconds. make demo JAVA= runs on Sail"
 	@$(BIN)/python jobs/quickstart.py
 else
-	@echo "three models on made-up ratings, trained, evaluated and compared on Sail: some 5 seconds. With Java 17 or newer it runs on Spark"
+	@echo "three models on made-up ratings, evaluated and compared on Sail: some 5 seconds. With Java 17 or newer it runs on Spark"
 	@.venv-sail/bin/python jobs/quickstart.py --engine sail
 endif
 

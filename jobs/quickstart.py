@@ -1,6 +1,6 @@
-"""A first look: three models on ratings, from the split to the verdicts, in one file read from top to bottom.
+"""A first look: three models on ratings, from the split to a verdict, in one file read from top to bottom.
 
-It runs on Spark or, on a machine without Java, on Sail. ALS needs Spark's JVM; on Sail recommendations by items in common stand in.
+It prints the same figures on Spark and on Sail, which needs no Java.
 """
 
 from __future__ import annotations
@@ -8,52 +8,38 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 try:
-    import pyspark
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    from spark_rankeval import Facts, Vectors, compare, popularity, score_users, top_items, write_per_user
-    from spark_rankeval.checks import SPARK
+    from spark_rankeval import Facts, compare, evaluate, popularity
     from spark_rankeval.errors import ConfigurationError
     from spark_rankeval.jobs.command import engine_of_this_machine, job_session, run_job
     from spark_rankeval.jobs.config import Session
     from spark_rankeval.spark.engine import engine_of
+    from spark_rankeval.splits import last_n
 except ModuleNotFoundError as error:
     sys.stderr.write(f"quickstart: {error}. In a checkout: make demo, or pip install -e '.[spark]'\n")
     sys.exit(2)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-SAMPLE = Path(pyspark.__file__).parent / "data" / "mllib" / "als" / "sample_movielens_ratings.txt"
-METRICS = [
-    "precision@5",
-    "precision@10",
-    "recall@10",
-    "hit_rate@10",
-    "ndcg@10",
-    "ap@10",
-    "rr",
-    "novelty@10",
-]
-# One says who finds what users want, the other who shows movies that few users know.
-HEADLINES = ["ndcg@10", "novelty@10"]
-# What most systems mean by NDCG and AP.
-DIALECT = "standard"
-HELD_OUT = 0.2
+METRICS = ["ndcg@10", "recall@10", "precision@10", "hit_rate@10", "ap@10", "novelty@10"]
+BASELINE = "popularity"
+LABELS_PER_USER = 8
+# Rated movies that a user liked.
+RELEVANT = 4.0
 RECOMMENDED = 20
-# Numbers of factors that ALS is tried with.
-RANKS = (5, 10)
 SEED = 42
-# The ratings that are made up if PySpark brings none: how many movies and users, and into how many tastes both divide.
-GENERATED_MOVIES, GENERATED_USERS, TASTES = 100, 60, 4
+# The ratings that are made up: how many movies and users, into how many tastes both divide, and how many movies a user rates.
+MOVIES, USERS, TASTES, RATED = 200, 400, 5, 40
 
 _SPELLINGS = {
     "user": {"user", "userid"},
@@ -74,9 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="quickstart", description=__doc__)
     parser.add_argument(
-        "--ratings",
-        metavar="FILE",
-        help="MovieLens ratings, .csv, .dat or u.data; default: the sample inside pyspark, or generated ones with pyspark-client",
+        "--ratings", metavar="FILE", help="MovieLens ratings, .csv, .dat or u.data; default: made-up ratings"
     )
     parser.add_argument(
         "--engine", choices=("spark", "sail"), help="default: spark, or sail if Spark cannot start on this machine"
@@ -84,99 +68,68 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--output", metavar="DIR", default="output/quickstart", help="is overwritten; default: %(default)s"
     )
-    parser.add_argument(
-        "--relevance-threshold",
-        metavar="RATING",
-        type=float,
-        help="held-out ratings from here on are relevant; default: 4, and 3 for the sample, where most ratings are 1",
-    )
     options = parser.parse_args(arguments)
-    threshold = options.relevance_threshold
-    if threshold is None:
-        threshold = 4.0 if options.ratings else 3.0
 
     def job() -> None:
-        file = options.ratings or (str(SAMPLE) if SAMPLE.exists() else None)
+        file = options.ratings
         if file is not None and "://" not in file and not Path(file).exists():
             msg = f"--ratings: there is no file {file}"
             raise ConfigurationError(msg)
         engine = options.engine or engine_of_this_machine()
         say("starting Sail, which needs no Java" if engine == "sail" else "starting Spark")
         with job_session("spark_rankeval quickstart", Session(engine)) as spark:
-            quickstart(spark, file, options.output.rstrip("/"), threshold)
+            quickstart(spark, file, options.output.rstrip("/"))
 
     return run_job("quickstart", job)
 
 
-def quickstart(spark: SparkSession, file: str | None, output: str, relevance_threshold: float) -> None:
-    """Split, train, recommend, evaluate and print; each step is stored before the next one reads it.
+def quickstart(spark: SparkSession, file: str | None, output: str) -> None:
+    """Split, train, recommend, evaluate and compare; each step is stored before the next one reads it.
 
     Args:
         spark: the session.
-        file: the ratings; None: generated ones.
+        file: the ratings; None: made-up ones.
         output: the folder of all that is written.
-        relevance_threshold: held-out ratings from here on are relevant.
     """
-    source = "a generator" if file is None else Path(file).name
-    say(f"splitting the ratings of {source}")
-    everything = generated_ratings(spark) if file is None else read_ratings(spark, file)
-    ratings = store(hold_out(everything, HELD_OUT, SEED), f"{output}/ratings")
-    training = store(ratings.where(~F.col("held_out")).drop("held_out"), f"{output}/training")
-    labels = store(ratings.where("held_out").drop("held_out"), f"{output}/labels")
-    counts = ratings.agg(
-        F.count(F.lit(1)).alias("ratings"),
-        F.countDistinct("user").alias("users"),
-        F.countDistinct("item").alias("movies"),
-        F.count_if("held_out").alias("labels"),
-    ).first()
-    if counts is None or not counts.labels:
-        msg = f"{file}: no user has two ratings, one to train on and one to hold out"
-        raise ConfigurationError(msg)
+    say("splitting the ratings")
+    ratings = store(made_up_ratings(spark) if file is None else read_ratings(spark, file), f"{output}/ratings")
+    split = last_n(ratings, LABELS_PER_USER, time="timestamp", relevance="rating").check()
+    training, labels = store(split.training, f"{output}/training"), store(split.labels, f"{output}/labels")
     engine = engine_of(spark)
-    substitute = "" if engine.name == SPARK else "; ALS needs Spark, so item_to_item stands in for it"
-    print(
-        f"run on {engine.name} {engine.version}{substitute}\n"
-        f"{counts.ratings:,} ratings of {counts.movies:,} movies by {counts.users:,} users, from {source}\n"
-        f"{counts.labels:,} of them are held out as labels: the last {HELD_OUT:.0%} of each user, "
-        f"equal times in a seeded random order\n"
-        f"{RECOMMENDED} unseen movies are recommended to each user; "
-        f"those held out with a rating of {relevance_threshold:g} or more are relevant"
-    )
-    recommenders: dict[str, Callable[[DataFrame, int], DataFrame]] = {}
-    if engine.name == SPARK:
-        recommenders["als"] = partial(recommend_by_als, relevance_threshold=relevance_threshold)
-    else:
-        recommenders["item_to_item"] = recommend_by_items_in_common
-    recommenders |= {
-        "popularity": popularity,
-        "random": recommend_at_random,
+    print(f"{'made-up ratings' if file is None else file}, on {engine.name} {engine.version}\n{split.counts()}")
+
+    say(f"recommending {RECOMMENDED} movies that a user has not rated, by three models")
+    models = {
+        "popularity": store(popularity(training, RECOMMENDED), f"{output}/popularity"),
+        "item_to_item": store(recommend_by_items_in_common(training, RECOMMENDED), f"{output}/item_to_item"),
+        "random": store(recommend_at_random(training, RECOMMENDED), f"{output}/random"),
     }
-    results = {}
-    for model, recommend in recommenders.items():
-        say(f"training {model} and recommending {RECOMMENDED} movies to each user")
-        predictions = store(recommend(training, RECOMMENDED), f"{output}/{model}")
-        say(f"evaluating {model}")
-        per_user = score_users(
-            {model: predictions},
-            labels,
-            METRICS,
-            score="score",
-            relevance="rating",
-            relevance_threshold=relevance_threshold,
-            dialect=DIALECT,
-            facts=Facts(training=training),
-        )
-        results[model] = write_per_user(per_user, f"{output}/per_user_{model}", mode="overwrite")
-        print(f"\n{results[model]}")
-    say("comparing the models")
-    comparison = compare(results, baseline="popularity")
-    print(f"\n{comparison}\n")
-    for metric in HEADLINES:
-        for model in recommenders:
-            if model != "popularity":
-                print(comparison[metric, model].sentence)
-    names = ["ratings", "training", "labels", *recommenders, *(f"per_user_{model}" for model in recommenders)]
-    print(f"\nwritten to {output}: {', '.join(names)}")
+
+    say("evaluating them")
+    result = evaluate(
+        models,
+        labels,
+        METRICS,
+        score="score",
+        relevance="rating",
+        relevance_threshold=RELEVANT,
+        dialect="standard",
+        facts=Facts(training=training),
+    ).write(f"{output}/per_user", mode="overwrite")
+    print(f"\n{result.models_table()}")
+
+    say("comparing them")
+    comparison = compare(result, baseline=BASELINE, metrics=["ndcg@10", "recall@10"], headline="ndcg@10")
+    print(f"\n{comparison}\n\ntables: {output}")
+    if find_spec("altair"):
+        print(f"charts: {result.report(f'{output}/report.html', comparison=comparison)}")
+    option = "" if engine.name == "Spark" else " --engine sail"
+    print(
+        f"""next:
+  python jobs/evaluate.py --config conf/evaluate.toml{option}
+  python jobs/compare.py --config conf/compare.toml{option}
+  python jobs/quickstart.py --ratings ratings.csv{option}     # those of MovieLens"""
+    )
 
 
 def say(what: str) -> None:
@@ -190,20 +143,22 @@ def store(frame: DataFrame, path: str) -> DataFrame:
     return frame.sparkSession.read.parquet(path)
 
 
-def generated_ratings(spark: SparkSession) -> DataFrame:
+def made_up_ratings(spark: SparkSession) -> DataFrame:
     """Made-up ratings with a fixed seed, in the form of `read_ratings`.
 
-    Users and movies have one of some tastes. Users choose six times as often among the movies of their taste, and rate them better. Movies
-    with small ids are popular.
+    Users and movies have one of some tastes. Users choose four times as often among the movies of their taste, and rate them better.
+    Movies with small ids are popular.
     """
     draw = random.Random(SEED)
     rows = []
-    for user in range(GENERATED_USERS):
-        shared = [movie % TASTES == user % TASTES for movie in range(GENERATED_MOVIES)]
-        weights = [(6 if is_shared else 1) * 1000 // (10 + movie) for movie, is_shared in enumerate(shared)]
-        chosen = dict.fromkeys(draw.choices(range(GENERATED_MOVIES), weights, k=40))
-        for time, movie in enumerate(chosen):
-            rows.append((user, movie, float(draw.randint(1, 3) + 2 * shared[movie]), time))
+    for user in range(USERS):
+        shared = [movie % TASTES == user % TASTES for movie in range(MOVIES)]
+        weights = [(4 if is_shared else 1) * 1000 // (10 + movie) for movie, is_shared in enumerate(shared)]
+        chosen: dict[int, None] = {}
+        while len(chosen) < RATED:
+            chosen |= dict.fromkeys(draw.choices(range(MOVIES), weights, k=RATED - len(chosen)))
+        order = draw.sample(sorted(chosen), RATED)
+        rows += [(user, movie, float(draw.randint(1, 3) + 2 * shared[movie]), time) for time, movie in enumerate(order)]
     return spark.createDataFrame(rows, "user int, item int, rating double, timestamp bigint")
 
 
@@ -237,7 +192,6 @@ def read_ratings(spark: SparkSession, file: str) -> DataFrame:
         column = {name: F.col(f"c{index}") for index, name in enumerate(columns)}
     return (
         table.select(
-            # ALS takes ids of 32 bits, which all of MovieLens fits in.
             column["user"].cast("int").alias("user"),
             column["item"].cast("int").alias("item"),
             column["rating"].cast("double").alias("rating"),
@@ -247,59 +201,6 @@ def read_ratings(spark: SparkSession, file: str) -> DataFrame:
         .agg(F.max(F.struct("timestamp", "rating")).alias("last"))
         .select("user", "item", "last.rating", "last.timestamp")
     )
-
-
-def hold_out(ratings: DataFrame, share: float, seed: int) -> DataFrame:
-    """Mark the last ratings of each user as held out, at least one of a user who has two.
-
-    A seeded hash of user and item orders ratings of one time. It is the same in every run and partitioning.
-    It is unrelated to the ids, which may follow popularity.
-
-    Args:
-        ratings: user, item, rating, timestamp; a user and item at most once.
-        share: how much of each user's ratings to hold out, rounded down.
-        seed: of the order of equal times.
-
-    Returns:
-        the ratings, with a column ``held_out``.
-    """
-    user = Window.partitionBy("user")
-    latest_first = user.orderBy(F.desc("timestamp"), F.xxhash64("user", "item", F.lit(seed)), "item")
-    count = F.count(F.lit(1)).over(user)
-    wanted = F.when(count >= 2, F.greatest(F.lit(1), F.floor(count * share))).otherwise(0)
-    return ratings.withColumn("held_out", F.row_number().over(latest_first) <= wanted)
-
-
-def recommend_by_als(training: DataFrame, k: int, relevance_threshold: float) -> DataFrame:
-    """The k unseen items of highest predicted preference for each user, by the number of factors that ranks the whole catalogue best."""
-    # They need Spark's JVM.
-    from pyspark.ml.recommendation import ALS
-
-    from spark_rankeval.ml import CatalogueCrossValidator, RankingEvaluator
-
-    als = ALS(
-        userCol="user",
-        itemCol="item",
-        ratingCol="rating",
-        # What is ranked is which movies a user will rate at all, so a rating says how sure it is that one is wanted.
-        implicitPrefs=True,
-        # So few ratings would spend their time on starting the tasks of more blocks.
-        numUserBlocks=2,
-        numItemBlocks=2,
-        seed=SEED,
-    )
-    validator = CatalogueCrossValidator(
-        estimator=als,
-        estimatorParamMaps=[{als.rank: rank} for rank in RANKS],
-        evaluator=RankingEvaluator(metricName=HEADLINES[0], dialect=DIALECT, relevanceThreshold=relevance_threshold),
-        numFolds=2,
-        seed=SEED,
-    )
-    tuned = validator.fit(training)
-    figures = ", ".join(f"{mean:.4f} with {rank}" for rank, mean in zip(RANKS, tuned.avgMetrics, strict=True))
-    print(f"\n{HEADLINES[0]} of ALS over the whole catalogue, by the number of factors: {figures}")
-    unseen = top_items(Vectors.of(tuned.bestModel), k, exclude=training)
-    return unseen.select("user", F.inline("recommendations"))
 
 
 def recommend_by_items_in_common(training: DataFrame, k: int) -> DataFrame:
@@ -324,8 +225,7 @@ def recommend_by_items_in_common(training: DataFrame, k: int) -> DataFrame:
 def recommend_at_random(training: DataFrame, k: int) -> DataFrame:
     """Unseen items for each user, k of them, drawn at random: the same in every run and partitioning."""
     candidates = training.select("user").distinct().crossJoin(training.select("item").distinct())
-    # With the seed of hold_out the order would tell which ratings are held out.
-    score = F.xxhash64("user", "item", F.lit(SEED + 1)).cast("double")
+    score = F.xxhash64("user", "item", F.lit(SEED)).cast("double")
     return best_unseen(candidates.withColumn("score", score), training, k)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from spark_rankeval.checks import check_extra
@@ -574,7 +576,12 @@ def parted(metrics: str | tuple[str, ...] | Mapping[str, str]) -> tuple[NamedMet
 
 
 def _import_metrics(module: str) -> None:
-    """Import the module of the caller's own metrics, which makes their names known."""
+    """Import the module of the caller's own metrics, which makes their names known; also from the current folder."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+        # The workers of a session that starts here inherit it.
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), here]))
     try:
         names = vars(importlib.import_module(module)).values()
     # A module of the caller's may raise anything.
