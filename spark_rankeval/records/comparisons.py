@@ -291,6 +291,45 @@ def first_sentences(rows: Sequence[ComparisonRow], headline: str) -> list[str]:
     return [*sentences[:_MOST_SENTENCES], *more, *rest]
 
 
+def answers(rows: Sequence[ComparisonRow], headline: str, definitions: Mapping[str, str]) -> list[str]:
+    """What the differences mean for users, in a sentence per model without terms of statistics.
+
+    `definitions` has the full definition of each metric by its label. Without one a metric is not put into words.
+    """
+    first = headline or next((row.metric for row in rows), "")
+    sentences = []
+    for model in dict.fromkeys(row.model for row in rows):
+        of_model = [row for row in rows if row.model == model]
+        means = next(filter(None, (_means_for_users(row, definitions) for row in of_model)), "")
+        sentences += [
+            f"{model} instead of {row.baseline}: {means}{row.wins:,} users gain, {row.losses:,} lose, {row.ties:,} see no change "
+            f"by {row.name}."
+            for row in of_model
+            if row.metric == first and row.n_users
+        ]
+    return sentences
+
+
+def _means_for_users(row: ComparisonRow, definitions: Mapping[str, str]) -> str:
+    """Both means of a metric that counts relevant items or users; empty if it counts neither."""
+    metric = metric_or_none(definitions.get(row.metric, ""))
+    if metric is None or metric.k is None or math.isnan(row.mean):
+        return ""
+    denominator = getattr(metric, "denominator", None)
+    if metric.name == "recall" and denominator == "labels":
+        scale, words = (
+            100,
+            f"of 100 relevant items of a user, on average {{}} instead of {{}} are in the first {metric.k}; ",
+        )
+    elif metric.name == "precision" and denominator == "k":
+        scale, words = metric.k, f"of the first {metric.k} items, on average {{}} instead of {{}} are relevant; "
+    elif metric.name == "hit_rate":
+        scale, words = 100, f"of 100 users, {{}} instead of {{}} have a relevant item in the first {metric.k}; "
+    else:
+        return ""
+    return words.format(*(f"{scale * mean:.1f}" for mean in (row.mean, row.baseline_mean)))
+
+
 def _headline_notes(rows: Sequence[ComparisonRow], headline: str) -> list[Note]:
     """How the headline metric is tested before the others."""
     names = [row.name for row in rows if row.metric == headline]

@@ -817,7 +817,7 @@ def _quantile_column(
 
 
 def manifest_tables(manifest: Mapping[str, Any]) -> list[Table]:
-    """Plain values by name in one table, and each mapping in a table of its own, nested names joined by dots."""
+    """Plain values by name in one table, and each mapping in a table of its own, nested names joined by dots; no value that is not set."""
     plain = [(str(name), _text(value)) for name, value in manifest.items() if not isinstance(value, Mapping)]
     tables = [_values_by_name("The run", plain)] if plain else []
     mappings = ((name, value) for name, value in manifest.items() if isinstance(value, Mapping))
@@ -826,7 +826,7 @@ def manifest_tables(manifest: Mapping[str, Any]) -> list[Table]:
 
 def _values_by_name(caption: str, values: Sequence[tuple[str, str]]) -> Table:
     columns: list[Column[tuple[str, str]]] = [text_column("name", itemgetter(0)), text_column("value", itemgetter(1))]
-    return Table(values, columns, caption=caption, dash_means="not set")
+    return Table([pair for pair in values if pair[1] != DASH], columns, caption=caption)
 
 
 def _flattened(values: Mapping[str, Any], before: str = "") -> list[tuple[str, str]]:

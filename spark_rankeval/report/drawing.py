@@ -343,9 +343,10 @@ def _stage_bars(bars: Sequence[StageBar], width: int) -> alt.LayerChart:
 
 
 def _horizontal(title: str, values: Iterable[float], *, signed: bool = False) -> dict[str, Any]:
-    """The scale and the axis of figures."""
+    """The scale and the axis of figures. Those without a sign begin at 0, so that a small share looks small."""
     axis = number_axis(title, signed=signed, orient="bottom")
-    return {"scale": alt.Scale(domain=domain(values), nice=False, zero=False), "axis": axis}
+    reach = domain(values, floor=None if signed else 0.0)
+    return {"scale": alt.Scale(domain=reach, nice=False, zero=False), "axis": axis}
 
 
 def _places(places: Sequence[str], models: Sequence[str]) -> dict[str, Any]:

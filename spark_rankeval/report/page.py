@@ -223,9 +223,9 @@ def _sections(contents: Contents, judged: JudgedMeans | None) -> Iterator[Sectio
         yield Section("apart", "Before you read on", words=words, alarm=True)
     # Of all items together a share of groups is 1.
     telling = [row for row in total_rows if not summary_rows.shared_by_groups(row.definition)] or total_rows
-    yield _means(contents, telling) if judged is None else _judges(judged, contents, total_rows)
     if contents.comparison is not None:
         yield _differences(contents.comparison, contents, one_of_each(telling))
+    yield _means(contents, telling) if judged is None else _judges(judged, contents, total_rows)
     curves = [partial(contents.plots.curve, name) for name in _curves(telling)]
     if curves:
         words = ["How the means change with the cutoff: the number of items at the top of each list that count."]
@@ -336,6 +336,7 @@ def _differences(comparison: ReportedComparison, contents: Contents, keys: Seque
         *_as_sentences(comparison.notes, rows),
     ]
     caption = f"Differences from {comparison.baseline}"
+    definitions = {row.key: row.definition for row in contents.summary}
     correction, level = comparison.correction, comparison.level
     notes = comparisons.difference_notes(
         rows, level, comparison.test, correction, comparison.replicates, comparison.headline
@@ -344,9 +345,9 @@ def _differences(comparison: ReportedComparison, contents: Contents, keys: Seque
     return Section(
         "differences",
         "Which model is better",
-        words=[words],
+        words=comparisons.answers(rows, comparison.headline, definitions),
         points=comparisons.first_sentences(rows, comparison.headline),
-        remarks=remarks,
+        remarks=[words, *remarks],
         pictures=list(map(picture, draws)),
         tables=[comparisons.differences_table(rows, level, caption, notes, headline=comparison.headline)],
         folded=[comparisons.differences_table(sliced, level, f"{caption} by slice", notes_of_slices, slices=True)]
