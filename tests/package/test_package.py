@@ -109,7 +109,7 @@ def test_the_example_of_the_readme_and_a_job_run_where_nothing_else_is(request, 
     environment(tmp_path, f"spark-rankeval[{extras}] @ {request.getfixturevalue(file).as_uri()}", *others)
     python = tmp_path / "env/bin/python"
     example = examples_of(ROOT / "README.md")[0]
-    (tmp_path / "example.py").write_text(example.code)
+    (tmp_path / "example.py").write_text(example.code.replace("docs/example", str(ROOT / "docs/example")))
     assert trimmed(run(python, "example.py", folder=tmp_path).stdout) == trimmed(example.printed)
     run(python, "-c", ENTRY_POINTS, folder=tmp_path)
     tables(tmp_path)

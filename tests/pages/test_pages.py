@@ -89,9 +89,9 @@ def test_examples_of_a_page_print_what_it_says(request, first_names, page, monke
         assert differences_of(examples, {**names, "path": str(tmp_path / "per_user")}) == []
 
 
-def test_examples_of_the_readme_print_what_it_says(spark, monkeypatch, tmp_path):
-    """It has all that it needs."""
+def test_examples_of_the_readme_print_what_it_says(spark, monkeypatch):
+    """It reads files of the checkout."""
     assert spark is not None
     monkeypatch.setenv("COLUMNS", "110")
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(ROOT)
     assert differences_of(examples_of(README), {}) == []
