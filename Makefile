@@ -270,7 +270,7 @@ benchmark-check: java setup $(BESIDE:%=.venv-benchmark-%/.installed)  ## measure
 	@mkdir -p build
 	@$(BIN)/python jobs/benchmark.py --check $(if $(RUNS),--runs $(RUNS)) --json build/figures.json
 
-figures: setup  ## copy the figures of benchmark-check into README.md and docs/evidence/
+figures: setup  ## copy the figures of benchmark-check into README.md and docs/evidence/speed.md
 	@$(BIN)/python tools/write_performance.py build/figures.json
 
 test-speed: java setup  ## compare the kernels with numpy, and measure the memory of a worker

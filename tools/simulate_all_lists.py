@@ -1,6 +1,6 @@
 """Simulate users and their lists, of which the truth is known: how often intervals of values of all lists together hold it.
 
-`python tools/simulate_all_lists.py` prints the tables of docs/evidence/all_lists.md, in some twenty minutes; `bootstrap` and `groups`
+`python tools/simulate_all_lists.py` prints the tables of docs/evidence/simulations.md, in some twenty minutes; `bootstrap` and `groups`
 name one of them. A test runs a short version at night. The truth is the value that samples of as many users have on average.
 """
 

@@ -1,7 +1,7 @@
 """Simulate sessions of persons, of which the truth is known: how often intervals hold the mean, and how often equal models differ.
 
-`python tools/simulate_clusters.py` prints the tables of docs/evidence/clusters.md and docs/clusters.md, in some twenty minutes, and
-`… sessions`, `… days`, `… sizes` or `… gaps` one of them. A test runs a short version at night. `… picture` draws what the first page says.
+`python tools/simulate_clusters.py` prints the tables of docs/evidence/simulations.md, which has some of the rows, in some twenty minutes.
+`… sessions`, `… days`, `… sizes` or `… gaps` print one of them, and `… picture` draws the first. A test runs a short version at night.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 LEVEL, REPLICATES = 0.95, 199
-PAGE, PICTURE = (ROOT / "docs" / "evidence" / f"clusters.{kind}" for kind in ("md", "svg"))
+PAGE, PICTURE = (ROOT / "docs" / "evidence" / name for name in ("simulations.md", "clusters.svg"))
 # The titles of the picture's rows, and what should be there.
 _RIGHT = {"95% intervals that hold": LEVEL, "false differences at 5%": 1 - LEVEL}
 _SIDES = ("without cluster", "with cluster")
@@ -298,9 +298,9 @@ def table_of_gaps(rng: np.random.Generator, runs: int = 2000) -> Iterator[str]:
         yield f"| {name} | {n_clusters} | {' | '.join(f'{before:.3f} → {now:.3f}' for before, now in rates)} |"
 
 
-def points(page: str, n_persons: int = 100) -> list[dict[str, Any]]:
-    """The figures of a page's table for so many persons."""
-    found = [[float(figure) for figure in row] for row in _FIGURES.findall(page)]
+def points(text: str, n_persons: int = 100) -> list[dict[str, Any]]:
+    """The figures of a table for so many persons."""
+    found = [[float(figure) for figure in row] for row in _FIGURES.findall(text)]
     return [
         {"sessions": int(most), "correlation": f"correlation {correlation:g}", "of": of, "rate": rate, "interval": how}
         for persons, most, correlation, *rates in found
@@ -309,12 +309,12 @@ def points(page: str, n_persons: int = 100) -> list[dict[str, Any]]:
     ]
 
 
-def chart(page: str, n_persons: int = 100) -> Any:
-    """How often intervals and tests are right by sessions a person, from the table of a page."""
+def chart(text: str, n_persons: int = 100) -> Any:
+    """How often intervals and tests are right by sessions a person, from the lines of a table."""
     import altair as alt  # noqa: PLC0415 # the tables need none
     import pandas as pd  # noqa: PLC0415 # the same
 
-    shown = points(page, n_persons)
+    shown = points(text, n_persons)
     rows = []
     for of, right in _RIGHT.items():
         x = (
@@ -339,7 +339,7 @@ def chart(page: str, n_persons: int = 100) -> Any:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["picture"]:
-        chart(PAGE.read_text()).save(PICTURE)
+        chart("\n".join(table(np.random.default_rng(211)))).save(PICTURE)
         sys.exit()
     tables = {"sessions": table, "days": table_of_days, "sizes": table_of_sizes, "gaps": table_of_gaps}
     for name in sys.argv[1:] or tables:

@@ -1,6 +1,6 @@
 """Simulate experiments without an effect, and slices without a gap: how often verdicts are false, and intervals hold the truth.
 
-`python tools/simulate_experiments.py` prints the tables of docs/evidence/experiments.md, in some ten minutes; `gaps`, `groups`, `skewed`,
+`python tools/simulate_experiments.py` prints the tables of docs/evidence/simulations.md, in some ten minutes; `gaps`, `groups`, `skewed`,
 `power`, `covariates`, `missing`, `lifts`, `looks` and `starts` name one of them. A test runs a short version of each at night.
 """
 

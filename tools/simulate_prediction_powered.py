@@ -1,8 +1,8 @@
 """Simulate queries with human grades and a model's, of which the truth is known: how often intervals hold, and how long they are.
 
-`python tools/simulate_prediction_powered.py` prints the tables of prediction_powered.md and few_grades.md in docs/evidence/. With one of
-`care`, `judges`, `agreement`, `few`, `draws`, `clusters`, `drawn_clusters`, `differences`, `checks` or `unseen` it prints that table. A
-test runs a short version at night.
+`python tools/simulate_prediction_powered.py` prints the tables of docs/evidence/simulated_judges.md, which has some of their rows. With one
+of `care`, `judges`, `agreement`, `few`, `draws`, `clusters`, `drawn_clusters`, `differences`, `checks` or `unseen` it prints that table.
+A test runs a short version at night.
 """
 
 from __future__ import annotations

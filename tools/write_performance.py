@@ -1,4 +1,4 @@
-"""Write the figures of benchmarks/figures.json into the README and docs/evidence/, so that these cannot drift.
+"""Write the figures of benchmarks/figures.json into the README and docs/evidence/speed.md, so that these cannot drift.
 
 `make benchmark-check` measures into build/figures.json; `make figures` takes its runs over into benchmarks/figures.json and writes the
 pages; a test compares.
@@ -21,36 +21,32 @@ import pandas as pd
 
 from benchmarks.on_sail import ON_SAIL
 from benchmarks.ratios import ratio
-from benchmarks.targets import NIGHTLY, TARGETS, Outcome, Target, outcomes
+from benchmarks.targets import TARGETS, Outcome, Target, outcomes
 from benchmarks.works import words_of
 
 FIGURES = ROOT / "benchmarks" / "figures.json"
-PAGES = (
-    ROOT / "README.md",
-    *(ROOT / "docs" / "evidence" / f"{name}.md" for name in ("speed", "method", "growth", "sail")),
-)
+PAGES = (ROOT / "README.md", ROOT / "docs" / "evidence" / "speed.md")
 PICTURE = ROOT / "docs" / "evidence" / "growth.svg"
 # The runs whose size grows, and their works.
 GROWTH = {"1m": 1_000_000, "10m": 10_000_000, "100m": 100_000_000}
 # The runs of both engines, and what their tables hold.
 SAIL_RUNS = {
-    "sail-small": "1,000 users",
-    "sail": "10 M predictions as logs have them",
-    "sail-strings": "ids of 16 characters",
-    "sail-slices": "even lists",
-    "sail-models": "10 models of 1 M",
-    "sail-beyond-accuracy": "even lists",
-    "sail-trec": "TREC",
-    "sail-1m": "1 M predictions",
-    "sail-10m": "10 M predictions",
-    "sail-100m": "100 M predictions",
+    "sail-small": ("1,000 users", ("many",)),
+    "sail": ("10 M as logs have them", ("many",)),
+    "sail-strings": ("ids of 16 characters", ("many",)),
+    "sail-slices": ("even lists", ("sliced",)),
+    "sail-models": ("", ("ten-models",)),
+    "sail-beyond-accuracy": ("even lists", ("popularity", "all-lists")),
+    "sail-trec": ("", ("trec",)),
+    "sail-1m": ("1 M", ("many",)),
+    "sail-100m": ("100 M", ("many",)),
 }
 GROWING = {"shuffle": "bare shuffle", "many": "evaluate, 30 values"}
 
 
 def page(text: str, reports: dict[str, Any]) -> str:
     """The page with its blocks written anew: what stands between ``<!-- figures: name -->`` and ``<!-- end -->``."""
-    blocks = {"targets": targets_table(reports, TARGETS), "nightly": targets_table(reports, NIGHTLY)}
+    blocks = {"targets": targets_table(reports, TARGETS)}
     for name, (runs, written) in _BLOCKS.items():
         missing = [run for run in runs if run not in reports]
         blocks[name] = _not_measured(missing) if missing else written(reports)
@@ -75,116 +71,46 @@ def targets_table(reports: dict[str, Any], targets: Sequence[Target]) -> str:
 
 
 def _rows_of_targets(rows: list[Outcome]) -> list[str]:
-    lines = ["| work | target | measured | rounds | |", "|---|---:|---:|---:|---|"]
+    lines = ["| work | target | measured (rounds) |", "|---|---:|---:|"]
     for outcome in rows:
         target, figure = outcome.target, outcome.figure
-        measured, spread = ("not measured", "") if figure is None else (f"{figure.shown} {target.unit}", figure.spread)
-        lines.append(f"| {target.work} | {target.bound_in_words} | {measured} | {spread} | {outcome.verdict} |")
+        if figure is None:
+            measured = "not measured"
+        else:
+            shown = _with_unit(figure.shown, target)
+            measured = f"**{shown}**" if outcome.verdict == "missed" else shown
+            measured += f" ({figure.spread})" if figure.spread else ""
+            measured += f", {outcome.verdict.removesuffix(' ×')}" if outcome.verdict.startswith("floor") else ""
+        bound = f"{'≥' if target.minimum else '≤'} {_with_unit(f'{target.bound:g}', target)}"
+        lines.append(f"| {target.work} | {bound} | {measured} |")
     return lines
 
 
-def long_tables(reports: dict[str, Any]) -> str:
-    """Seconds of the works on 10 million rows, even lists."""
-    return _with_prose(reports["long"], "shuffle", "bare shuffle")
-
-
-def logs(reports: dict[str, Any]) -> str:
-    """Seconds of the works on 10 million rows as logs have them."""
-    return _with_prose(reports["logs"], "shuffle", "bare shuffle")
-
-
-def small(reports: dict[str, Any]) -> str:
-    """Seconds of calls on a thousand users: medians, as the best of short calls is chance."""
-    return _with_prose(reports["small"], "smallest", "the smallest Spark work", times="median_seconds")
-
-
-def _with_prose(report: dict[str, Any], other: str, words: str, *, times: str = "best_seconds") -> str:
-    """The works of a report, each as a multiple of another work's time, and what the rounds gave."""
-    lines = [f"| work | seconds | ÷ {words} | rounds |", "|---|---:|---:|---:|"]
-    for name, seconds in report[times].items():
-        shown, spread = "", ""
-        # Arrays need no shuffle.
-        if not name.startswith("arrays"):
-            figure = ratio(report, name, other, times=times)
-            # Rounds of a work beside itself are all alike.
-            shown, spread = f"{figure.value:.2f}", "" if name == other else figure.spread
-        lines.append(f"| {words_of(name, report['setting']['cutoffs'])} | {seconds:.2f} | {shown} | {spread} |")
-    return "\n".join(lines)
-
-
-def intervals(reports: dict[str, Any]) -> str:
-    """What the bootstrap costs."""
-    report = reports["intervals"]
-    best, figure = report["best_seconds"], ratio(report, "ten-bootstrap", "ten")
-    spread = f"; rounds {figure.spread}" if figure.spread else ""
-    return (
-        f'1,000 bootstrap replicates of 10 values (`ci="bca"`) take {figure.value:.2f} times the evaluation without them '
-        f"({best['ten-bootstrap']:.2f} s against {best['ten']:.2f} s{spread})."
-    )
-
-
-def beyond_accuracy(reports: dict[str, Any]) -> str:
-    """Seconds of measures beyond accuracy, and of estimates, beside one metric."""
-    return _with_prose(reports["beyond-accuracy"], "ndcg", "ndcg@10 alone")
-
-
-def pipelines(reports: dict[str, Any]) -> str:
-    """Seconds of what evaluates in pipelines, beside one metric."""
-    return _with_prose(reports["pipelines"], "ndcg", "ndcg@10 alone")
-
-
-def trec(reports: dict[str, Any]) -> str:
-    """Seconds from TREC's files, beside the same columns in Parquet; and of pandas."""
-    report = reports["trec"]
-    seconds = report["pandas"]["seconds"]
-    line = f"| pandas alone: read TREC's files, and compute ndcg@10 | {min(seconds):.2f} | "
-    figure = min(seconds) / report["best_seconds"]["trec-parquet"]
-    return _with_prose(report, "trec-parquet", "from Parquet") + f"\n{line}{figure:.2f} |  |"
+def _with_unit(figure: str, target: Target) -> str:
+    """A ratio needs no unit."""
+    return figure if target.unit == "×" else f"{figure} {target.unit}"
 
 
 def growth(reports: dict[str, Any]) -> str:
     """Seconds, and microseconds a row, by the number of rows; with the picture."""
-    lines = [
-        "| predictions | bare shuffle, s | 30 values, s | 30 values, µs a row | ÷ bare shuffle | rounds |",
-        "|---:|---:|---:|---:|---:|---:|",
-    ]
+    lines = ["| predictions | bare shuffle, s | 30 values, s | ÷ bare shuffle (rounds) |", "|---:|---:|---:|---:|"]
     for run, n_rows in GROWTH.items():
         shuffle, many = (reports[run]["best_seconds"][work] for work in GROWING)
         figure = ratio(reports[run], "many", "shuffle")
-        time_a_row = f"{many / n_rows * 1e6:.2f}"
-        lines.append(
-            f"| {n_rows:,} | {shuffle:.1f} | {many:.1f} | {time_a_row} | {figure.value:.2f} | {figure.spread} |"
-        )
+        lines.append(f"| {n_rows:,} | {shuffle:.1f} | {many:.1f} | {figure.value:.2f} ({figure.spread}) |")
     picture = f"![Time a row by the number of predictions, of the bare shuffle and of 30 values]({PICTURE.name})"
     return "\n".join([*lines, "", picture])
 
 
-def cost(reports: dict[str, Any]) -> str:
-    """What a billion rows take, with the arithmetic."""
-    report = reports["100m"]
-    seconds, cores = report["best_seconds"]["many"], report["setting"]["cores"]
-    whole = seconds * cores * 10
-    return (
-        f"On {cores} cores, 100 million predictions with a fifth as many labels took {seconds:.1f} s. A billion predictions would take "
-        f"{seconds:.1f} s × {cores} cores × 10 = {whole:,.0f} core-seconds, or {whole / 3600:.2f} core-hours."
-    )
-
-
 def on_sail(reports: dict[str, Any]) -> str:
     """Seconds of the same work on PySpark and on Sail, with the memory of Sail's process."""
-    lines = [
-        "| work | PySpark, s | Sail, s | Sail ÷ PySpark | rounds | Sail's process, MB |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
-    for run, words in SAIL_RUNS.items():
+    lines = ["| work | PySpark, s | Sail, s | Sail's process, MB |", "|---|---:|---:|---:|"]
+    for run, (words, works) in SAIL_RUNS.items():
         report, times = reports[run], "median_seconds" if run == "sail-small" else "best_seconds"
-        for name in (work for work in report[times] if f"{ON_SAIL}{work}" in report[times]):
-            figure = ratio(report, f"{ON_SAIL}{name}", name, times=times)
-            work = f"{words}: {words_of(name, report['setting']['cutoffs'])}"
+        for name in works:
+            work = words_of(name, report["setting"]["cutoffs"]).removeprefix("evaluate, ").removeprefix("… ")
             seconds = f"{report[times][name]:.2f} | {report[times][f'{ON_SAIL}{name}']:.2f}"
-            lines.append(
-                f"| {work} | {seconds} | {figure.value:.2f} | {figure.spread} | {report['sail_megabytes']:,} |"
-            )
+            lines.append(f"| {f'{words}, {work}'.lstrip(', ')} | {seconds} | {report['sail_megabytes']:,} |")
     return "\n".join(lines)
 
 
@@ -218,17 +144,9 @@ def gain(reports: dict[str, Any]) -> str:
 
 
 _BLOCKS = {
-    "logs": (("logs",), logs),
-    "long": (("long",), long_tables),
-    "small": (("small",), small),
-    "intervals": (("intervals",), intervals),
-    "beyond": (("beyond-accuracy",), beyond_accuracy),
-    "pipelines": (("pipelines",), pipelines),
-    "trec": (("trec",), trec),
     "growth": (tuple(GROWTH), growth),
     "on_sail": (tuple(SAIL_RUNS), on_sail),
     "gain": (("sail", "sail-twenty", "replay", "recommenders", "in-memory-10m"), gain),
-    "cost": (("100m",), cost),
 }
 
 

@@ -50,7 +50,7 @@ def test_the_source_of_a_page_loads_nothing_from_elsewhere(page):
     [
         ("map", "which_metric.html", "NDCG, MAP or MRR?"),
         ("null user", "concepts.html", "Null users"),
-        ("databricks", "evidence/documented_platforms.html", "Databricks, EMR, YARN and Kubernetes"),
+        ("databricks", "evidence/platforms.html", "Databricks, EMR, YARN and Kubernetes"),
         ("tukey", "statistics.html", "Verdicts"),
         ("propensity", "logged_feedback.html", "Logged feedback"),
     ],

@@ -248,9 +248,10 @@ def test_the_picture_of_clusters_shows_the_figures_of_its_page():
     t = tool("clusters")
     pattern = r'aria-label="most sessions a person: (\d+); ([^:"]+): ([\d.]+)%; interval: (\w+) cluster"'
     points = t.points(t.PAGE.read_text())
-    assert len(points) == 6 * 3 * 2 * 2
     # A line has the words of its first point again.
     shown = re.findall(pattern, t.PICTURE.read_text())
-    assert {(int(most), of, round(float(rate) / 100, 3), how) for most, of, rate, how in shown} == {
+    figures = {(int(most), of, round(float(rate) / 100, 3), how) for most, of, rate, how in shown}
+    assert len(figures) > len(points) == 5 * 2 * 2
+    assert {
         (point["sessions"], point["of"], point["rate"], point["interval"].split()[0]) for point in points
-    }
+    } <= figures
