@@ -1,6 +1,6 @@
 """Measure the recall of an index of vectors against the exact neighbours: `python benchmarks/index_recall.py`, with faiss-cpu and Sail.
 
-docs/exact_neighbours.md shows what it prints. The vectors are made: items around 2,000 centres, and queries beside items.
+docs/whole_catalogue.md shows what it prints. The vectors are made: items around 2,000 centres, and queries beside items.
 """
 
 from __future__ import annotations

@@ -492,7 +492,7 @@ def evaluate(
             such a name is an error.
         cluster: the columns that tell which users belong together, such as ``"user"`` if ``user=["user", "session"]``: columns of the
             user, or attributes, found like those of `by`. Standard errors and intervals then take clusters as independent, not users;
-            means stay the same. A missing value is an error. None: all users are independent. See docs/clusters.md.
+            means stay the same. A missing value is an error. None: all users are independent. See docs/slices.md.
         facts: further tables about users and items: attributes, training data, a catalogue, a baseline; see `Facts`.
         ci: the interval of each mean: ``t`` (Student), ``bca`` or ``percentile`` (bootstraps), None for no interval; or an object such
             as ``BCa(level=0.99, replicates=2000, seed=1)``. Bootstraps draw users, or clusters, by a hash of their id, whatever the

@@ -60,13 +60,12 @@ def registry_as_before():
 def of_pages():
     starts_sail = [pytest.mark.sail_alone("its examples start it")]
     needs = {
-        **dict.fromkeys(("without_java.md", "retrieval.md", "exact_neighbours.md"), starts_sail),
+        **dict.fromkeys(("without_java.md", "retrieval.md"), starts_sail),
         "pyspark_ml.md": [
             pytest.mark.classic_alone("tuned_als"),
             pytest.mark.filterwarnings("ignore:there are no labels"),
         ],
         # It trains ALS.
-        "whole_catalogue.md": [pytest.mark.not_on_sail("ml")],
         "from_ratings.md": [pytest.mark.not_on_sail("ml")],
         # Their tables have columns for all calls.
         "calls.md": [pytest.mark.filterwarnings("ignore:.*excluded item", "ignore:.* every label as relevant")],
