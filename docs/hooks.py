@@ -12,7 +12,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 # Notebooks without a page of the same name.
-NOTEBOOKS = ("quickstart", "judged_documents")
+NOTEBOOKS = ("quickstart",)
 
 
 def on_config(config: Any) -> Any:

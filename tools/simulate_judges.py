@@ -1,6 +1,6 @@
 """Simulate judges of which the true agreement is known: how often the intervals of `judge_agreement` hold it.
 
-`python tools/simulate_judges.py` prints the table of docs/judge_agreement.md, in some two minutes. A test runs a short version at night.
+`python tools/simulate_judges.py` prints the shares that docs/judges.md sums up, in some two minutes. A test runs a short version at night.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-NOTEBOOKS = (DOCS / "quickstart.ipynb", DOCS / "from_ratings.ipynb", DOCS / "judged_documents.ipynb")
+NOTEBOOKS = (DOCS / "quickstart.ipynb", DOCS / "from_ratings.ipynb")
 # Seconds for a cell; the slowest starts Spark.
 PATIENCE = 180
 
