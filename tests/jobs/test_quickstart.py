@@ -4,10 +4,8 @@ import math
 import re
 
 import pytest
-from helpers.documented import ROOT, differences_of, examples_of, goes_on_with_the_quickstart
 from helpers.run_documents import called, run_document
 
-import spark_rankeval
 from spark_rankeval import compare, summarise
 from spark_rankeval.errors import ConfigurationError
 
@@ -174,19 +172,3 @@ def test_the_examples_of_the_jobs_go_on_with_its_tables(spark, quickstart_run, r
     assert (done.returncode, done.stderr) == (0, "")
     *_, sentences, _ = quickstart_done.stdout.strip().split("\n\n")
     assert set(sentences.splitlines()) <= set(done.stdout.splitlines())
-
-
-@pytest.mark.not_on_sail("tuned_als")
-@pytest.mark.night
-def test_what_the_page_of_comparisons_makes_of_its_tables(spark, quickstart_run, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "110")
-    names = {name: getattr(spark_rankeval, name) for name in spark_rankeval.__all__} | {"spark": spark}
-    examples = [
-        example._replace(code=example.code.replace("output/", f"{quickstart_run[0]}/output/"))
-        for example in examples_of(ROOT / "docs" / "compare.md")
-        if goes_on_with_the_quickstart(example)
-    ]
-    assert len(examples) == 3
-    assert differences_of(examples[:1], names) == []
-    for example in examples[1:]:
-        example.run(names)
