@@ -67,7 +67,6 @@ def of_pages():
         ],
         # It trains ALS.
         "whole_catalogue.md": [pytest.mark.not_on_sail("ml")],
-        "from_ratings.md": [pytest.mark.not_on_sail("ml")],
         # Their tables have columns for all calls.
         "calls.md": [pytest.mark.filterwarnings("ignore:.*excluded item", "ignore:.* every label as relevant")],
         "results.md": [pytest.mark.filterwarnings("ignore:.* every label as relevant")],
