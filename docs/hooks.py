@@ -1,18 +1,13 @@
-"""Pages of the site that mkdocs.yml does not name: further how-tos, example notebooks with their outputs, and configurations."""
+"""Pages of the site that mkdocs.yml does not name: further how-tos and configurations."""
 
 from __future__ import annotations
 
-import base64
-import html
 import json
 import re
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
-
-# Notebooks without a page of the same name.
-NOTEBOOKS = ("quickstart",)
 
 
 def on_config(config: Any) -> Any:
@@ -25,57 +20,20 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, *, config: Any) -> Files:
     """Called by mkdocs when it knows its files."""
-    for name in NOTEBOOKS:
-        notebook = json.loads(Path(config.docs_dir, f"{name}.ipynb").read_text(encoding="utf-8"))
-        files.append(File.generated(config, f"{name}.md", content=page(notebook, f"{name}.ipynb")))
     for path in sorted(Path(config.docs_dir).parent.glob("conf/*.toml")):
         files.append(File.generated(config, f"conf-{path.stem}.md", content=configuration(path)))
     return files
 
 
-def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by mkdocs for each page. It fixes links that work in the repository and would not work on the site.
 
-    Links to notebooks and to example configurations lead to their pages. Links to other files outside docs/ become plain text.
+    Links to example configurations lead to their pages. Links to other files outside docs/ become plain text.
     """
-    if page.file.src_uri.removesuffix(".md") in NOTEBOOKS:
-        return markdown
     markdown = re.sub(r"\]\(\.\./conf/(\w+)\.toml\)", r"](conf-\1.md)", markdown)
-    markdown = re.sub(r"\[([^\]]+)\]\(\.\./[^)]*\)", r"\1", markdown)
-    return re.sub(rf"\(({'|'.join(NOTEBOOKS)})\.ipynb\)", r"(\1.md)", markdown)
+    return re.sub(r"\[([^\]]+)\]\(\.\./[^)]*\)", r"\1", markdown)
 
 
 def configuration(path: Path) -> str:
     """A configuration as Markdown."""
     return f"# conf/{path.name}\n\nCopy this example and change it: [jobs](jobs.md).\n\n```toml\n{path.read_text(encoding='utf-8')}```\n"
-
-
-def page(notebook: dict[str, Any], file: str) -> str:
-    """A notebook as Markdown."""
-    parts = []
-    for cell in notebook["cells"]:
-        source = "".join(cell["source"])
-        if cell["cell_type"] == "markdown":
-            parts.append(source)
-            continue
-        parts.append(f"```python\n{source}\n```")
-        parts += [shown for output in cell["outputs"] if (shown := _output(output))]
-    title, *others = parts
-    download = f"This page is [a notebook]({file}) that was run."
-    return "\n\n".join([title, download, *others]) + "\n"
-
-
-def _output(output: dict[str, Any]) -> str:
-    data = output.get("data", {})
-    text = {kind: "".join(lines) for kind, lines in data.items()}
-    if "image/svg+xml" in text:
-        svg = text["image/svg+xml"]
-        said = re.search(r'aria-label="([^"]*)"', svg)
-        address = base64.b64encode(svg.encode()).decode()
-        alt = html.escape(html.unescape(said[1])) if said else "chart"
-        return f'<div class="output"><img alt="{alt}" src="data:image/svg+xml;base64,{address}"></div>'
-    if "text/html" in text:
-        bare = re.sub(r"<style.*?</style>| border=\"1\" class=\"dataframe\"", "", text["text/html"], flags=re.DOTALL)
-        lines = filter(None, map(str.strip, bare.splitlines()))
-        return f'<div class="output">{" ".join(lines)}</div>'
-    return f"```text\n{(text.get('text/plain') or ''.join(output.get('text', ''))).rstrip()}\n```"

@@ -35,8 +35,7 @@ SUITES: dict[str, tuple[str, ...]] = {
         "spark_rankeval/report/", "tests/browser/", "tests/helpers/chromium.py", "tests/helpers/reports.py",
     ),
     "test-notebook": (
-        "docs/quickstart.ipynb", "docs/from_ratings.ipynb", "docs/from_ratings.md",
-        "tools/write_notebook.py", "tests/notebook/",
+        "docs/from_ratings.ipynb", "docs/from_ratings.md", "tools/write_notebook.py", "tests/notebook/",
         "spark_rankeval/report/", "spark_rankeval/printed_tables.py",
         "spark_rankeval/splits/",
         "spark_rankeval/evaluation/result.py", "spark_rankeval/comparison/comparison_results.py",

@@ -1,7 +1,7 @@
 """What MLflow gets of a job's run, read back from its stores; and the evaluator of whole tables that MLflow finds.
 
 mlflow-skinny lacks matplotlib, which MLflow imports with its own evaluators and does not use here. `tests/orchestrators/test_mlflow.py`
-runs the example of docs/mlflow.md with all of MLflow.
+runs the example of docs/coming_from.md with all of MLflow.
 """
 
 import json

@@ -65,8 +65,6 @@ def of_pages():
             pytest.mark.classic_alone("tuned_als"),
             pytest.mark.filterwarnings("ignore:there are no labels"),
         ],
-        # It trains ALS.
-        "from_ratings.md": [pytest.mark.not_on_sail("ml")],
         # Their tables have columns for all calls.
         "calls.md": [pytest.mark.filterwarnings("ignore:.*excluded item", "ignore:.* every label as relevant")],
         "results.md": [pytest.mark.filterwarnings("ignore:.* every label as relevant")],
