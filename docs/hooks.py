@@ -28,26 +28,32 @@ def on_files(files: Files, *, config: Any) -> Files:
     for name in NOTEBOOKS:
         notebook = json.loads(Path(config.docs_dir, f"{name}.ipynb").read_text(encoding="utf-8"))
         files.append(File.generated(config, f"{name}.md", content=page(notebook, f"{name}.ipynb")))
-    for path in sorted(Path(config.docs_dir).parent.glob("conf/*.toml")):
-        files.append(File.generated(config, f"conf-{path.stem}.md", content=configuration(path)))
+    files.append(
+        File.generated(config, "configuration.md", content=configurations(Path(config.docs_dir).parent / "conf"))
+    )
     return files
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Called by mkdocs for each page. It fixes links that work in the repository and would not work on the site.
 
-    Links to notebooks and to example configurations lead to their pages. Links to other files outside docs/ become plain text.
+    Links to notebooks lead to their pages, and those to example configurations to their sections. Links to other files outside docs/ become
+    plain text.
     """
     if page.file.src_uri.removesuffix(".md") in NOTEBOOKS:
         return markdown
-    markdown = re.sub(r"\]\(\.\./conf/(\w+)\.toml\)", r"](conf-\1.md)", markdown)
+    markdown = re.sub(r"\]\(\.\./conf/(\w+)\.toml\)", r"](configuration.md#conf\1toml)", markdown)
     markdown = re.sub(r"\[([^\]]+)\]\(\.\./[^)]*\)", r"\1", markdown)
     return re.sub(rf"\(({'|'.join(NOTEBOOKS)})\.ipynb\)", r"(\1.md)", markdown)
 
 
-def configuration(path: Path) -> str:
-    """A configuration as Markdown."""
-    return f"# conf/{path.name}\n\nCopy this example and change it: [jobs](jobs.md).\n\n```toml\n{path.read_text(encoding='utf-8')}```\n"
+def configurations(folder: Path) -> str:
+    """All example configurations as one page of Markdown."""
+    title = "# Configuration files\n\nCopy an example and change it. Each lists every key of [a job](jobs.md) with its default.\n"
+    files = sorted(folder.glob("*.toml"))
+    return title + "".join(
+        f"\n## conf/{file.name}\n\n```toml\n{file.read_text(encoding='utf-8')}```\n" for file in files
+    )
 
 
 def page(notebook: dict[str, Any], file: str) -> str:
