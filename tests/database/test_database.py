@@ -1,4 +1,4 @@
-"""What docs/jobs.md and docs/job_outputs.md say, with a server of PostgreSQL: labels read by JDBC, metrics written by it, and what faults leave."""
+"""Examples of docs/jobs.md and docs/job_outputs.md with a PostgreSQL server: labels read by JDBC, metrics written by it, and faults."""
 
 import re
 import sys
