@@ -288,7 +288,7 @@ package: | $(UV)  ## build the sdist, and from it the wheel, into dist/
 package-check: java setup package  ## check both files, install them into empty environments, and run the package there
 	@UV="$(UV)" $(BIN)/python -m pytest -q tests/package
 
-test-orchestrators: setup package  ## run the examples of docs/orchestrators.md, docs/mlflow.md and docs/pipelines.md in environments of their own
+test-orchestrators: setup package  ## run the examples of docs/submitting.md and docs/coming_from.md in environments of their own
 	@UV="$(UV)" $(BIN)/python -m pytest -q tests/orchestrators
 
 clean:  ## remove everything that was built, and all environments
