@@ -110,7 +110,7 @@ RUNS: dict[str, Callable[[], dict[str, Any]]] = {
     "catalogue": whole_catalogue,
     "replay": partial(comparison_with_ours, "replay", MEASUREMENTS["long"]),
     "recommenders": partial(comparison_with_ours, "recommenders", MEASUREMENTS["long"]),
-    # As docs/sizing.md recommends for a process that evaluates little, once.
+    # As docs/platforms.md recommends for a process that evaluates little, once.
     "in-memory-1m": partial(process_times, 20_000, 3, "-XX:TieredStopAtLevel=1"),
     "in-memory-10m": partial(process_times, 200_000, 2),
 }

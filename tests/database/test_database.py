@@ -1,4 +1,4 @@
-"""docs/database.md with a server of PostgreSQL: labels read by JDBC, metrics written by it, and what faults leave."""
+"""Examples of docs/jobs.md and docs/job_outputs.md with a PostgreSQL server: labels read by JDBC, metrics written by it, and faults."""
 
 import re
 import sys
@@ -15,11 +15,26 @@ from pyspark.sql import functions as F
 from spark_rankeval import evaluate
 from spark_rankeval.jobs.evaluate import main
 
-PAGE = ROOT / "docs" / "database.md"
-TEXT = PAGE.read_text()
-(EXAMPLE,) = examples_of(PAGE)
-(CONFIG,) = re.findall(r"^```toml\n(.*?)^```$", TEXT, re.M | re.S)
-KEY, STAGING, REPLACE = re.findall(r"^```sql\n(.*?)^```$", TEXT, re.M | re.S)
+OUTPUTS = ROOT / "docs" / "job_outputs.md"
+(EXAMPLE,) = [example for example in examples_of(OUTPUTS) if example.not_run]
+KEY, STAGING, REPLACE = re.findall(r"^```sql\n(.*?)^```$", OUTPUTS.read_text(), re.M | re.S)
+(LABELS,) = re.findall(
+    r"^```toml\n(\[labels\]\nformat = \"jdbc\".*?)^```$", (ROOT / "docs" / "jobs.md").read_text(), re.M | re.S
+)
+CONFIG = f"""
+[predictions]
+path = "output/predictions"
+
+{LABELS}
+[columns]
+score = "score"
+
+[evaluation]
+metrics = ["map@10", "rr"]
+
+[output]
+path = "output/nightly"
+"""
 N_ROWS = 2
 
 # A driver of its own that appends the metrics of a run.

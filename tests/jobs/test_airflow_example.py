@@ -1,4 +1,4 @@
-"""The task of docs/orchestrators.md without Airflow: what it makes of the exit code of spark-submit and the status of the run."""
+"""The task of docs/submitting.md without Airflow: what it makes of the exit code of spark-submit and the status of the run."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from helpers.documented import ROOT
 
-(EXAMPLE,) = re.findall(r"^```python\n(import json.*?)^```$", (ROOT / "docs/orchestrators.md").read_text(), re.M | re.S)
+(EXAMPLE,) = re.findall(r"^```python\n(import json.*?)^```$", (ROOT / "docs/submitting.md").read_text(), re.M | re.S)
 
 
 # It ends a task that is not tried again.

@@ -112,18 +112,20 @@ def test_a_rerun_leaves_the_other_runs_alone_on_every_storage(spark, start, tmp_
     assert called(trend.main, tmp_path, "--output", place, "--engine", engine_of(spark).name.lower()).code == 0
 
 
-def test_the_gate_of_the_page_runs_as_it_stands(spark, tmp_path, monkeypatch, platform, capfd):
-    page = (ROOT / "docs/ci_gate.md").read_text()
-    (config,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    (command,) = re.findall(r"- run: spark-rankeval (.*)", page)
-    (tmp_path / "tests/data").mkdir(parents=True)
-    (tmp_path / "tests/data/labels.csv").write_text("user,item\nann,tea\nbob,bread\n")
-    rows = "user,item,score\nann,tea,0.9\nann,milk,0.95\nbob,bread,0.8\nbob,milk,0.5\n"
-    (tmp_path / "tests/data/predictions.csv").write_text(rows)
+def test_the_first_job_of_the_page_and_its_gate_run_as_they_stand(spark, tmp_path, monkeypatch, platform, capfd):
+    page, gates = ((ROOT / "docs" / name).read_text() for name in ("jobs.md", "history.md"))
+    predictions, labels, _, said = re.findall(r"^```\n(.*?)^```$", page.partition("\n## Your own")[0], re.M | re.S)
+    (config,) = re.findall(r"^```toml\n(\[predictions\].*?)^```$", page.partition("\n## Your own")[0], re.M | re.S)
+    (gate,) = re.findall(
+        r"^```toml\n(.*?)^```$", gates.partition("\n## A gate in CI")[2].partition("\n## ")[0], re.M | re.S
+    )
+    (command,) = re.findall(r"- run: spark-rankeval (.*)", gates)
+    (tmp_path / "predictions.csv").write_text(predictions)
+    (tmp_path / "labels.csv").write_text(labels)
     monkeypatch.chdir(tmp_path)
     if platform == "sail":
         # As a step of CI: a process of its own, on a machine without Java.
-        (tmp_path / "gate.toml").write_text(config)
+        (tmp_path / "gate.toml").write_text(config + gate)
         (tmp_path / "command.py").write_text(
             "import sys\nfrom spark_rankeval.jobs.command import main\nsys.exit(main())\n"
         )
@@ -132,11 +134,14 @@ def test_the_gate_of_the_page_runs_as_it_stands(spark, tmp_path, monkeypatch, pl
         assert subprocess.run(started, env=environment, check=False, timeout=120).returncode == 4
     else:
         # The session of the tests has another working directory.
-        (tmp_path / "gate.toml").write_text(re.sub('"(tests|build)/', f'"{tmp_path}/\\1/', config))
+        here = re.sub(r'path = "', f'path = "{tmp_path}/', config)
+        (tmp_path / "gate.toml").write_text(here + gate)
         assert cli.main([word for word in command.split() if word not in ("--engine", "sail")]) == 4
     printed = capfd.readouterr()
-    assert printed.err == "evaluate: gates failed: ndcg@10: mean at least 0.9; found 0.815465\n"
-    assert "build/evaluation: per_user, metrics, gates, manifests" in printed.out
+    assert printed.err in gates
+    assert printed.err.startswith("evaluate: gates failed: ndcg@2")
+    assert said.partition("\n\nrun ")[0] in printed.out
+    assert "output/nightly: per_user, metrics, gates, manifests" in printed.out
 
 
 SERVER = """

@@ -215,12 +215,12 @@ LINES = [line.strip() for file in DOCUMENTS for line in file.read_text().splitli
 def test_what_the_documents_say_to_type_is_understood(line):
     """As far as can be said without Spark: the job, its options, its file, and what is set instead."""
     words = shlex.split(line.partition("  #")[0])
-    (script,) = [word for word in words if word.startswith("jobs/")]
-    name = Path(script).stem
+    # Of `python jobs/NAME.py` and of `spark-rankeval NAME`.
+    name = Path(words[1]).stem
     # The history is of the evaluation's runs, and is read by its file.
     command = COMMANDS["evaluate" if name == "trend" else name]
     options_of = trend._options if name == "trend" else command._options
-    options = options_of(words[words.index(script) + 1 :])
+    options = options_of(words[2:])
     config = load_config(str(ROOT / options.config), command.config, options.set)
     assert config.output.path.startswith("output/")
 

@@ -1,4 +1,4 @@
-"""The examples of docs/orchestrators.md, each in an environment of its orchestrator, with a gate that is met and one that fails."""
+"""The examples of docs/submitting.md, each in an environment of its orchestrator, with a gate that is met and one that fails."""
 
 import re
 
@@ -7,8 +7,9 @@ import yaml
 from helpers.documented import ROOT
 from helpers.environments import UV, environment, run
 
-PAGE = (ROOT / "docs" / "orchestrators.md").read_text()
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
+PAGE = (ROOT / "docs" / "submitting.md").read_text()
+# Airflow's, and Dagster's.
+BLOCKS = re.findall(r"^```python\n(import json.*?|import subprocess.*?)^```$", PAGE, re.M | re.S)
 CONFIG = (ROOT / "conf" / "evaluate.toml").read_text()
 CHECK = "check-jsonschema==0.39.0"
 # The least NDCG, the exit code of the orchestrator's command, and whether the gate is met.

@@ -1,4 +1,4 @@
-"""The pipeline of docs/pipelines.md, run by spark-pipelines: a minute and, for the first time, the download of PySpark."""
+"""The pipeline of docs/submitting.md, run by spark-pipelines: a minute and, for the first time, the download of PySpark."""
 
 import re
 
@@ -7,7 +7,7 @@ import pyarrow.parquet
 from helpers.documented import ROOT
 from helpers.environments import environment, run
 
-PAGE = (ROOT / "docs" / "pipelines.md").read_text()
+PAGE = (ROOT / "docs" / "submitting.md").read_text()
 
 
 def test_a_pipeline_makes_users_and_means(tmp_path):
@@ -22,7 +22,7 @@ def test_a_pipeline_makes_users_and_means(tmp_path):
         (tmp_path / name).mkdir()
         pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / name / "rows.parquet")
     (code,) = re.findall(r"^```python\n(# transformations.*?)^```$", PAGE, re.M | re.S)
-    (settings,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.M | re.S)
+    (settings,) = re.findall(r"^```yaml\n(# spark-pipeline.*?)^```$", PAGE, re.M | re.S)
     (tmp_path / "transformations").mkdir()
     (tmp_path / "transformations/evaluation.py").write_text(code.replace("/srv", str(tmp_path)))
     (tmp_path / "spark-pipeline.yml").write_text(settings.replace("/srv", str(tmp_path)))

@@ -60,7 +60,7 @@ def registry_as_before():
 def of_pages():
     starts_sail = [pytest.mark.sail_alone("its examples start it")]
     needs = {
-        "without_java.md": starts_sail,
+        "platforms.md": starts_sail,
         "pyspark_ml.md": [
             pytest.mark.classic_alone("tuned_als"),
             pytest.mark.filterwarnings("ignore:there are no labels"),

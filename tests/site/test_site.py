@@ -83,14 +83,17 @@ def test_the_api_has_every_public_name():
 def test_the_steps_of_a_task_are_items_of_one_list():
     page = html5lib.parse((SITE / "jobs.html").read_text(), namespaceHTMLElements=False)
     steps = page.find(".//article//ol").findall("li")
-    assert [" ".join("".join(step.itertext()).split())[:9] for step in steps] == ["Copy conf", "Look befo", "Run it, u"]
+    assert [" ".join("".join(step.itertext()).split())[:9] for step in steps] == ["Copy conf", "Add --dry", "Run it, w"]
 
 
-def test_links_to_configurations_lead_to_their_pages():
+def test_links_to_configurations_lead_to_their_sections():
     page = html5lib.parse((SITE / "jobs.html").read_text(), namespaceHTMLElements=False)
-    linked = {link.text: SITE / link.get("href") for link in page.findall(".//article//p/a") if link.text}
-    for job, section in (("evaluate", "predictions"), ("compare", "models.als")):
-        assert f"[{section}]" in "".join(html5lib.parse(linked[f"conf/{job}.toml"].read_text()).itertext())
+    linked = {link.text: link.get("href") for link in page.findall(".//article//a") if link.text}
+    file, _, section = linked["conf/evaluate.toml"].partition("#")
+    configurations = html5lib.parse((SITE / file).read_text(), namespaceHTMLElements=False)
+    assert configurations.find(f".//h2[@id='{section}']") is not None
+    text = "".join(configurations.itertext())
+    assert all(key in text for key in ("[predictions]", "[models.als]", "[experiment]"))
 
 
 def test_the_contents_of_the_api_are_in_groups(browser):

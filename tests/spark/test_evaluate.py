@@ -296,7 +296,7 @@ def test_a_hundred_values_take_no_more_jobs_than_one_but_that_which_merges_large
 
 
 def test_an_evaluation_looks_at_each_table_once_and_makes_the_table_of_users_when_it_is_used(spark, tmp_path, jobs_of):
-    """What is random in a table is then the same for all figures; docs/reliability.md says what looks again."""
+    """What is random in a table is then the same for all figures; docs/guarantees.md says what looks again."""
     looks = tmp_path / "looks"
 
     def noted(role, frame):

@@ -112,15 +112,15 @@ def test_what_the_page_of_history_says_in_python_runs(spark, days, tmp_path, mon
         table = day.to_stored(datetime(2026, 11, 16 + place, 12, tzinfo=UTC))
         table.write.parquet(f"{tmp_path}/metrics/run_id=day{place}")
     page = (Path(__file__).parents[3] / "docs" / "history.md").read_text()
-    codes = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(codes) == 3
-    names = {"spark": spark, "result": days[0], "monday": days[0], "tuesday": days[1], "wednesday": days[2]}
+    # The pages' test runs the others.
+    codes = re.findall(r"<!-- not run: .*? -->\n```python\n(.*?)```", page, re.DOTALL)
+    assert len(codes) == 2
+    names = {"spark": spark, "merge": merge}
     for code in codes:
-        here = code.replace("output/evaluation", str(tmp_path)).replace("ndcg@10", "ndcg@5")
+        here = code.replace("output/nightly", str(tmp_path)).replace("ndcg@10", "ndcg@5")
         exec(compile(here, "history.md", "exec"), names)
     assert len(names["runs"].runs) == 3
     assert names["week"]["ndcg@5"] == merge(days)["ndcg@5"]
-    assert (tmp_path / "report.html").is_file()
 
 
 def test_a_dataframe_of_a_result_takes_degrees_of_freedom_of_weights(logs):
