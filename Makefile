@@ -282,7 +282,7 @@ dist:  ## build dist/spark_rankeval.zip for spark-submit --py-files; it needs on
 
 package: | $(UV)  ## build the sdist, and from it the wheel, into dist/
 	@rm -rf build/lib build/bdist.* dist/spark_rankeval-*
-	@$(UV) build --quiet --python $(PYTHON) --out-dir dist
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 315532800) $(UV) build --quiet --python $(PYTHON) --out-dir dist
 	@ls dist/spark_rankeval-*
 
 package-check: java setup package  ## check both files, install them into empty environments, and run the package there

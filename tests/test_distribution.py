@@ -1,8 +1,10 @@
 """Whether the files that say what the package needs agree: pyproject.toml, its pins for tests, and the recipe for conda."""
 
+import re
 import tomllib
 from importlib.metadata import requires
 from pathlib import Path
+from runpy import run_path
 
 import yaml
 from packaging.requirements import Requirement
@@ -34,6 +36,33 @@ def pins(path):
     lines = [line.strip() for line in (ROOT / path).read_text().splitlines()]
     parts = [line.split("==") for line in lines if line and not line.startswith(("#", "-r"))]
     return {canonicalize_name(name): version for name, version in parts}
+
+
+def test_links_of_the_readme_lead_somewhere_on_a_package_index():
+    readme = run_path(str(ROOT / "setup.py"))["readme_of_index"]()
+    links = re.findall(r"\]\(([^)\s]+)\)", readme)
+    home = PROJECT["urls"]["Repository"]
+    assert len(links) > 20
+    for link in links:
+        assert link.startswith("https://")
+        place = link.removeprefix(f"{home}/blob/main/").removeprefix(f"{home}/raw/main/").partition("#")[0]
+        assert (ROOT / place).exists()
+    assert f"]({home}/raw/main/docs/comparison.svg)" in readme
+
+
+def test_a_release_has_one_version(tmp_path):
+    problems = run_path(str(ROOT / "tools" / "check_release.py"))["problems"]
+    for name in ("pyproject.toml", "spark_rankeval/checks.py", "CITATION.cff"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## [{__version__}] - 2027-01-31\n")
+    assert problems(f"v{__version__}", tmp_path) == []
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## [Unreleased]\n")
+    assert problems("v9.9", tmp_path) == [
+        f"the tag is v9.9, and pyproject.toml has {__version__}",
+        f"CHANGELOG.md begins with Unreleased, and pyproject.toml has {__version__}",
+        "the changelog gives Unreleased no date",
+    ]
 
 
 def test_what_is_pinned_for_development_is_what_the_extra_admits():

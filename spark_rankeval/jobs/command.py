@@ -436,6 +436,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.command == "dialects":
             print(published.list_dialects())
+        elif options.command == "doctor":
+            return int(pkgutil.resolve_name("spark_rankeval.jobs.doctor:main")(options.engine))
         elif options.command == "explain":
             print(published.explain(options.metric, options.dialect))
         else:
@@ -454,6 +456,10 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for job, (_, about) in _JOBS.items():
         commands.add_parser(job, help=about, add_help=False)
+    doctor = commands.add_parser("doctor", help="look for problems of this machine, and say what to do about each")
+    doctor.add_argument(
+        "--engine", choices=("spark", "sail"), help="default: spark, or sail if Spark cannot start here"
+    )
     commands.add_parser("dialects", help="list the dialects, one a line")
     explain = commands.add_parser(
         "explain",

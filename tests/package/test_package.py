@@ -79,8 +79,15 @@ def test_both_have_all_files_of_the_package_and_no_other(wheel, sdist):
         names = {name.partition("/")[2] for name in archive.getnames() if archive.getmember(name).isfile()}
     assert {name for name in names if not name.startswith("spark_rankeval.egg-info/")} == CODE | {
         *(f"conf/{path.name}" for path in (ROOT / "conf").iterdir()),
-        *("CHANGELOG.md", "LICENSE", "MANIFEST.in", "PKG-INFO", "README.md", "pyproject.toml", "setup.cfg"),
+        *("CHANGELOG.md", "LICENSE", "MANIFEST.in", "PKG-INFO", "README.md", "pyproject.toml", "setup.cfg", "setup.py"),
     }
+
+
+def test_two_builds_of_the_wheel_are_the_same(wheel, tmp_path):
+    commit = run("git", "log", "-1", "--format=%ct", folder=ROOT).stdout.strip()
+    command = (UV, "build", "--quiet", "--wheel", "--out-dir", str(tmp_path), str(ROOT))
+    run("env", f"SOURCE_DATE_EPOCH={commit}", *command, folder=tmp_path)
+    assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
 
 
 def test_the_package_alone_explains_metrics_and_says_what_is_missing(wheel, tmp_path):
