@@ -32,8 +32,6 @@ def tables_of_all_kinds(spark):
         "rows": spark.createDataFrame(
             [("q1", "a", 0.5, 1), ("q1", "b", 0.4, 0)], "query string, chunk string, score double, label int"
         ),
-        "logged": labels.withColumn("weight", labels.rating * 1.5),
-        "everyone": spark.createDataFrame([("ann",), ("dan",)], "user string"),
         "training": spark.createDataFrame([("ann", "tea")], "user string, item string"),
         "films": spark.createDataFrame([("jam", "drama"), ("tea", "comedy")], "item string, genre string"),
         "user_vectors": spark.createDataFrame([("ann", [1.0]), ("bob", [2.0])], "user string, vector array<double>"),
