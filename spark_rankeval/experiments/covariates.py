@@ -41,7 +41,7 @@ _TERMS = ((0, 0), (1, 0), (2, 0), (1, 1), (0, 1))
 # Products are rounded before they are added: a spread smaller than this share of them is rounding.
 _ROUNDING = Fraction(1, 2**40)
 # If the groups differ so much in who lacks the covariate as one in five would by chance, they may have a part in it. Twice −log of it is
-# the critical χ² of two differences. Simulations in docs/evidence/experiments.md say that rarer chances let false differences through.
+# the critical χ² of two differences. Simulations in docs/evidence/simulations.md say that rarer chances let false differences through.
 _UNEVEN = -2 * math.log(0.2)
 
 

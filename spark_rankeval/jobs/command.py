@@ -374,7 +374,7 @@ def job_parser(name: str, description: str, about_config: str) -> argparse.Argum
     parser.add_argument(
         "--engine",
         choices=("spark", "sail"),
-        help="short for --set session.engine=…; sail needs no Java (docs/ci_gate.md)",
+        help="short for --set session.engine=…; sail needs no Java (docs/platforms.md)",
     )
     parser.add_argument(
         "--log-format",

@@ -28,7 +28,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 #: With fewer effective clusters even t intervals may be too narrow, so a warning says so (Cameron and Miller 2015).
 FEWEST_WITHOUT_WARNING = 30
-#: With fewer effective clusters bootstraps, and t intervals of skewed values, hold too rarely: docs/evidence/clusters.md.
+#: With fewer effective clusters bootstraps, and t intervals of skewed values, hold too rarely: docs/evidence/simulations.md.
 FEWEST_IF_SKEWED = 50
 
 #: How many groups there are, a power of 2: more would make intervals over days hardly narrower, but each summary longer.

@@ -4,7 +4,7 @@ The estimate, its influences and their source are in `judged_queries`. It is rig
 agrees with people (prediction-powered inference). Here are its interval, the difference of two models, whether the graded queries look
 drawn at random, and how many more an interval needs.
 
-Few graded queries need care, as docs/evidence/prediction_powered.md shows:
+Few graded queries need care, as docs/evidence/simulated_judges.md shows:
 
 - That λ is estimated costs a degree of freedom.
 - If few residuals make most of the variance, it has fewer degrees of freedom.
