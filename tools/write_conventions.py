@@ -342,7 +342,7 @@ Counts are of the user's rows; `in_both`, `hangs_on_tie` and `left_out` are 1 or
 | a column for each metric, such as `ndcg_at_10` | `double` | the user's value; NaN if it is undefined. `Result.columns` has the names |
 """
 _AFTER_COUNTS = """\
-| `labels_hash` and others | `bigint` | a hash of the user's rows in a table, which [fingerprints](same_tables.md) are made of |
+| `labels_hash` and others | `bigint` | a hash of the user's rows in a table, for [fingerprints](results.md#did-the-data-change) |
 
 ## quarantine
 

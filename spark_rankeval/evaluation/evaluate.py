@@ -458,12 +458,13 @@ def evaluate(
             are. None: all are ranked. For one metric alone, write ``"recall(min_score=0.6)@10"``; several of these make a curve.
         weight: the column of the labels' weights, for estimates from logged feedback (IPS, SNIPS). A weight is above 0: the inverse of
             the probability that the log has the label. ``"dcg(estimator='snips', weight_limit=20)@10"`` chooses the estimator and clips
-            weights; see docs/logged_feedback.md. None: all labels count the same.
+            weights; see docs/logged_feedback.md#choose-an-estimator. None: all labels count the same.
         cost: the column of predictions with what each item costs, such as its tokens, for metrics with a budget.
             ``"recall(budget=4000)"`` ends each list before its costs add up to more than 4,000. With ``crossing='in'`` the item that
             crosses the budget still counts. A cost is a number from 0 on.
         dialect: the conventions for what a metric leaves open: ``default``, ``standard``, or a system such as ``mllib`` or
-            ``trec_eval``; docs/conventions.md lists them. None: ``default``, with a note on metrics that most systems define differently.
+            ``trec_eval``; docs/conventions.md#dialects lists them. None: ``default``, with a note on metrics that most systems define
+            differently.
         ties: how equal scores are ordered: ``item_asc``, ``item_desc``, or ``position`` in arrays. None: as the dialect says. With
             ``average``, a value is the mean over all orders of equal scores. This reads all predictions of a user, and is an error for
             metrics without such a mean. For one metric alone, write ``"rr(ties='average')"``.
@@ -479,7 +480,8 @@ def evaluate(
         no_answer: who has no answer, so that an empty list is right: a column of booleans in the first of users, labels, predictions and
             `Facts.attributes` that has it, true in any row of the user; or a table of these users, who count even if no other table has
             them. They have a value of ``abstention`` and ``false_alarm``, and of metrics with ``no_answer="empty_is_right"``; all other
-            metrics are undefined for them. A relevant label of such a user is an error. None: not known. See docs/no_answer.md.
+            metrics are undefined for them. A relevant label of such a user is an error. None: not known. See
+            docs/no_answer.md#how-to-declare-them.
         population: which users the means cover: ``every`` user of either table, or only those with a label (``labelled``), with a
             prediction (``predicted``) or with ``both``. None: as the dialect says. Others have NaN, and ``n_left_out`` counts them.
         by: attributes that divide the users into slices, such as ``["country", "device"]``; each slice has rows in the summary.

@@ -565,7 +565,7 @@ class Result(Shown, Plain):
 
         Keys are ``predictions`` and ``labels``, and ``users`` and ``exclude`` if they were given. Each of several models has predictions of
         its own, such as ``predictions of als``. The order of rows and columns, partitions and the width of numbers do not matter.
-        docs/same_tables.md says which rows and columns count. Empty if not known, as for results of an earlier version.
+        docs/results.md#did-the-data-change says which rows and columns count. Empty if not known, as for results of an earlier version.
 
         Examples:
             >>> sorted(result.fingerprints), len(result.fingerprints["labels"])
@@ -611,7 +611,7 @@ class Result(Shown, Plain):
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """The summary as a Spark DataFrame, for joins, dashboards and `display`: the columns of `to_pandas`, but quantiles as a map.
 
-        docs/tables.md lists the columns. Their meanings are comments in the metadata.
+        docs/tables.md#rows-of-a-result-as-a-dataframe lists the columns. Their meanings are comments in the metadata.
 
         Examples:
             >>> result.to_spark().where("slice = 'all' AND metric = 'rr'").select("model", "mean", "n_users").toPandas().round(3)
@@ -630,7 +630,7 @@ class Result(Shown, Plain):
         )
 
     def to_stored(self, time: datetime, spark: SparkSession | None = None) -> DataFrame:
-        """The rows as jobs store them, and what `history` and `merge` need: the columns of ``metrics`` in docs/tables.md.
+        """The rows as jobs store them, and what `history` and `merge` need: the columns of docs/tables.md#metrics.
 
         Args:
             time: when the run began.

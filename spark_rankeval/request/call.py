@@ -293,7 +293,7 @@ class Facts(FactColumns, FactTables):
             None: the intents of a label are the categories of its item.
         item_by: columns of `items`, such as ``["genre"]``, by which the result has figures of groups of items. A value of a column is a
             group; of an array column each entry, so that an item may be in several. In the figures of a group only the labels in it
-            count as labels, and users without such a label are left out. See docs/item_groups.md.
+            count as labels, and users without such a label are left out. See docs/item_groups.md#recall-by-group.
         popularity_groups: the same for groups by popularity in `training`: ``10`` makes deciles of items.
     """
 
@@ -339,7 +339,7 @@ class Judged:
 
     Each metric has three figures. ``ndcg@10`` is the mean under human grades, estimated from both judges. ``ndcg@10 [human]`` and
     ``ndcg@10 [llm]`` are the means by each judge alone. The estimate leaves out queries without any grade by the
-    model. See docs/judges.md.
+    model. See docs/judges.md#an-estimate-from-both.
 
     Attributes:
         human: the column of grades by people; null where nobody graded. A query counts as graded by people if each of its labels that the

@@ -5,7 +5,7 @@ from unittest.mock import patch
 import pytest
 from helpers.documented import PAGES, ROOT, differences_of, examples_of, goes_on_with_the_quickstart
 from pyspark.ml.recommendation import ALS
-from worlds.named_in_calls import results_of_all_kinds, tables_of_all_kinds
+from worlds.named_in_calls import tables_of_all_kinds
 
 import spark_rankeval
 from spark_rankeval.metrics.base import REGISTRY
@@ -34,15 +34,6 @@ def all_tables(spark, public_names):
     return public_names | tables_of_all_kinds(spark)
 
 
-@pytest.fixture(scope="module")
-def all_results(public_names):
-    return public_names | results_of_all_kinds(public_names)
-
-
-# Lists of calls speak of more tables and results than the first example has.
-LISTS_OF_CALLS = {"calls.md": "all_tables", "results.md": "all_results"}
-
-
 @pytest.fixture
 def few_blocks(monkeypatch):
     """ALS parts its users and items by 10, each of which is a task of so few ratings."""
@@ -65,9 +56,8 @@ def of_pages():
             pytest.mark.classic_alone("tuned_als"),
             pytest.mark.filterwarnings("ignore:there are no labels"),
         ],
-        # Their tables have columns for all calls.
+        # Its tables have columns for all calls.
         "calls.md": [pytest.mark.filterwarnings("ignore:.*excluded item", "ignore:.* every label as relevant")],
-        "results.md": [pytest.mark.filterwarnings("ignore:.* every label as relevant")],
     }
     return [pytest.param(page, id=page.name, marks=needs.get(page.name, ())) for page in PAGES if page != README]
 
@@ -82,7 +72,8 @@ def test_examples_of_a_page_print_what_it_says(request, first_names, page, monke
         example for example in examples_of(page) if not (example.not_run or goes_on_with_the_quickstart(example))
     ]
     if examples:
-        names = request.getfixturevalue(LISTS_OF_CALLS[page.name]) if page.name in LISTS_OF_CALLS else first_names
+        # A list of calls speaks of more tables than the first example has.
+        names = request.getfixturevalue("all_tables") if page.name == "calls.md" else first_names
         assert differences_of(examples, {**names, "path": str(tmp_path / "per_user")}) == []
 
 

@@ -1,4 +1,4 @@
-"""Bad input: each row of the table in docs/bad_data.md. ``pytest tests/spark/test_bad_input.py -k rounded``
+"""Bad input: the table of docs/bad_data.md#which-rows-are-bad. ``pytest tests/spark/test_bad_input.py -k rounded``
 
 `KINDS` has rows that an evaluation of all of them together refuses, or leaves out and counts. `CASES` has calls with tables of their own.
 """

@@ -1,9 +1,6 @@
-"""What docs/calls.md and docs/results.md speak of: small tables and results that have all that is named there."""
+"""What docs/calls.md speaks of: small tables that have all columns named there."""
 
-from pathlib import Path
 from types import SimpleNamespace
-
-from spark_rankeval import Facts, compare, evaluate
 
 
 def tables_of_all_kinds(spark):
@@ -35,25 +32,9 @@ def tables_of_all_kinds(spark):
         "rows": spark.createDataFrame(
             [("q1", "a", 0.5, 1), ("q1", "b", 0.4, 0)], "query string, chunk string, score double, label int"
         ),
-        "logged": labels.withColumn("weight", labels.rating * 1.5),
-        "everyone": spark.createDataFrame([("ann",), ("dan",)], "user string"),
         "training": spark.createDataFrame([("ann", "tea")], "user string, item string"),
         "films": spark.createDataFrame([("jam", "drama"), ("tea", "comedy")], "item string, genre string"),
         "user_vectors": spark.createDataFrame([("ann", [1.0]), ("bob", [2.0])], "user string, vector array<double>"),
         "item_vectors": spark.createDataFrame([("jam", [1.0]), ("tea", [2.0])], "item string, vector array<double>"),
         "people": spark.createDataFrame([("ann", "DE"), ("bob", "FR")], "user string, country string"),
-    }
-
-
-def results_of_all_kinds(names):
-    """A result with slices and curves, one of several models, a comparison, and a place to write to."""
-    first, labels = names["predictions"], names["labels"]
-    metrics = ["ndcg@1..10", "precision_recall_curve"]
-    parted = labels.withColumn("country", labels.user)
-    models = evaluate({"als": first, "popularity": first}, labels, ["ndcg@10"], score="score")
-    return {
-        "result": evaluate(first, labels, metrics, score="score", by="country", facts=Facts(attributes=parted)),
-        "of_models": models,
-        "comparison": compare(models, "popularity"),
-        "path": str(Path.cwd() / "per_user"),
     }
