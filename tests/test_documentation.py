@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from pkgutil import resolve_name
 from runpy import run_path
 
 import pytest
@@ -62,6 +63,11 @@ def test_the_page_of_bad_data_has_every_kind_and_its_choices():
         choices = "" if kind.choices == ("error", "drop") else f" ({', '.join(f'`{each}`' for each in kind.choices)})"
         assert f"`{name}`{choices}" in page
         assert f"{name}: " in OnInvalid.__doc__
+
+
+def test_the_page_of_the_api_names_what_there_is():
+    for name in re.findall(r"^::: (\S+)", (DOCS / "api.md").read_text(), re.M):
+        assert resolve_name(name).__doc__
 
 
 def test_links_of_pages_lead_somewhere():
