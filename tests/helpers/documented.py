@@ -63,8 +63,3 @@ def differences_of(examples, names):
 def trimmed(text):
     """Without the blanks that end lines, which editors remove."""
     return [line.rstrip() for line in text.strip("\n").splitlines()]
-
-
-def goes_on_with_the_quickstart(example):
-    """Whether it is about the tables that the quick start writes."""
-    return "output/quickstart" in example.code or "(tables" in example.code

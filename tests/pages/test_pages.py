@@ -3,7 +3,7 @@
 from unittest.mock import patch
 
 import pytest
-from helpers.documented import PAGES, ROOT, differences_of, examples_of, goes_on_with_the_quickstart
+from helpers.documented import PAGES, ROOT, differences_of, examples_of
 from pyspark.ml.recommendation import ALS
 from worlds.named_in_calls import tables_of_all_kinds
 
@@ -67,10 +67,7 @@ def of_pages():
 def test_examples_of_a_page_print_what_it_says(request, first_names, page, monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "110")
     monkeypatch.chdir(tmp_path)
-    # What goes on with the quick start is run by tests/jobs/test_quickstart.py, which has run it.
-    examples = [
-        example for example in examples_of(page) if not (example.not_run or goes_on_with_the_quickstart(example))
-    ]
+    examples = [example for example in examples_of(page) if not example.not_run]
     if examples:
         # A list of calls speaks of more tables than the first example has.
         names = request.getfixturevalue("all_tables") if page.name == "calls.md" else first_names
