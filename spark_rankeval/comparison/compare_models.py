@@ -195,7 +195,7 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         return self._document(self._explanations())
 
     def _on_screen(self) -> Document:
-        """The rows, one sentence, and what no reader may miss; `explain` has the rest."""
+        """The rows, one sentence, and why figures are missing; `explain` has the rest."""
         notes = comparisons.notes_on_screen(self.rows, self.test, self.correction, self.replicates, self.headline)
         if not self.sliced:
             return self._document(notes)

@@ -817,7 +817,7 @@ def _quantile_column(
 
 
 def manifest_tables(manifest: Mapping[str, Any]) -> list[Table]:
-    """Plain values by name in one table, and each mapping in a table of its own, nested names joined by dots; no value that is not set."""
+    """The values that are set: plain ones in one table, and each mapping in a table of its own, nested names joined by dots."""
     plain = [(str(name), _text(value)) for name, value in manifest.items() if not isinstance(value, Mapping)]
     tables = [_values_by_name("The run", plain)] if plain else []
     mappings = ((name, value) for name, value in manifest.items() if isinstance(value, Mapping))
