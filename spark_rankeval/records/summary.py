@@ -663,8 +663,6 @@ _METHODS = {
 }
 #: A note names so many metrics, and counts the others.
 MOST_LISTED = 4
-# So many models and slices are printed; a table for each.
-_MOST_TABLES = 24
 
 #: Columns that several tables have, of summaries and of comparisons.
 METRIC: Column[Any] = text_column("metric", lambda row: row.name)
@@ -675,25 +673,6 @@ USERS: Column[Any] = Column("users", lambda row: f"{row.n_users:,}")
 UNDEFINED: Column[Any] = Column("undefined", lambda row: f"{row.n_undefined:,}")
 
 
-def summary_on_screen(
-    rows: Sequence[SummaryRow], qualities: Mapping[str, DataQuality], notes: Sequence[str] = ()
-) -> Document:
-    """As many tables as fit on a page. Notes on a model's users follow its last table."""
-    groups = _by_model(rows)
-    last = {group[0].model: place for place, group in enumerate(groups)}
-    tables = []
-    for place, group in enumerate(groups[:_MOST_TABLES]):
-        model = group[0].model
-        is_last = model in qualities and last[model] == place
-        tables.append(_summary_table(group, notes_of_quality(qualities[model], group) if is_last else ()))
-    n_left_out = len(groups) - len(tables)
-    if n_left_out:
-        more = Note(f"{n_left_out:,} more slices are not shown", call="result.slices has them all")
-        quality_lines = notes_of_quality(next(iter(qualities.values())), rows) if len(qualities) == 1 else []
-        tables[-1] = _summary_table(groups[len(tables) - 1], [more, *quality_lines])
-    return Document(tuple(tables), remarks(notes))
-
-
 def notes_of_quality(quality: DataQuality, rows: Sequence[SummaryRow]) -> list[Note]:
     """The notes on the users, ties and rows of a model."""
     return quality_notes(quality, excludes="exclude" in rows[0].fingerprints)
@@ -701,7 +680,7 @@ def notes_of_quality(quality: DataQuality, rows: Sequence[SummaryRow]) -> list[N
 
 def summary_on_paper(rows: Sequence[SummaryRow], notes: Sequence[str] = ()) -> Document:
     """One table for each model and slice."""
-    return Document(tuple(map(_summary_table, _by_model(rows))), remarks(notes))
+    return Document(tuple(map(summary_table, _by_model(rows))), remarks(notes))
 
 
 def means_table(caption: str, rows: Sequence[SummaryRow], *, slices: bool = False, item_groups: bool = False) -> Table:
@@ -715,10 +694,11 @@ def means_table(caption: str, rows: Sequence[SummaryRow], *, slices: bool = Fals
     return Table(by_metric, _columns(by_metric, also), caption=caption, notes=notes, dash_means="there is no interval")
 
 
-def _summary_table(rows: Sequence[SummaryRow], below: Iterable[Note] = ()) -> Table:
+def summary_table(rows: Sequence[SummaryRow]) -> Table:
+    """One row for each metric of a model and slice, with standard deviations and undefined values."""
     about = users_in_words(rows)
     remarked = [*missing_intervals(rows), *marks_in_words(rows), *without_weights(rows)]
-    return Table(rows, _columns(rows), about, about, [*map(Note, remarked), *below])
+    return Table(rows, _columns(rows), about, about, list(map(Note, remarked)))
 
 
 def _columns(rows: Sequence[SummaryRow], also: Iterable[Column[SummaryRow]] = ()) -> list[Column[SummaryRow]]:

@@ -75,12 +75,9 @@ def test_a_summary_in_all_formats(golden, name):
 
 
 def test_a_summary_of_many_rows(golden):
-    """Only the first of many slices are shown, and not all metrics without an interval are listed."""
-    slices = [replace(ROW, slice=f"country = {n}") for n in range(40)]
+    """Not all metrics without an interval are listed."""
     without = [replace(NONE, metric=f"ndcg@{k}") for k in range(1, 10)]
-    text, page, *_ = summary_in_all_formats(slices, COUNTED)
-    golden(scene(text, as_summary(without), as_summary([ROW, *without])))
-    assert page.count("users with country") == 24
+    golden(scene(as_summary(without), as_summary([ROW, *without])))
 
 
 def test_the_longest_rows_fit_a_screen(golden):
