@@ -344,6 +344,11 @@ class MetricRow(Row):
     asked: str = described("what the caller called the metric, such as map@10 for ap@10", "")
 
     @property
+    def key(self) -> str:
+        """What names the row's metric: its label."""
+        return self.metric
+
+    @property
     def name(self) -> str:
         """The metric as people read it: what the caller called it."""
         return self.asked or self.metric
@@ -614,7 +619,7 @@ def _bounds(metric: Metric) -> tuple[float, float]:
     return metric.resolve().bounds
 
 
-def metric_or_none(text: str) -> Metric | None:
+def metric_or_none(text: str | Metric) -> Metric | None:
     """The metric of a text; None if it is the label of a caller's own column."""
     try:
         return parse_metric(text)
