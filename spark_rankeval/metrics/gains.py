@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import ClassVar
 
@@ -414,13 +414,9 @@ class GradedAveragePrecision(GainMetric):
         check=lambda value: problem_of_numbers(
             value, "numbers from 0 on, not all 0, for the grades 1, 2, … as in '0.5,0.3,0.2', or None"
         ),
+        canonical=as_text,
         doc="of the grades 1, 2, … each, how likely it is the least that is enough, as '0.5,0.3,0.2'; None: uniform",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.probabilities is not UNSET and self.probabilities is not None:
-            object.__setattr__(self, "probabilities", as_text(self.probabilities))
 
     def _gain_key(self) -> tuple[object, ...]:
         return ("gap", self.probabilities, *super()._gain_key())
@@ -621,10 +617,10 @@ class RBP(ScaledMetric):
         doc="worth of grade g: g ÷ the user's largest grade, 1 where the item is relevant, g, or g ÷ max_grade",
     )
 
-    def _check_together(self) -> None:
+    def _problems(self) -> Iterator[str]:
+        yield from super()._problems()
         if self.gain == "max_grade" and self.max_grade is None:
-            msg = "rbp: gain='max_grade' needs the largest grade; write rbp(gain='max_grade', max_grade=4)"
-            raise MetricError(msg)
+            yield "gain='max_grade' needs the largest grade; write rbp(gain='max_grade', max_grade=4)"
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -815,25 +811,22 @@ class IdealMetric(DiscountedMetric):
         doc="the list's first k in best order, all labels best first, the same cut at min(k, ρ), k gains of 1, or MLlib's raw label order",
     )
 
-    def _check_together(self) -> None:
-        super()._check_together()
+    def _problems(self) -> Iterator[str]:
+        yield from super()._problems()
         if self.ideal == "k_ones" and not 1 <= (self.k or 0) <= _MAX_ONES:
-            msg = f"{self.name}: ideal='k_ones' needs a cutoff of at most {_MAX_ONES:,}; write {self.name}(ideal='k_ones')@10"
-            raise MetricError(msg)
+            yield f"ideal='k_ones' needs a cutoff of at most {_MAX_ONES:,}; write {self.name}(ideal='k_ones')@10"
         if self.averages_ties and self.ideal == "filled_places" and self.k is not None:
-            msg = (
-                f"{self.name}@{self.k}: ties='average' with ideal='filled_places' has no closed form, because an item that the list "
-                "repeats may tie at the cutoff. Use ideal='labels', or no cutoff"
+            yield (
+                "ties='average' with ideal='filled_places' has no closed form, because an item that the list repeats may tie at the "
+                "cutoff. Use ideal='labels', or no cutoff"
             )
-            raise MetricError(msg)
         graded = self.gain is not UNSET and self.gain != "binary"
         if self.averages_ties and self.ideal == "retrieved" and self.k is not None and graded:
-            msg = (
-                f"{self.name}@{self.k}: ties='average' with ideal='retrieved' and graded gain has no closed form, because tied "
-                f"items at the cutoff change the ideal too. Use ideal='labels', as in \"{self.name}(ideal='labels', "
-                f"ties='average')@{self.k}\", or gain='binary', or no cutoff"
+            yield (
+                "ties='average' with ideal='retrieved' and graded gain has no closed form, because tied items at the cutoff change "
+                f"the ideal too. Use ideal='labels', as in \"{self.name}(ideal='labels', ties='average')@{self.k}\", or "
+                "gain='binary', or no cutoff"
             )
-            raise MetricError(msg)
 
     @property
     def reads(self) -> Reads:
@@ -969,14 +962,10 @@ class IDCG(IdealMetric):
     describes = True
     aliases = ("ideal_dcg",)
 
-    def _check_together(self) -> None:
-        super()._check_together()
+    def _problems(self) -> Iterator[str]:
+        yield from super()._problems()
         if self.averages_ties and self.ideal == "label_order":
-            msg = (
-                "idcg: ties='average' with ideal='label_order' has no closed form, because its gains can cancel; use "
-                "ideal='labels'"
-            )
-            raise MetricError(msg)
+            yield "ties='average' with ideal='label_order' has no closed form, because its gains can cancel; use ideal='labels'"
 
     @property
     def reads(self) -> Reads:
