@@ -69,60 +69,47 @@ def sums_of_minima(user: IntArray, gain: FloatArray, n_users: int) -> FloatArray
 
 def exact_sums_of_minima(gain: FloatArray) -> FloatArray:
     """Σ_{m≤n} min(a_m, a_n) of each entry n of one user, rounded once."""
-    # So narrow that a float holds the sum of all parts.
-    parts, exponents = _whole_parts(gain, _FLOAT_BITS - len(gain).bit_length())
-    sums = list(map(np.ldexp, _whole_sums_of_minima(gain, parts), exponents))
-    if len(sums) == 1:
-        return sums[0]
-    if len(sums) == 2:
-        # The sum of two floats is rounded once.
-        return sums[0] + sums[1]
-    return np.array(list(map(math.fsum, zip(*(terms.tolist() for terms in sums), strict=True))))
-
-
-def _whole_parts(gain: FloatArray, bits: int) -> tuple[list[FloatArray], list[int]]:
-    """Whole numbers of so many bits, and exponents of 2: the values are the sum of the numbers times these powers."""
-    parts, exponents, rest = [], [], gain
+    user = np.zeros(len(gain), np.int64)
+    n_larger = sums_of_larger_before(user, gain, 1, np.ones(len(gain)))
+    sums, rest = [], gain
+    # So few bits at a time, from the top down, that a float holds the sum of all entries.
+    bits = _FLOAT_BITS - len(gain).bit_length()
     while rest.any():
         exponent = math.frexp(float(rest.max()))[1] - bits
-        parts.append(np.floor(np.ldexp(rest, -exponent)))
-        exponents.append(exponent)
-        rest = rest - np.ldexp(parts[-1], exponent)
-    return parts, exponents
+        part = np.floor(np.ldexp(rest, -exponent))
+        lesser = np.cumsum(part) - part - sums_of_larger_before(user, gain, 1, part)
+        sums.append(np.ldexp(lesser + (n_larger + 1) * part, exponent).tolist())
+        rest = rest - np.ldexp(part, exponent)
+    return np.array(list(map(math.fsum, zip(*sums, strict=True))))
 
 
-def _whole_sums_of_minima(gain: FloatArray, columns: list[FloatArray]) -> list[FloatArray]:
-    """Of each column of parts of the values, Σ_{m≤n} of the part of the lesser of m and n; exact if the column's sum is."""
-    lesser, n_lesser = _sums_before(np.argsort(gain, kind="stable"), columns)
-    n_others = np.arange(1, len(gain) + 1) - n_lesser
-    return [below + n_others * part for below, part in zip(lesser, columns, strict=True)]
+def sums_of_larger_before(user: IntArray, key: FloatArray, n_users: int, values: FloatArray) -> FloatArray:
+    """For each entry, the sum of the values of earlier entries of the same user that have a key at least as large.
 
-
-def _sums_before(order: IntArray, columns: list[FloatArray]) -> tuple[list[FloatArray], IntArray]:
-    """Of the entries that come earlier, and also stand before in `order`: the sum of each column, and how many they are.
-
-    Blocks of entries are split into an earlier and a later half, again and again. Each split adds the earlier half to the later.
+    As in a merge sort, stretches of 1, 2, 4, … entries come in pairs. For each entry on the right of a pair, those on
+    the left are added.
     """
-    n = len(order)
-    sums, count = [np.zeros_like(column) for column in columns], np.zeros(n, np.int64)
-    # The entries of one block after the other, each block as in `order`.
-    entries, half = order, 1 << (n - 1).bit_length() >> 1
-    while half:
-        is_later = (entries & half) > 0
-        later_places = np.flatnonzero(is_later)
-        earlier, later = entries[~is_later], entries[later_places]
-        # Only the last block can be shorter, so each block before has `half` entries of either kind.
-        nth = np.arange(len(later_places))
-        before, earlier_blocks = later_places - nth, nth // half * half
-        count[later] += before - earlier_blocks
-        for column, total in zip(columns, sums, strict=True):
-            running = np.concatenate([[0.0], np.cumsum(column[earlier])])
-            total[later] += running[before] - running[earlier_blocks]
-        is_in_later_half = (np.arange(n) & half) > 0
-        entries = np.empty_like(entries)
-        entries[~is_in_later_half], entries[is_in_later_half] = earlier, later
-        half //= 2
-    return sums, count
+    position = position_within(user, n_users)
+    length = np.bincount(user, minlength=n_users)[user]
+    sums, target = np.zeros(len(user)), np.arange(len(user))
+    # Among equal keys the earlier entry comes first, so that a left half is added before its right half.
+    order = np.lexsort((-key, user))
+    half = 1
+    while len(target):
+        is_longer = length > half
+        if not is_longer.all():
+            renumbered = np.cumsum(is_longer) - 1
+            order = renumbered[order[is_longer[order]]]
+            position, length, target = position[is_longer], length[is_longer], target[is_longer]
+        # The name of a stretch is the index of its first entry, which is also where it begins when sorted by stretch.
+        stretch = np.arange(len(target)) - position % (2 * half)
+        by_stretch = order[np.argsort(stretch[order], kind="stable")]
+        left = (position // half % 2 == 0)[by_stretch]
+        added = np.append(0.0, np.cumsum(np.where(left, values[target[by_stretch]], 0.0)))
+        before = added[1:] - added[stretch[by_stretch]]
+        sums[target[by_stretch[~left]]] += before[~left]
+        half *= 2
+    return sums
 
 
 # Below it 2^g − 1 loses more than two bits as a difference.
