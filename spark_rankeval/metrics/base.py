@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal, Protocol, Self, dataclass_transform
+from typing import Any, ClassVar, Final, Literal, NoReturn, Protocol, Self, dataclass_transform
 
 import numpy as np
 
@@ -126,14 +126,32 @@ class SuppliesDefaults(Protocol):
         """The parameters that this dialect sets for a metric, by name."""
 
 
+class _NoFields:
+    """Stands for the fields of `FrozenDataclass`. The decorator asks every base for these, and finds none when we call it."""
+
+    is_ours = False
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        if self.is_ours:
+            raise AttributeError
+        msg = "a metric is a dataclass without the decorator; leave @dataclass out"
+        raise MetricError(msg)
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class FrozenDataclass:
     """A class whose subclasses are frozen dataclasses, without a decorator."""
 
+    __dataclass_fields__ = _NoFields()
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         doc = vars(cls).get("__doc__")
-        dataclass(frozen=True, kw_only=True)(cls)
+        _NoFields.is_ours = True
+        try:
+            dataclass(frozen=True, kw_only=True)(cls)
+        finally:
+            _NoFields.is_ours = False
         cls.__doc__ = doc  # and not the signature: a metric without a text has that of its base
 
 
@@ -215,7 +233,10 @@ class Metric(FrozenDataclass, ABC):
         cls.aliases = cls.__dict__.get("aliases", ())
         undeclared = [item.name for item in fields(cls) if item.name != "k" and "doc" not in item.metadata]
         if undeclared:
-            msg = f"{cls.__qualname__}: declare the parameter {undeclared[0]!r} with parameter(default, doc='what it chooses')"
+            name = undeclared[0]
+            msg = f"{cls.__qualname__}: declare the parameter {name!r} with parameter(default, doc='what it chooses')"
+            if name in vars(Metric) and name not in {item.name for item in fields(Metric)}:
+                msg = f"{cls.__qualname__}: {name!r} is no parameter, but what the class says; write it without a type: {name} = …"
             raise MetricError(msg)
         if cls.__dict__.get("name"):
             _register(cls)
