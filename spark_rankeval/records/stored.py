@@ -22,13 +22,13 @@ from spark_rankeval.records.columns import (
     RUN_COLUMN,
     TEXT,
     TEXTS,
-    TIME,
     TIME_COLUMN,
     TableColumns,
 )
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.summary import METRICS, SUMMARY, ItemGroup, SummaryRow, ends_in_words
+from spark_rankeval.records.summary import SUMMARY, ItemGroup, SummaryRow, ends_in_words
 from spark_rankeval.statistics.comparisons import interval_in_words
+from spark_rankeval.statistics.description import MEDIAN
 
 PREDICTIONS = "predictions"
 #: The tables that two evaluations must share for a fair comparison, and what they are called in words.
@@ -86,13 +86,17 @@ def not_shared_in_words(n_users: Mapping[str, int]) -> str:
     return listed([f"{SHARED[table]} ({n:,} user{'s' * (n != 1)})" for table, n in n_users.items() if n])
 
 
-# How a value of the table of metrics is read, by the type of its column.
+def _figure(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+# How a value of the table of metrics, or of JSON, is read, by the type of its column.
 _READERS: dict[str, Callable[[Any], Any]] = {
-    FIGURE: lambda value: math.nan if value is None else float(value),
+    FIGURE: _figure,
     COUNT: lambda value: int(value or 0),
     TEXT: lambda value: value or "",
     FLAG: bool,
-    FIGURES: lambda value: dict(value or {}),
+    FIGURES: lambda figures: {share: _figure(value) for share, value in dict(figures or {}).items()},
     TEXTS: lambda value: dict(value or {}),
 }
 
@@ -108,14 +112,16 @@ def row_of(record: Mapping[str, Any]) -> SummaryRow:
 
     What was not read is as if it were null.
     """
-    values: dict[str, Any] = {}
-    for name, kind, _ in METRICS.columns:
-        if name != TIME:
-            value = record.get(name)
-            values[name] = value if name == "cutoff" else _READERS[kind](value)
+    values = {name: _READERS[kind](record.get(name)) for name, kind, _ in SummaryRow.declared().values()}
     if values["asked"] == values["metric"]:
         values["asked"] = ""
-    return SummaryRow.of(**values)
+    return SummaryRow.of(**values | {"cutoff": record.get("cutoff")})
+
+
+def row_of_json(record: Mapping[str, Any]) -> SummaryRow:
+    """The row that `SummaryRow.stored` gave; what is of no row is a `KeyError`, a `TypeError` or a `ValueError`."""
+    columns = {share: "median" if share == MEDIAN else f"q{share}" for share in record["quantile_shares"]}
+    return row_of({**record, "quantiles": {share: record[column] for share, column in columns.items()}})
 
 
 _NO_RESULT = "this is not a result, nor what Result.to_dict or to_json returned"
@@ -146,7 +152,7 @@ def stored_values(
 def read_stored(stored: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a `Result` in the output of its `to_dict`, or in a job's manifest; anything else is an `InputError`."""
     try:
-        rows, fingerprints = map(SummaryRow.from_stored, stored["summary"]), dict(stored.get("fingerprints", {}))
+        rows, fingerprints = map(row_of_json, stored["summary"]), dict(stored.get("fingerprints", {}))
         summary = tuple(replace(row, fingerprints=model_fingerprints(fingerprints, row.model)) for row in rows)
         result = {
             "summary": summary,

@@ -28,15 +28,7 @@ from spark_rankeval.printed_tables import (
     remarks,
     text_column,
 )
-from spark_rankeval.records.columns import (
-    FIGURE,
-    TIME_COLUMN,
-    Part,
-    Row,
-    TableColumns,
-    as_json_value,
-    described,
-)
+from spark_rankeval.records.columns import TIME_COLUMN, Part, Row, TableColumns, as_json_value, described
 from spark_rankeval.records.quality import DataQuality, quality_notes
 from spark_rankeval.request.task import GROUP_FACTS
 from spark_rankeval.statistics.comparisons import interval_in_words
@@ -332,8 +324,6 @@ SELF_NORMALISED = "self-normalised"
 _MERGED = ("over_all", "moments", "cluster_sums", "fingerprints")
 _STANDARD = ("standard", "standard_mean")
 _INFINITIES = (math.inf, -math.inf)
-# The column of a quantile.
-_SHARE = re.compile(r"q[\d.]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -529,25 +519,6 @@ class SummaryRow(ClusteredRow):
         stored = self.record() | {name: getattr(self, name) for name in (*_MERGED[:3], *_STANDARD)}
         stored["quantile_shares"] = list(self.quantiles)
         return {name: str(value) if value in _INFINITIES else as_json_value(value) for name, value in stored.items()}
-
-    @classmethod
-    def from_stored(cls, record: Mapping[str, Any]) -> SummaryRow:
-        """The row of `stored`; what is of no row is a `TypeError` or a `ValueError`."""
-        kinds = {name: column.kind for name, column in cls.declared().items()}
-        stored: dict[str, Any] = {
-            name: float(value) if kinds.get(name, FIGURE) == FIGURE and value in ("inf", "-inf") else value
-            for name, value in record.items()
-        }
-        values = {name: value for name, value in stored.items() if name in kinds}
-        values = {name: math.nan if value is None and name != "cutoff" else value for name, value in values.items()}
-        quantiles = {
-            float(name[1:]): value for name, value in stored.items() if name not in kinds and _SHARE.match(name)
-        }
-        if MEDIAN in stored["quantile_shares"]:
-            quantiles[MEDIAN] = values["median"]
-        by_share = {share: math.nan if value is None else value for share, value in sorted(quantiles.items())}
-        spelling = values.pop("asked", "")
-        return cls.of(**values, quantiles=by_share, asked="" if spelling == values.get("metric") else spelling)
 
     @property
     def key(self) -> str:

@@ -22,6 +22,7 @@ from spark_rankeval.records.comparisons import (
 )
 from spark_rankeval.records.cross_table import cross_table
 from spark_rankeval.records.quality import DataQuality
+from spark_rankeval.records.stored import row_of_json
 from spark_rankeval.records.summary import SummaryRow, means_table
 from spark_rankeval.report.contents import ResultPlots, interval_reading, quantiles_table
 
@@ -126,7 +127,7 @@ def test_the_name_that_was_asked_for_is_shown(golden):
     golden(scene(*map(cells_of, tables)), "in tables")
     golden(as_summary([row("ap@10", asked="mine", relevance="click")]), "with a relevance")
     assert result["map@10"] == result["ap@10"] == 0.25
-    assert SummaryRow.from_stored(ASKED[0].stored()).name == "map@10"
+    assert row_of_json(ASKED[0].stored()).name == "map@10"
 
 
 def test_comparisons_show_the_name_that_was_asked_for(golden):
