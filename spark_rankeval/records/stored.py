@@ -334,7 +334,7 @@ class Query(NamedTuple):
 _NO_QUERY = Query("all", 0, 0, 0, (), 0)
 
 
-class _Measure(NamedTuple):
+class Measure(NamedTuple):
     """A name as it is printed, and its keys for sorting."""
 
     order: int
@@ -342,17 +342,12 @@ class _Measure(NamedTuple):
     name: str
 
 
-def trec_name(row: SummaryRow) -> str:
-    """The name that trec_eval has for the metric of a row. If it has no such measure, the metric's own label."""
-    return _measure(row).name
-
-
 def render_trec(rows: Sequence[SummaryRow], queries: Iterable[Query], everything: Query, runid: str | None) -> str:
     """Lines of a measure, a query and a value, separated by tabs. Lines of single queries come first, then those of all together.
 
     The rows are those of one model and all users. A run's id is printed unless it is None.
     """
-    measures = sorted(((_measure(row), index) for index, row in enumerate(rows)), key=lambda pair: pair[0][:2])
+    measures = sorted(((measure_of(row), index) for index, row in enumerate(rows)), key=lambda pair: pair[0][:2])
     head = [] if runid is None else [_trec_line("runid", everything.name, runid)]
     lines = [line for query in queries for line in _trec_lines(measures, query)]
     return "\n".join([*lines, *head, *_trec_lines(measures, everything)])
@@ -378,7 +373,7 @@ def render_models(
     return "\n".join(texts)
 
 
-def _trec_lines(measures: Sequence[tuple[_Measure, int]], query: Query) -> list[str]:
+def _trec_lines(measures: Sequence[tuple[Measure, int]], query: Query) -> list[str]:
     counts = {
         "num_q": query.n_queries,
         "num_ret": query.n_retrieved,
@@ -395,9 +390,10 @@ def _trec_line(name: str, query: str, value: str) -> str:
     return f"{name:<22}\t{query}\t{value}"
 
 
-def _measure(row: SummaryRow) -> _Measure:
+def measure_of(row: SummaryRow) -> Measure:
+    """The measure that trec_eval has for the metric of a row; if it has none, the metric's own label."""
     # A key that is a name of trec_eval's would mislead for another measure, whose definition says what it is.
-    labelled = _Measure(len(_ORDER), 0.0, row.definition if row.key in _ORDER else row.key)
+    labelled = Measure(len(_ORDER), 0.0, row.definition if row.key in _ORDER else row.key)
     if row.relevance:
         return labelled
     try:
@@ -415,7 +411,7 @@ def _measure(row: SummaryRow) -> _Measure:
     family, parameter, name = _measure_name(metric)
     if family not in _ORDER or not _reads_back(metric, name, dialect):
         return labelled
-    return _Measure(_ORDER.index(family), parameter, name)
+    return Measure(_ORDER.index(family), parameter, name)
 
 
 def _reads_back(metric: Metric, name: str, dialect: Dialect) -> bool:

@@ -272,29 +272,26 @@ def _ordered_slices(names: Iterable[str], order: Mapping[str, Sequence[Any]]) ->
     ['all', 'age=young', 'age=old', 'age=null']
     """
     parted = {name: summary_rows.slice_pieces(name) for name in names}
-    places: dict[str, dict[str, int]] = {}
+    # The pieces of each attribute, in their order.
+    ordered: dict[str, dict[str, None]] = {}
     for pieces in parted.values():
         for attribute, piece in pieces.items():
-            ranks = places.setdefault(attribute, {})
-            ranks.setdefault(piece, len(ranks))
+            ordered.setdefault(attribute, {})[piece] = None
     for attribute, values in order.items():
-        if attribute not in places:
-            msg = f"there are no slices by {attribute!r}; slices are by {', '.join(map(repr, places)) or 'nothing'}"
+        if attribute not in ordered:
+            msg = f"there are no slices by {attribute!r}; slices are by {', '.join(map(repr, ordered)) or 'nothing'}"
             raise OptionError(msg)
-        ranks = places[attribute]
         named = [summary_rows.slice_name([attribute], (value,)) for value in values]
-        unknown = [piece for piece in named if piece not in ranks]
+        unknown = [piece for piece in named if piece not in ordered[attribute]]
         if unknown:
-            msg = f"no slice has {', '.join(unknown)}; available: {', '.join(ranks)}"
+            msg = f"no slice has {', '.join(unknown)}; available: {', '.join(ordered[attribute])}"
             raise OptionError(msg)
-        places[attribute] = {piece: place for place, piece in enumerate(dict.fromkeys([*named, *ranks]))}
-    attributes = list(places)
-
-    def place(name: str) -> tuple[int, list[tuple[int, int]]]:
-        pieces = parted[name].items()
-        return len(pieces), [(attributes.index(attribute), places[attribute][piece]) for attribute, piece in pieces]
-
-    return sorted(parted, key=place)
+        ordered[attribute] = dict.fromkeys([*named, *ordered[attribute]])
+    keys = {
+        tuple(pieces.get(attribute, summary_rows.ALL_VALUES) for attribute in ordered): name
+        for name, pieces in parted.items()
+    }
+    return [keys[key] for key in summary_rows.sorted_keys(list(keys), [list(pieces) for pieces in ordered.values()])]
 
 
 def by_slice(rows: Sequence[Sliced], order: Mapping[str, Sequence[Any]]) -> tuple[Sliced, ...]:
