@@ -101,11 +101,7 @@ class GapRow(judges.JointRow):
 
 
 #: What `Gaps.to_spark` has.
-GAPS = TableColumns.of(
-    GapRow,
-    "each gap between slices",
-    LEVEL,
-)
+GAPS = TableColumns.of(GapRow, "each gap between slices", LEVEL)
 
 
 class _ComparedGroups(NamedTuple):
