@@ -101,7 +101,8 @@ def named_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[str | 
 def rows_named(rows: Sequence[Row], metric: str | Metric) -> list[Row]:
     """The rows of a metric by its key, its label or what the caller called it; else those whose label reads as the metric."""
     exact = [row for row in rows if metric in (row.key, row.metric, row.name)]
-    return exact or [row for row in rows if reads_as(row.metric, metric)]
+    parsed = summary_rows.metric_or_none(metric)
+    return exact or [row for row in rows if parsed is not None and reads_as(row.metric, parsed)]
 
 
 def chosen(rows: Sequence[Row], metrics: Metrics) -> list[Row]:
@@ -218,8 +219,7 @@ class Lookup(NamedTuple):
     def _matches(self, name: str | Metric, summary: Sequence[SummaryRow]) -> list[SummaryRow]:
         """By the key or column; else by another name; else by parameters that are not given."""
         rows = [row for row in summary if name in (row.key, self.columns.get(row.key))] or rows_named(summary, name)
-        metric = summary_rows.metric_or_none(name)
-        if not rows and metric is not None:
+        if not rows and (metric := summary_rows.metric_or_none(name)) is not None:
             rows = [row for row in summary if fits(metric, row.definition)]
         # What two judges estimate together has no relevance, and comes before what each says alone.
         return [row for row in rows if not row.relevance] or rows
