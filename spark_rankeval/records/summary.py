@@ -210,13 +210,9 @@ def about_items(name: str) -> str:
     >>> about_items("item genre=drama, country=DE"), about_items("country=DE")
     ('labels of items with genre=drama, users with country=DE', 'users with country=DE')
     """
-    attributes = attributes_of(name)
-    item_attributes = [attribute for attribute in attributes if attribute.startswith(ITEM_PREFIX)]
-    user_attributes = [attribute for attribute in attributes if attribute not in item_attributes]
-    parts = (
-        [f"labels of items with {slice_of(name, item_attributes).removeprefix(ITEM_PREFIX)}"] if item_attributes else []
-    )
-    return ", ".join([*parts, *([f"users with {slice_of(name, user_attributes)}"] if user_attributes else [])])
+    group, users = group_of(name), users_of(name)
+    parts = [f"labels of items with {group}"] if group else []
+    return ", ".join([*parts, f"users with {users}"] if users != "all" else parts)
 
 
 def group_of(name: str) -> str:
@@ -259,8 +255,7 @@ def is_item_group(name: str) -> bool:
     >>> is_item_group("item genre=drama"), is_item_group("item genre=drama, country=DE"), is_item_group("all")
     (True, False, False)
     """
-    attributes = attributes_of(name)
-    return bool(attributes) and all(attribute.startswith(ITEM_PREFIX) for attribute in attributes)
+    return has_item_group(name) and users_of(name) == "all"
 
 
 def rollup_with_items(
