@@ -485,6 +485,11 @@ class ScaledMetric(GainMetric):
     def _scale(self) -> float:
         return 1.0 if self.max_grade is UNSET or self.max_grade is None else self.max_grade
 
+    @property
+    def largest_grade(self) -> float:
+        """The largest grade of the scale."""
+        return self._scale
+
     def _values(self, batch: RankingBatch) -> FloatArray:
         values, limit = self._scaled(batch), self.largest_grade
         beyond = batch.labels.values > limit
@@ -503,11 +508,6 @@ class CascadeMetric(ScaledMetric):
     q: str = parameter(
         "exponential", choices=("exponential", "linear"), doc="(2^g − 1)/2^max_grade, or NTCIREVAL's g/(max_grade + 1)"
     )
-
-    @property
-    def largest_grade(self) -> float:
-        """The largest grade of the scale: above it, q would be no probability."""
-        return self._scale
 
     def _gain_key(self) -> tuple[object, ...]:
         return ("q", self.q, self._scale, *super()._gain_key())
@@ -617,7 +617,7 @@ class RBP(ScaledMetric):
     @property
     def largest_grade(self) -> float:
         """The largest grade of the scale, where grades are put in proportion to it."""
-        return self._scale if self.gain == "max_grade" else super().largest_grade
+        return self._scale if self.gain == "max_grade" else _LARGEST_GAIN
 
     def _gain_key(self) -> tuple[object, ...]:
         return ("rbp", self._is_binary, *super()._gain_key())
@@ -706,11 +706,6 @@ class XDCG(ScaledMetric):
         check=number(0, 1, what="a number above 0 and up to 1", open_low=True),
         doc="the weight of each place as a share of the weight of the place before it",
     )
-
-    @property
-    def largest_grade(self) -> float:
-        """The largest grade of the scale."""
-        return self._scale
 
     def _scaled(self, batch: RankingBatch) -> FloatArray:
         decay = self.decay
@@ -1063,11 +1058,7 @@ class RBO(Metric):
     needs = "labels"
     value_range = (0.0, 1.0)
 
-    p: float = parameter(
-        0.9,
-        check=number(0, 1, what="a number above 0 and below 1", open_low=True, open_high=True),
-        doc="the probability of going on to the next depth",
-    )
+    p: float = parameter(0.9, check=_persistence, doc="the probability of going on to the next depth")
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return batch.labels.lengths > 0
