@@ -22,7 +22,7 @@ from spark_rankeval.records.columns import frame_of
 from spark_rankeval.records.comparisons import ComparisonRow, PairRow, RankRow, largest_losses
 from spark_rankeval.records.judges import JudgedDifferences
 from spark_rankeval.records.summary import SummaryRow
-from spark_rankeval.records.tables_of_means import WIDTH, Metrics, VerdictTables, by_slice, rows_of_metric
+from spark_rankeval.records.tables_of_means import WIDTH, Metrics, VerdictTables, by_slice, rows_named
 from spark_rankeval.report.contents import ComparisonPlots, pairs_chart
 from spark_rankeval.request.call import ByOption, Cube, attributes_in
 from spark_rankeval.spark.local_tables import takes_local_tables
@@ -167,7 +167,7 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         """
         rows = list(self.sliced)
         if metric is not None:
-            rows = rows_of_metric(rows, metric)
+            rows = rows_named(rows, metric)
             if not rows:
                 labels = dict.fromkeys(row.metric for row in self.sliced)
                 choices = ", ".join(labels) or "no slices: compare(…, by=…)"

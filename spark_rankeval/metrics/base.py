@@ -11,10 +11,10 @@ import sys
 import textwrap
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal, Protocol, Self, dataclass_transform
+from typing import Any, ClassVar, Final, Literal, NoReturn, Protocol, Self, dataclass_transform
 
 import numpy as np
 
@@ -52,6 +52,7 @@ def parameter(
     doc: str,
     choices: tuple[Any, ...] = (),
     check: Callable[[Any], str | None] | None = None,
+    canonical: Callable[[Any], Any] | None = None,
     is_grade: bool = False,
 ) -> Any:
     """Declare a parameter of a metric.
@@ -61,10 +62,11 @@ def parameter(
         doc: what it chooses, in a sentence.
         choices: the allowed values. Empty: any value that passes `check`.
         check: returns None for an allowed value; for any other, what the value must be.
+        canonical: gives what is kept of a value other than None, so that values that mean the same are equal.
         is_grade: the value is a grade, and is rounded like the grades that it compares with.
     """
-    metadata = {"default": default, "doc": doc, "choices": choices, "check": check, "is_grade": is_grade}
-    return field(default=UNSET, metadata=metadata)
+    metadata = {"default": default, "doc": doc, "choices": choices, "check": check, "canonical": canonical}
+    return field(default=UNSET, metadata=metadata | {"is_grade": is_grade})
 
 
 def undefined_with_rightly_empty_lists() -> Any:
@@ -124,14 +126,32 @@ class SuppliesDefaults(Protocol):
         """The parameters that this dialect sets for a metric, by name."""
 
 
+class _NoFields:
+    """Stands for the fields of `FrozenDataclass`. The decorator asks every base for these, and finds none when we call it."""
+
+    is_ours = False
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        if self.is_ours:
+            raise AttributeError
+        msg = "a metric is a dataclass without the decorator; leave @dataclass out"
+        raise MetricError(msg)
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class FrozenDataclass:
     """A class whose subclasses are frozen dataclasses, without a decorator."""
 
+    __dataclass_fields__ = _NoFields()
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         doc = vars(cls).get("__doc__")
-        dataclass(frozen=True, kw_only=True)(cls)
+        _NoFields.is_ours = True
+        try:
+            dataclass(frozen=True, kw_only=True)(cls)
+        finally:
+            _NoFields.is_ours = False
         cls.__doc__ = doc  # and not the signature: a metric without a text has that of its base
 
 
@@ -213,7 +233,10 @@ class Metric(FrozenDataclass, ABC):
         cls.aliases = cls.__dict__.get("aliases", ())
         undeclared = [item.name for item in fields(cls) if item.name != "k" and "doc" not in item.metadata]
         if undeclared:
-            msg = f"{cls.__qualname__}: declare the parameter {undeclared[0]!r} with parameter(default, doc='what it chooses')"
+            name = undeclared[0]
+            msg = f"{cls.__qualname__}: declare the parameter {name!r} with parameter(default, doc='what it chooses')"
+            if name in vars(Metric) and name not in {item.name for item in fields(Metric)}:
+                msg = f"{cls.__qualname__}: {name!r} is no parameter, but what the class says; write it without a type: {name} = …"
             raise MetricError(msg)
         if cls.__dict__.get("name"):
             _register(cls)
@@ -233,14 +256,15 @@ class Metric(FrozenDataclass, ABC):
         for item in self.parameters():
             value = getattr(self, item.name)
             self._check(item, value)
-            if isinstance(value, numbers.Real) and not isinstance(value, bool):
+            canonical = item.metadata["canonical"]
+            if canonical is not None and value is not UNSET and value is not None:
+                object.__setattr__(self, item.name, canonical(value))
+            elif isinstance(value, numbers.Real) and not isinstance(value, bool):
                 # Numbers of numpy do not read back from their text.
                 plain = int(value) if isinstance(value, numbers.Integral) else float(value)
                 object.__setattr__(self, item.name, plain)
-        if self.crossing is not UNSET and self.budget is UNSET:
-            msg = f"{self.name}: crossing={self.crossing!r} is about a budget; give it one, such as budget=4000"
-            raise MetricError(msg)
-        self._check_together()
+        for problem in self._problems():
+            raise MetricError(f"{self._short_name}: {problem}")
 
     def _check(self, item: dataclasses.Field[Any], value: Any) -> None:
         if value is UNSET:
@@ -256,8 +280,15 @@ class Metric(FrozenDataclass, ABC):
             msg = f"{self.name}: {item.name} must be {wanted}; got {value!r}"
             raise MetricError(msg)
 
-    def _check_together(self) -> None:
-        """Raise a MetricError when parameters do not fit with one another."""
+    def _problems(self) -> Iterator[str]:
+        """Why parameters do not fit with one another."""
+        if self.crossing is not UNSET and self.budget is UNSET:
+            yield f"crossing={self.crossing!r} is about a budget; give it one, such as budget=4000"
+
+    @property
+    def _short_name(self) -> str:
+        """The name with the cutoff."""
+        return self.name if self.k is None else f"{self.name}@{self.k}"
 
     @classmethod
     def parameters(cls) -> list[dataclasses.Field[Any]]:
@@ -376,9 +407,8 @@ def metric_values(metric: Metric, batch: RankingBatch) -> FloatArray:
         file = getattr(getattr(type(metric)._values, "__code__", None), "co_filename", "")
         place = next((frame for frame in reversed(frames) if frame.filename == file), frames[-1])
         reason = textwrap.shorten(f"{type(error).__name__}: {error}", 300, placeholder=" …")
-        name = metric.name if metric.k is None else f"{metric.name}@{metric.k}"
         msg = (
-            f"the metric {name!r} raised {reason} (line {place.lineno} of {place.filename}, in {place.name}); call "
+            f"the metric {metric._short_name!r} raised {reason} (line {place.lineno} of {place.filename}, in {place.name}); call "
             "compute(batch) of the metric on a small RankingBatch to debug it"
         )
         raise MetricError(msg) from error

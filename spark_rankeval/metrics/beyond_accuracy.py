@@ -20,7 +20,7 @@ from spark_rankeval.metrics.base import (
     parameter,
     ratio,
 )
-from spark_rankeval.metrics.gains import DISCOUNTS
+from spark_rankeval.metrics.gains import DISCOUNTS, sums_of_larger_before
 from spark_rankeval.ranking.batch import UNKNOWN, Fact, RankingBatch, Recommended, is_relevant, required_fact
 from spark_rankeval.ranking.user_lists import (
     Array,
@@ -669,33 +669,9 @@ class LongTailItems(LongTailMetric):
         return counts
 
 
-def n_as_large_before(user: IntArray, key: FloatArray, n_users: int) -> IntArray:
-    """For each entry, how many earlier entries of the same user have a key at least as large.
-
-    As in a merge sort, stretches of 1, 2, 4, … entries come in pairs. For each entry on the right of a pair, those on
-    the left are counted.
-    """
-    position = position_within(user, n_users)
-    length = np.bincount(user, minlength=n_users)[user]
-    counts, target = np.zeros(len(user), np.int64), np.arange(len(user))
-    # Among equal keys the earlier entry comes first, so that a left half is counted before its right half.
-    order = np.lexsort((-key, user))
-    half = 1
-    while len(target):
-        is_longer = length > half
-        if not is_longer.all():
-            renumbered = np.cumsum(is_longer) - 1
-            order = renumbered[order[is_longer[order]]]
-            position, length, target = position[is_longer], length[is_longer], target[is_longer]
-        # The name of a stretch is the index of its first entry, which is also where it begins when sorted by stretch.
-        stretch = np.arange(len(target)) - position % (2 * half)
-        by_stretch = order[np.argsort(stretch[order], kind="stable")]
-        left = (position // half % 2 == 0)[by_stretch]
-        n_left = np.append(0, np.cumsum(left))
-        before = n_left[1:] - n_left[stretch[by_stretch]]
-        counts[target[by_stretch[~left]]] += before[~left]
-        half *= 2
-    return counts
+def n_as_large_before(user: IntArray, key: FloatArray, n_users: int) -> FloatArray:
+    """For each entry, how many earlier entries of the same user have a key at least as large."""
+    return sums_of_larger_before(user, key, n_users, np.ones(len(user)))
 
 
 def _n_pairs(n: IntArray) -> FloatArray:
@@ -835,7 +811,7 @@ class KendallTau(Correlation):
 
 def _lower_before(user: IntArray, grade: FloatArray, n_users: int) -> FloatArray:
     """For each entry, how many earlier entries of the same user have a lower grade."""
-    return (position_within(user, n_users) - n_as_large_before(user, grade, n_users)).astype(np.float64)
+    return position_within(user, n_users) - n_as_large_before(user, grade, n_users)
 
 
 class KendallDistance(Metric):

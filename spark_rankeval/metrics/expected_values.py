@@ -19,7 +19,7 @@ A share of the relevant items divides by the sum of the weights of the user's re
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
@@ -118,11 +118,10 @@ class TieAwareMetric(RelevanceMetric):
         doc="the value is the best that any order of so many first places has: they stand by grade, and the rest is cut off",
     )
 
-    def _check_together(self) -> None:
-        super()._check_together()
+    def _problems(self) -> Iterator[str]:
+        yield from super()._problems()
         if self.ceiling is not UNSET and self.averages_ties:
-            msg = f"{self.name}: ceiling={self.ceiling} has an order of its own; leave out ties='average'"
-            raise MetricError(msg)
+            yield f"ceiling={self.ceiling} has an order of its own; leave out ties='average'"
 
     @property
     def averages_ties(self) -> bool:
@@ -260,17 +259,12 @@ class EstimatedMetric(TieAwareMetric):
         doc="the weight of a label that larger ones are clipped to; None: nothing is clipped",
     )
 
-    def _check_together(self) -> None:
-        super()._check_together()
+    def _problems(self) -> Iterator[str]:
+        yield from super()._problems()
         if self.estimates and self.ceiling is not UNSET:
-            msg = f"{self.name}: the best order of weighted labels is not known; leave out ceiling={self.ceiling}, or weight="
-            raise MetricError(msg)
+            yield f"the best order of weighted labels is not known; leave out ceiling={self.ceiling}, or weight="
         if self.estimator == "naive" and self.limit is not None:
-            msg = (
-                f"{self.name}: estimator='naive' ignores weights, so weight_limit={self.limit:g} has no effect; leave one of "
-                "them out"
-            )
-            raise MetricError(msg)
+            yield f"estimator='naive' ignores weights, so weight_limit={self.limit:g} has no effect; leave one of them out"
 
     @property
     def estimates(self) -> bool:

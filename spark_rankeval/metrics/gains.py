@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import ClassVar
 
@@ -69,60 +69,47 @@ def sums_of_minima(user: IntArray, gain: FloatArray, n_users: int) -> FloatArray
 
 def exact_sums_of_minima(gain: FloatArray) -> FloatArray:
     """Σ_{m≤n} min(a_m, a_n) of each entry n of one user, rounded once."""
-    # So narrow that a float holds the sum of all parts.
-    parts, exponents = _whole_parts(gain, _FLOAT_BITS - len(gain).bit_length())
-    sums = list(map(np.ldexp, _whole_sums_of_minima(gain, parts), exponents))
-    if len(sums) == 1:
-        return sums[0]
-    if len(sums) == 2:
-        # The sum of two floats is rounded once.
-        return sums[0] + sums[1]
-    return np.array(list(map(math.fsum, zip(*(terms.tolist() for terms in sums), strict=True))))
-
-
-def _whole_parts(gain: FloatArray, bits: int) -> tuple[list[FloatArray], list[int]]:
-    """Whole numbers of so many bits, and exponents of 2: the values are the sum of the numbers times these powers."""
-    parts, exponents, rest = [], [], gain
+    user = np.zeros(len(gain), np.int64)
+    n_larger = sums_of_larger_before(user, gain, 1, np.ones(len(gain)))
+    sums, rest = [], gain
+    # So few bits at a time, from the top down, that a float holds the sum of all entries.
+    bits = _FLOAT_BITS - len(gain).bit_length()
     while rest.any():
         exponent = math.frexp(float(rest.max()))[1] - bits
-        parts.append(np.floor(np.ldexp(rest, -exponent)))
-        exponents.append(exponent)
-        rest = rest - np.ldexp(parts[-1], exponent)
-    return parts, exponents
+        part = np.floor(np.ldexp(rest, -exponent))
+        lesser = np.cumsum(part) - part - sums_of_larger_before(user, gain, 1, part)
+        sums.append(np.ldexp(lesser + (n_larger + 1) * part, exponent).tolist())
+        rest = rest - np.ldexp(part, exponent)
+    return np.array(list(map(math.fsum, zip(*sums, strict=True))))
 
 
-def _whole_sums_of_minima(gain: FloatArray, columns: list[FloatArray]) -> list[FloatArray]:
-    """Of each column of parts of the values, Σ_{m≤n} of the part of the lesser of m and n; exact if the column's sum is."""
-    lesser, n_lesser = _sums_before(np.argsort(gain, kind="stable"), columns)
-    n_others = np.arange(1, len(gain) + 1) - n_lesser
-    return [below + n_others * part for below, part in zip(lesser, columns, strict=True)]
+def sums_of_larger_before(user: IntArray, key: FloatArray, n_users: int, values: FloatArray) -> FloatArray:
+    """For each entry, the sum of the values of earlier entries of the same user that have a key at least as large.
 
-
-def _sums_before(order: IntArray, columns: list[FloatArray]) -> tuple[list[FloatArray], IntArray]:
-    """Of the entries that come earlier, and also stand before in `order`: the sum of each column, and how many they are.
-
-    Blocks of entries are split into an earlier and a later half, again and again. Each split adds the earlier half to the later.
+    As in a merge sort, stretches of 1, 2, 4, … entries come in pairs. For each entry on the right of a pair, those on
+    the left are added.
     """
-    n = len(order)
-    sums, count = [np.zeros_like(column) for column in columns], np.zeros(n, np.int64)
-    # The entries of one block after the other, each block as in `order`.
-    entries, half = order, 1 << (n - 1).bit_length() >> 1
-    while half:
-        is_later = (entries & half) > 0
-        later_places = np.flatnonzero(is_later)
-        earlier, later = entries[~is_later], entries[later_places]
-        # Only the last block can be shorter, so each block before has `half` entries of either kind.
-        nth = np.arange(len(later_places))
-        before, earlier_blocks = later_places - nth, nth // half * half
-        count[later] += before - earlier_blocks
-        for column, total in zip(columns, sums, strict=True):
-            running = np.concatenate([[0.0], np.cumsum(column[earlier])])
-            total[later] += running[before] - running[earlier_blocks]
-        is_in_later_half = (np.arange(n) & half) > 0
-        entries = np.empty_like(entries)
-        entries[~is_in_later_half], entries[is_in_later_half] = earlier, later
-        half //= 2
-    return sums, count
+    position = position_within(user, n_users)
+    length = np.bincount(user, minlength=n_users)[user]
+    sums, target = np.zeros(len(user)), np.arange(len(user))
+    # Among equal keys the earlier entry comes first, so that a left half is added before its right half.
+    order = np.lexsort((-key, user))
+    half = 1
+    while len(target):
+        is_longer = length > half
+        if not is_longer.all():
+            renumbered = np.cumsum(is_longer) - 1
+            order = renumbered[order[is_longer[order]]]
+            position, length, target = position[is_longer], length[is_longer], target[is_longer]
+        # The name of a stretch is the index of its first entry, which is also where it begins when sorted by stretch.
+        stretch = np.arange(len(target)) - position % (2 * half)
+        by_stretch = order[np.argsort(stretch[order], kind="stable")]
+        left = (position // half % 2 == 0)[by_stretch]
+        added = np.append(0.0, np.cumsum(np.where(left, values[target[by_stretch]], 0.0)))
+        before = added[1:] - added[stretch[by_stretch]]
+        sums[target[by_stretch[~left]]] += before[~left]
+        half *= 2
+    return sums
 
 
 # Below it 2^g − 1 loses more than two bits as a difference.
@@ -414,13 +401,9 @@ class GradedAveragePrecision(GainMetric):
         check=lambda value: problem_of_numbers(
             value, "numbers from 0 on, not all 0, for the grades 1, 2, … as in '0.5,0.3,0.2', or None"
         ),
+        canonical=as_text,
         doc="of the grades 1, 2, … each, how likely it is the least that is enough, as '0.5,0.3,0.2'; None: uniform",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.probabilities is not UNSET and self.probabilities is not None:
-            object.__setattr__(self, "probabilities", as_text(self.probabilities))
 
     def _gain_key(self) -> tuple[object, ...]:
         return ("gap", self.probabilities, *super()._gain_key())
@@ -502,6 +485,11 @@ class ScaledMetric(GainMetric):
     def _scale(self) -> float:
         return 1.0 if self.max_grade is UNSET or self.max_grade is None else self.max_grade
 
+    @property
+    def largest_grade(self) -> float:
+        """The largest grade of the scale."""
+        return self._scale
+
     def _values(self, batch: RankingBatch) -> FloatArray:
         values, limit = self._scaled(batch), self.largest_grade
         beyond = batch.labels.values > limit
@@ -520,11 +508,6 @@ class CascadeMetric(ScaledMetric):
     q: str = parameter(
         "exponential", choices=("exponential", "linear"), doc="(2^g − 1)/2^max_grade, or NTCIREVAL's g/(max_grade + 1)"
     )
-
-    @property
-    def largest_grade(self) -> float:
-        """The largest grade of the scale: above it, q would be no probability."""
-        return self._scale
 
     def _gain_key(self) -> tuple[object, ...]:
         return ("q", self.q, self._scale, *super()._gain_key())
@@ -621,10 +604,10 @@ class RBP(ScaledMetric):
         doc="worth of grade g: g ÷ the user's largest grade, 1 where the item is relevant, g, or g ÷ max_grade",
     )
 
-    def _check_together(self) -> None:
+    def _problems(self) -> Iterator[str]:
+        yield from super()._problems()
         if self.gain == "max_grade" and self.max_grade is None:
-            msg = "rbp: gain='max_grade' needs the largest grade; write rbp(gain='max_grade', max_grade=4)"
-            raise MetricError(msg)
+            yield "gain='max_grade' needs the largest grade; write rbp(gain='max_grade', max_grade=4)"
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -634,7 +617,7 @@ class RBP(ScaledMetric):
     @property
     def largest_grade(self) -> float:
         """The largest grade of the scale, where grades are put in proportion to it."""
-        return self._scale if self.gain == "max_grade" else super().largest_grade
+        return self._scale if self.gain == "max_grade" else _LARGEST_GAIN
 
     def _gain_key(self) -> tuple[object, ...]:
         return ("rbp", self._is_binary, *super()._gain_key())
@@ -724,11 +707,6 @@ class XDCG(ScaledMetric):
         doc="the weight of each place as a share of the weight of the place before it",
     )
 
-    @property
-    def largest_grade(self) -> float:
-        """The largest grade of the scale."""
-        return self._scale
-
     def _scaled(self, batch: RankingBatch) -> FloatArray:
         decay = self.decay
         gained = batch.total(batch.user, self._gains(batch) * geometric(decay)(batch.rank), batch.within(self.k))
@@ -815,25 +793,22 @@ class IdealMetric(DiscountedMetric):
         doc="the list's first k in best order, all labels best first, the same cut at min(k, ρ), k gains of 1, or MLlib's raw label order",
     )
 
-    def _check_together(self) -> None:
-        super()._check_together()
+    def _problems(self) -> Iterator[str]:
+        yield from super()._problems()
         if self.ideal == "k_ones" and not 1 <= (self.k or 0) <= _MAX_ONES:
-            msg = f"{self.name}: ideal='k_ones' needs a cutoff of at most {_MAX_ONES:,}; write {self.name}(ideal='k_ones')@10"
-            raise MetricError(msg)
+            yield f"ideal='k_ones' needs a cutoff of at most {_MAX_ONES:,}; write {self.name}(ideal='k_ones')@10"
         if self.averages_ties and self.ideal == "filled_places" and self.k is not None:
-            msg = (
-                f"{self.name}@{self.k}: ties='average' with ideal='filled_places' has no closed form, because an item that the list "
-                "repeats may tie at the cutoff. Use ideal='labels', or no cutoff"
+            yield (
+                "ties='average' with ideal='filled_places' has no closed form, because an item that the list repeats may tie at the "
+                "cutoff. Use ideal='labels', or no cutoff"
             )
-            raise MetricError(msg)
         graded = self.gain is not UNSET and self.gain != "binary"
         if self.averages_ties and self.ideal == "retrieved" and self.k is not None and graded:
-            msg = (
-                f"{self.name}@{self.k}: ties='average' with ideal='retrieved' and graded gain has no closed form, because tied "
-                f"items at the cutoff change the ideal too. Use ideal='labels', as in \"{self.name}(ideal='labels', "
-                f"ties='average')@{self.k}\", or gain='binary', or no cutoff"
+            yield (
+                "ties='average' with ideal='retrieved' and graded gain has no closed form, because tied items at the cutoff change "
+                f"the ideal too. Use ideal='labels', as in \"{self.name}(ideal='labels', ties='average')@{self.k}\", or "
+                "gain='binary', or no cutoff"
             )
-            raise MetricError(msg)
 
     @property
     def reads(self) -> Reads:
@@ -969,14 +944,10 @@ class IDCG(IdealMetric):
     describes = True
     aliases = ("ideal_dcg",)
 
-    def _check_together(self) -> None:
-        super()._check_together()
+    def _problems(self) -> Iterator[str]:
+        yield from super()._problems()
         if self.averages_ties and self.ideal == "label_order":
-            msg = (
-                "idcg: ties='average' with ideal='label_order' has no closed form, because its gains can cancel; use "
-                "ideal='labels'"
-            )
-            raise MetricError(msg)
+            yield "ties='average' with ideal='label_order' has no closed form, because its gains can cancel; use ideal='labels'"
 
     @property
     def reads(self) -> Reads:
@@ -1087,11 +1058,7 @@ class RBO(Metric):
     needs = "labels"
     value_range = (0.0, 1.0)
 
-    p: float = parameter(
-        0.9,
-        check=number(0, 1, what="a number above 0 and below 1", open_low=True, open_high=True),
-        doc="the probability of going on to the next depth",
-    )
+    p: float = parameter(0.9, check=_persistence, doc="the probability of going on to the next depth")
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return batch.labels.lengths > 0

@@ -44,10 +44,6 @@ class RelevantIntents(NamedTuple):
         """The weight of each slot, up to one factor per user: whole numbers."""
         return np.ones(len(self.n_labels)) if kind == "uniform" else self.n_labels.astype(np.float64)
 
-    def total_weight(self, kind: Weights) -> FloatArray:
-        """The sum of the weights of each user's slots; float64 (n_users,)."""
-        return _sums(self.user_of_slot, self.weights(kind), len(self.n_intents))
-
 
 class GainingPlaces(NamedTuple):
     """The places of lists whose items are relevant for any intent, by user and then by rank.
@@ -183,13 +179,10 @@ class GreedyList:
         # One label was chosen per user, so no slot occurs twice: `*=` would ignore repeats.
         self._gain[self._slot[is_chosen[self._label]]] *= self._decay
         if 2 * np.count_nonzero(self._is_taken) >= len(gains):
-            self._drop_taken()
-
-    def _drop_taken(self) -> None:
-        is_left = ~self._is_taken
-        pair_is_left = is_left[self._label]
-        self._label, self._slot = (np.cumsum(is_left) - 1)[self._label[pair_is_left]], self._slot[pair_is_left]
-        self._user, self._is_taken = self._user[is_left], self._is_taken[is_left]
+            is_left = ~self._is_taken
+            pair_is_left = is_left[self._label]
+            self._label, self._slot = (np.cumsum(is_left) - 1)[self._label[pair_is_left]], self._slot[pair_is_left]
+            self._user, self._is_taken = self._user[is_left], self._is_taken[is_left]
 
 
 # Beyond so many halvings a term is less than half of the last bit of a sum that begins with 1.
@@ -226,7 +219,8 @@ class WeightedIntents(IntentMetric):
     )
 
     def _total_weight(self, batch: RankingBatch) -> FloatArray:
-        return self._intents(batch).total_weight(self.intent_weights)
+        intents = self._intents(batch)
+        return _sums(intents.user_of_slot, intents.weights(self.intent_weights), batch.n_users)
 
 
 class NovelGains(WeightedIntents):

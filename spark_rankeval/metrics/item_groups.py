@@ -30,8 +30,6 @@ from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, IntArray
 
 # With fewer relevant labels of a group its ratio hangs on a few users, and intervals hold the truth too seldom.
 LEAST_LABELS = 30
-# A table of all users and groups may have so many times more cells than entries.
-_SPARSE = 8
 
 
 class Amounts(NamedTuple):
@@ -44,16 +42,9 @@ class Amounts(NamedTuple):
     @classmethod
     def from_entries(cls, user: IntArray, group: IntArray, amount: FloatArray, n_groups: int) -> Amounts:
         """The amounts of entries, which may repeat a user and group. They are added one after the other, in this order."""
-        cell = user * n_groups + group
-        n_cells = (int(user.max(initial=-1)) + 1) * n_groups
-        if n_cells <= _SPARSE * len(cell):
-            # To count in a table of all cells is quicker than to sort, as long as it is not much larger than the entries.
-            cells = np.flatnonzero(np.bincount(cell, minlength=n_cells))
-            sums = np.bincount(cell, amount, n_cells)[cells]
-        else:
-            cells, cell = np.unique(cell, return_inverse=True)
-            sums = np.bincount(cell, amount, len(cells))
-        return cls(cells // n_groups, cells % n_groups, sums.astype(np.float64, copy=False))
+        cells, entry = np.unique(user * n_groups + group, return_inverse=True)
+        sums = np.bincount(entry, amount, len(cells)).astype(np.float64, copy=False)
+        return cls(cells // n_groups, cells % n_groups, sums)
 
     def totals(self, n_users: int) -> FloatArray:
         """The sum of each user's amounts; float64 (n_users,)."""

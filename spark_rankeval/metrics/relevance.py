@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 
 from spark_rankeval.checks import as_text, number, problem_of_numbers, read_numbers
-from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import (
     UNSET,
     Metric,
@@ -97,14 +96,13 @@ class Recall(EstimatedMetric):
         "weights none",
     )
 
-    def _check_together(self) -> None:
-        super()._check_together()
+    def _problems(self) -> Iterator[str]:
+        yield from super()._problems()
         if self.estimates and self.denominator == "min_k_labels":
-            msg = (
-                "recall: denominator='min_k_labels' needs the number of relevant items, which a log does not know; use "
+            yield (
+                "denominator='min_k_labels' needs the number of relevant items, which a log does not know; use "
                 "denominator='labels'"
             )
-            raise MetricError(msg)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         if self.estimates:
@@ -359,6 +357,7 @@ class AveragePrecision(TieAwareMetric):
         check=lambda value: problem_of_numbers(
             value, "numbers from 0 on, not all 0, for the ranks 1, 2, … as in '1,0.5,0.25', or None"
         ),
+        canonical=as_text,
         doc="w_j for the ranks 1, 2, …, as '1,0.5,0.25'; the last one is for all ranks beyond; None: as decay says",
     )
     by: str = parameter("rank", choices=("rank", "threshold"), doc="one point per rank, or per distinct score")
@@ -370,11 +369,6 @@ class AveragePrecision(TieAwareMetric):
         if self.by != "threshold":
             return reads
         return reads.but(scores=True, tie_order=self._weighs and reads.tie_order)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self._is_listed:
-            object.__setattr__(self, "weights", as_text(self.weights))
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -390,31 +384,20 @@ class AveragePrecision(TieAwareMetric):
     def _weighs(self) -> bool:
         return self._is_listed or (self.decay is not UNSET and self.decay < 1)
 
-    def _check_together(self) -> None:
-        super()._check_together()
-        if self._weighs:
-            self._check_weights()
-        if self.by == "threshold" and self.k is not None:
-            msg = f"ap: by='threshold' needs the whole list, without a cutoff; got k={self.k!r}"
-            raise MetricError(msg)
-
-    def _check_weights(self) -> None:
+    def _problems(self) -> Iterator[str]:
+        yield from super()._problems()
         weights = f"weights={self.weights!r}" if self._is_listed else f"decay={self.decay!r}"
         if self._is_listed and self.decay not in (1, UNSET):
-            msg = f"ap: weights and decay cannot be combined; got {weights}, decay={self.decay!r}"
-            raise MetricError(msg)
+            yield f"weights and decay cannot be combined; got {weights}, decay={self.decay!r}"
         wanted = "hits" if self.by == "threshold" else "labels"
-        if self.denominator not in (wanted, UNSET):
+        if self._weighs and self.denominator not in (wanted, UNSET):
             name = "weights" if self._is_listed else "a decay below 1"
             by = " by threshold" * (self.by == "threshold")
-            msg = f"ap: {name}{by} needs denominator={wanted!r}; got {weights}, denominator={self.denominator!r}"
-            raise MetricError(msg)
-        if self.by == "threshold" and self.averages_ties:
-            msg = (
-                f"ap: by='threshold' with weights by rank has no average over the orders of equal scores; got {weights}, "
-                "ties='average'"
-            )
-            raise MetricError(msg)
+            yield f"{name}{by} needs denominator={wanted!r}; got {weights}, denominator={self.denominator!r}"
+        if self._weighs and self.by == "threshold" and self.averages_ties:
+            yield f"by='threshold' with weights by rank has no average over the orders of equal scores; got {weights}, ties='average'"
+        if self.by == "threshold" and self.k is not None:
+            yield "by='threshold' needs the whole list, without a cutoff"
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         hits = batch.hits(self.threshold)
@@ -560,29 +543,20 @@ class ReciprocalRank(TieAwareMetric):
         return values
 
 
-def _ceil(recall: float, relevant: IntArray) -> FloatArray:
-    n: FloatArray = np.ceil(recall * relevant)
-    # 0.07 · 100 is 7.000000000000001 in doubles; 7 / 100 is 0.07 again.
-    return np.where((n - 1) / np.maximum(relevant, 1) >= recall, n - 1, n)
-
-
-def _floor_plus(recall: float, relevant: IntArray) -> FloatArray:
-    n: FloatArray = np.floor(recall * relevant + 0.9)
-    return n
-
-
-def _half_away(recall: float, relevant: IntArray) -> FloatArray:
+def hits_needed(rounding: str, recall: float, relevant: IntArray) -> FloatArray:
+    """n(r), how many hits make a recall of r."""
     exact = recall * relevant
-    below: FloatArray = np.floor(exact)
-    return below + (exact - below >= 0.5)
-
-
-ROUNDINGS: dict[str, Callable[[float, IntArray], FloatArray]] = {
-    "ceil": _ceil,
-    "floor_plus_0.9": _floor_plus,
-    "half_away": _half_away,
-}
-"""n(r), how many hits make a recall of r, by the name of its rounding."""
+    match rounding:
+        case "floor_plus_0.9":
+            n: FloatArray = np.floor(exact + 0.9)
+        case "half_away":
+            n = np.floor(exact)
+            n += exact - n >= 0.5
+        case _:
+            n = np.ceil(exact)
+            # 0.07 · 100 is 7.000000000000001 in doubles; 7 / 100 is 0.07 again.
+            n -= (n - 1) / np.maximum(relevant, 1) >= recall
+    return n
 
 
 class InterpolatingMetric(RelevanceMetric):
@@ -593,13 +567,13 @@ class InterpolatingMetric(RelevanceMetric):
 
     rounding: str = parameter(
         "ceil",
-        choices=tuple(ROUNDINGS),
+        choices=("ceil", "floor_plus_0.9", "half_away"),
         doc="n(r): ⌈r·γ⌉, ⌊r·γ + 0.9⌋ in doubles (trec_eval 9), or r·γ rounded half away from 0 (trec_eval 10)",
     )
 
     def _interpolated(self, batch: RankingBatch, recall: float) -> FloatArray:
         """The highest precision at a hit from the n(r)-th on: between hits precision only falls."""
-        needed = np.maximum(ROUNDINGS[self.rounding](recall, batch.n_relevant(self.threshold)), 1).astype(np.int64)
+        needed = np.maximum(hits_needed(self.rounding, recall, batch.n_relevant(self.threshold)), 1).astype(np.int64)
         best = batch.remember(("best precision from a hit on", self.threshold), lambda: self._best_from(batch))
         reached = needed <= best.lengths
         values = np.zeros(batch.n_users)

@@ -41,6 +41,11 @@ def _cutoffs(before: Any) -> list[int]:
     return [] if before is UNSET or before is None else [int(cutoff) for cutoff in read_numbers(before)]
 
 
+def _as_cutoffs(before: Any) -> int | str:
+    cutoffs = _cutoffs(before)
+    return cutoffs[0] if len(cutoffs) == 1 else ",".join(map(str, cutoffs))
+
+
 def _problem_of_cutoffs(before: Any) -> str | None:
     """None if the value is valid; otherwise what it must be."""
     wanted = "a whole number from 1 on, several such as '100,20', or None"
@@ -69,15 +74,10 @@ class StageMetric(RelevanceMetric):
     before: int | str | Unset | None = parameter(
         None,
         check=_problem_of_cutoffs,
+        canonical=_as_cutoffs,
         doc="how many first places of each model before count, in their order, as '100,20'; the last number is for all models beyond; "
         "None: whole lists",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        cutoffs = _cutoffs(self.before)
-        if cutoffs:
-            object.__setattr__(self, "before", cutoffs[0] if len(cutoffs) == 1 else ",".join(map(str, cutoffs)))
 
     @property
     def reads(self) -> Reads:

@@ -433,11 +433,7 @@ class PairRow(VerdictRow, ClusteredRow):
 
 
 #: What `PairwiseComparison.to_spark` has.
-PAIRS = TableColumns.of(
-    PairRow,
-    "each metric and pair of models",
-    LEVEL,
-)
+PAIRS = TableColumns.of(PairRow, "each metric and pair of models", LEVEL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -470,11 +466,7 @@ class RankRow(MetricRow):
 
 
 #: What the ranks of a `PairwiseComparison` have.
-RANKS = TableColumns.of(
-    RankRow,
-    "each metric and model",
-    LEVEL,
-)
+RANKS = TableColumns.of(RankRow, "each metric and model", LEVEL)
 
 
 def ranks_in_words(model: str, metric: str, lowest: int, highest: int, n_models: int) -> str:

@@ -42,7 +42,7 @@ from spark_rankeval.records.summary import (
     marks_in_words,
     missing_intervals,
     notes_of_quality,
-    summary_on_screen,
+    summary_table,
     users_in_words,
     users_of,
     without_weights,
@@ -329,24 +329,17 @@ def result_on_screen(
 ) -> Document:
     """The means of all users, models beside each other, and those of slices and groups on the first metric; users, ties and rows.
 
-    One model without slices has the table of `summary_on_screen`, with standard deviations and undefined values.
+    A single model has the table of `summary_table`.
     """
     several = len({row.model for row in summary}) > 1
     total_rows = [row for row in summary if row.slice == "all"]
     parts = {part: [row for row in summary if _only(row, part)] for part in _PARTS}
-    if not several and not any(parts.values()):
-        return summary_on_screen(summary, qualities, notes)
-    tables = [_metrics_on_screen(total_rows)] if several else [*summary_on_screen(total_rows, {}).tables]
+    tables = [_metrics_on_screen(total_rows) if several else summary_table(total_rows or summary)]
     for part, part_rows in parts.items():
         if part_rows:
             tables.append(_parts_on_screen(total_rows, part_rows, part, "model" if several else "metric"))
-    more = [
-        Note(
-            f"{len(summary):,} figures",
-            "all",
-            f"see result.to_pandas(), or result.table() for any two of {', '.join(DIMENSIONS)}",
-        )
-    ]
+    call = f"see result.to_pandas(), or result.table() for any two of {', '.join(DIMENSIONS)}"
+    more = [Note(f"{len(summary):,} figures", "all", call)] if several or len(tables) > 1 else []
     reversals = _reversals(total_rows, parts["slice"]) if several else []
     below = [*tables[-1].notes, *reversals, *notes_of_models(qualities, summary), *more]
     return Document((*tables[:-1], replace(tables[-1], notes=below)), remarks(notes))

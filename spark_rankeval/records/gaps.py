@@ -101,11 +101,7 @@ class GapRow(judges.JointRow):
 
 
 #: What `Gaps.to_spark` has.
-GAPS = TableColumns.of(
-    GapRow,
-    "each gap between slices",
-    LEVEL,
-)
+GAPS = TableColumns.of(GapRow, "each gap between slices", LEVEL)
 
 
 class _ComparedGroups(NamedTuple):
@@ -239,10 +235,12 @@ class _Users(NamedTuple):
 
     def plus(self, more: _Users) -> _Users:
         """These and other users together."""
+        parts = (*(self.grouped or ()), *(more.grouped or ()))
+        grouped = (GroupedClusters.added(parts),) if len(parts) > 1 else parts
         return _Users(
             self.n + more.n, self.n_undefined + more.n_undefined, self.n_zero + more.n_zero, min(self.least, more.least),
             max(self.greatest, more.greatest), added([self.sums, more.sums]), self.problem or more.problem,
-            _grouped([self, more]),
+            None if self.grouped is None or more.grouped is None else grouped,
         )  # fmt: skip
 
     def named(self, name: str, row: SummaryRow) -> Group:
@@ -257,14 +255,6 @@ class _Users(NamedTuple):
             moments, weighted = moments._replace(mean=math.nan), None
         clusters = clusters_of_days(self.grouped) if row.cluster and self.grouped else None
         return Group(name, moments, weighted, summary.bounds_of(row.definition), problem, clusters)
-
-
-def _grouped(users: Sequence[_Users]) -> tuple[GroupedClusters, ...] | None:
-    """The sums of clusters of several users together."""
-    parts = [part for each in users for part in each.grouped or ()]
-    if any(each.grouped is None for each in users):
-        return None
-    return (GroupedClusters.added(parts),) if len(parts) > 1 else tuple(parts)
 
 
 def _users_of(row: SummaryRow) -> _Users:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
@@ -718,7 +719,7 @@ def agreement_tables(rows: Sequence[JudgePair], alphas: Sequence[JudgesAlpha]) -
     )
     figures = Table(
         rows,
-        [*pair, *(_figure(name.replace("_", " "), partial(_named, name), rows) for name in PAIR_FIGURES)],
+        [*pair, *(_figure(name.replace("_", " "), attrgetter(name), rows) for name in PAIR_FIGURES)],
         "agreement of pairs of judges",
         "How far the judges of each pair agree",
         _notes(rows, PAIR_FIGURES),
@@ -745,11 +746,6 @@ def _gap(row: JudgePair) -> str:
     return DASH if math.isnan(row.mean) else f"{row.other_mean - row.mean + 0.0:+.4f}"
 
 
-def _named(name: str, row: Any) -> Estimate:
-    figure: Estimate = getattr(row, name)
-    return figure
-
-
 def _figure(heading: str, figure: Callable[[Any], Estimate], rows: Sequence[Any]) -> Column[Any]:
     """The column of a figure with its interval in brackets."""
     format_value = common_format(figure(row).value for row in rows)
@@ -765,14 +761,14 @@ def _figure(heading: str, figure: Callable[[Any], Estimate], rows: Sequence[Any]
 
 def _notes(rows: Sequence[Any], names: Sequence[str]) -> list[Note]:
     """What the brackets hold, and why figures are undefined or have no interval."""
-    levels = [interval.level for row in rows for name in names if (interval := _named(name, row).interval)]
+    levels = [interval.level for row in rows for name in names if (interval := getattr(row, name).interval)]
     notes = [f"in brackets: {interval_in_words(levels[0])} (jackknife over users)"] if levels else []
     reasons: dict[str, list[tuple[str, str]]] = {"undefined": [], "no interval": []}
     for row in rows:
         about = row.name if row.slice == "all" else f"{row.name} in {row.slice}"
         by_reason: dict[tuple[str, str], list[str]] = {}
         for name in names:
-            figure = _named(name, row)
+            figure: Estimate = getattr(row, name)
             if not figure.interval:
                 what = "undefined" if math.isnan(figure.value) else "no interval"
                 # What follows the colon are the numbers of each row.

@@ -22,13 +22,13 @@ from spark_rankeval.records.columns import (
     RUN_COLUMN,
     TEXT,
     TEXTS,
-    TIME,
     TIME_COLUMN,
     TableColumns,
 )
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.summary import METRICS, SUMMARY, ItemGroup, SummaryRow, ends_in_words
+from spark_rankeval.records.summary import SUMMARY, ItemGroup, SummaryRow, ends_in_words
 from spark_rankeval.statistics.comparisons import interval_in_words
+from spark_rankeval.statistics.description import MEDIAN
 
 PREDICTIONS = "predictions"
 #: The tables that two evaluations must share for a fair comparison, and what they are called in words.
@@ -86,13 +86,17 @@ def not_shared_in_words(n_users: Mapping[str, int]) -> str:
     return listed([f"{SHARED[table]} ({n:,} user{'s' * (n != 1)})" for table, n in n_users.items() if n])
 
 
-# How a value of the table of metrics is read, by the type of its column.
+def _figure(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+# How a value of the table of metrics, or of JSON, is read, by the type of its column.
 _READERS: dict[str, Callable[[Any], Any]] = {
-    FIGURE: lambda value: math.nan if value is None else float(value),
+    FIGURE: _figure,
     COUNT: lambda value: int(value or 0),
     TEXT: lambda value: value or "",
     FLAG: bool,
-    FIGURES: lambda value: dict(value or {}),
+    FIGURES: lambda figures: {share: _figure(value) for share, value in dict(figures or {}).items()},
     TEXTS: lambda value: dict(value or {}),
 }
 
@@ -108,14 +112,16 @@ def row_of(record: Mapping[str, Any]) -> SummaryRow:
 
     What was not read is as if it were null.
     """
-    values: dict[str, Any] = {}
-    for name, kind, _ in METRICS.columns:
-        if name != TIME:
-            value = record.get(name)
-            values[name] = value if name == "cutoff" else _READERS[kind](value)
+    values = {name: _READERS[kind](record.get(name)) for name, kind, _ in SummaryRow.declared().values()}
     if values["asked"] == values["metric"]:
         values["asked"] = ""
-    return SummaryRow.of(**values)
+    return SummaryRow.of(**values | {"cutoff": record.get("cutoff")})
+
+
+def row_of_json(record: Mapping[str, Any]) -> SummaryRow:
+    """The row that `SummaryRow.stored` gave; what is of no row is a `KeyError`, a `TypeError` or a `ValueError`."""
+    columns = {share: "median" if share == MEDIAN else f"q{share}" for share in record["quantile_shares"]}
+    return row_of({**record, "quantiles": {share: record[column] for share, column in columns.items()}})
 
 
 _NO_RESULT = "this is not a result, nor what Result.to_dict or to_json returned"
@@ -146,7 +152,7 @@ def stored_values(
 def read_stored(stored: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a `Result` in the output of its `to_dict`, or in a job's manifest; anything else is an `InputError`."""
     try:
-        rows, fingerprints = map(SummaryRow.from_stored, stored["summary"]), dict(stored.get("fingerprints", {}))
+        rows, fingerprints = map(row_of_json, stored["summary"]), dict(stored.get("fingerprints", {}))
         summary = tuple(replace(row, fingerprints=model_fingerprints(fingerprints, row.model)) for row in rows)
         result = {
             "summary": summary,
@@ -328,7 +334,7 @@ class Query(NamedTuple):
 _NO_QUERY = Query("all", 0, 0, 0, (), 0)
 
 
-class _Measure(NamedTuple):
+class Measure(NamedTuple):
     """A name as it is printed, and its keys for sorting."""
 
     order: int
@@ -336,17 +342,12 @@ class _Measure(NamedTuple):
     name: str
 
 
-def trec_name(row: SummaryRow) -> str:
-    """The name that trec_eval has for the metric of a row. If it has no such measure, the metric's own label."""
-    return _measure(row).name
-
-
 def render_trec(rows: Sequence[SummaryRow], queries: Iterable[Query], everything: Query, runid: str | None) -> str:
     """Lines of a measure, a query and a value, separated by tabs. Lines of single queries come first, then those of all together.
 
     The rows are those of one model and all users. A run's id is printed unless it is None.
     """
-    measures = sorted(((_measure(row), index) for index, row in enumerate(rows)), key=lambda pair: pair[0][:2])
+    measures = sorted(((measure_of(row), index) for index, row in enumerate(rows)), key=lambda pair: pair[0][:2])
     head = [] if runid is None else [_trec_line("runid", everything.name, runid)]
     lines = [line for query in queries for line in _trec_lines(measures, query)]
     return "\n".join([*lines, *head, *_trec_lines(measures, everything)])
@@ -372,7 +373,7 @@ def render_models(
     return "\n".join(texts)
 
 
-def _trec_lines(measures: Sequence[tuple[_Measure, int]], query: Query) -> list[str]:
+def _trec_lines(measures: Sequence[tuple[Measure, int]], query: Query) -> list[str]:
     counts = {
         "num_q": query.n_queries,
         "num_ret": query.n_retrieved,
@@ -389,9 +390,10 @@ def _trec_line(name: str, query: str, value: str) -> str:
     return f"{name:<22}\t{query}\t{value}"
 
 
-def _measure(row: SummaryRow) -> _Measure:
+def measure_of(row: SummaryRow) -> Measure:
+    """The measure that trec_eval has for the metric of a row; if it has none, the metric's own label."""
     # A key that is a name of trec_eval's would mislead for another measure, whose definition says what it is.
-    labelled = _Measure(len(_ORDER), 0.0, row.definition if row.key in _ORDER else row.key)
+    labelled = Measure(len(_ORDER), 0.0, row.definition if row.key in _ORDER else row.key)
     if row.relevance:
         return labelled
     try:
@@ -409,7 +411,7 @@ def _measure(row: SummaryRow) -> _Measure:
     family, parameter, name = _measure_name(metric)
     if family not in _ORDER or not _reads_back(metric, name, dialect):
         return labelled
-    return _Measure(_ORDER.index(family), parameter, name)
+    return Measure(_ORDER.index(family), parameter, name)
 
 
 def _reads_back(metric: Metric, name: str, dialect: Dialect) -> bool:

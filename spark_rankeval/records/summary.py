@@ -28,15 +28,7 @@ from spark_rankeval.printed_tables import (
     remarks,
     text_column,
 )
-from spark_rankeval.records.columns import (
-    FIGURE,
-    TIME_COLUMN,
-    Part,
-    Row,
-    TableColumns,
-    as_json_value,
-    described,
-)
+from spark_rankeval.records.columns import TIME_COLUMN, Part, Row, TableColumns, as_json_value, described
 from spark_rankeval.records.quality import DataQuality, quality_notes
 from spark_rankeval.request.task import GROUP_FACTS
 from spark_rankeval.statistics.comparisons import interval_in_words
@@ -218,13 +210,9 @@ def about_items(name: str) -> str:
     >>> about_items("item genre=drama, country=DE"), about_items("country=DE")
     ('labels of items with genre=drama, users with country=DE', 'users with country=DE')
     """
-    attributes = attributes_of(name)
-    item_attributes = [attribute for attribute in attributes if attribute.startswith(ITEM_PREFIX)]
-    user_attributes = [attribute for attribute in attributes if attribute not in item_attributes]
-    parts = (
-        [f"labels of items with {slice_of(name, item_attributes).removeprefix(ITEM_PREFIX)}"] if item_attributes else []
-    )
-    return ", ".join([*parts, *([f"users with {slice_of(name, user_attributes)}"] if user_attributes else [])])
+    group, users = group_of(name), users_of(name)
+    parts = [f"labels of items with {group}"] if group else []
+    return ", ".join([*parts, f"users with {users}"] if users != "all" else parts)
 
 
 def group_of(name: str) -> str:
@@ -267,8 +255,7 @@ def is_item_group(name: str) -> bool:
     >>> is_item_group("item genre=drama"), is_item_group("item genre=drama, country=DE"), is_item_group("all")
     (True, False, False)
     """
-    attributes = attributes_of(name)
-    return bool(attributes) and all(attribute.startswith(ITEM_PREFIX) for attribute in attributes)
+    return has_item_group(name) and users_of(name) == "all"
 
 
 def rollup_with_items(
@@ -332,8 +319,6 @@ SELF_NORMALISED = "self-normalised"
 _MERGED = ("over_all", "moments", "cluster_sums", "fingerprints")
 _STANDARD = ("standard", "standard_mean")
 _INFINITIES = (math.inf, -math.inf)
-# The column of a quantile.
-_SHARE = re.compile(r"q[\d.]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,6 +327,11 @@ class MetricRow(Row):
 
     metric: str = described("the label of the metric, by which programs know it")
     asked: str = described("what the caller called the metric, such as map@10 for ap@10", "")
+
+    @property
+    def key(self) -> str:
+        """What names the row's metric: its label."""
+        return self.metric
 
     @property
     def name(self) -> str:
@@ -525,25 +515,6 @@ class SummaryRow(ClusteredRow):
         stored["quantile_shares"] = list(self.quantiles)
         return {name: str(value) if value in _INFINITIES else as_json_value(value) for name, value in stored.items()}
 
-    @classmethod
-    def from_stored(cls, record: Mapping[str, Any]) -> SummaryRow:
-        """The row of `stored`; what is of no row is a `TypeError` or a `ValueError`."""
-        kinds = {name: column.kind for name, column in cls.declared().items()}
-        stored: dict[str, Any] = {
-            name: float(value) if kinds.get(name, FIGURE) == FIGURE and value in ("inf", "-inf") else value
-            for name, value in record.items()
-        }
-        values = {name: value for name, value in stored.items() if name in kinds}
-        values = {name: math.nan if value is None and name != "cutoff" else value for name, value in values.items()}
-        quantiles = {
-            float(name[1:]): value for name, value in stored.items() if name not in kinds and _SHARE.match(name)
-        }
-        if MEDIAN in stored["quantile_shares"]:
-            quantiles[MEDIAN] = values["median"]
-        by_share = {share: math.nan if value is None else value for share, value in sorted(quantiles.items())}
-        spelling = values.pop("asked", "")
-        return cls.of(**values, quantiles=by_share, asked="" if spelling == values.get("metric") else spelling)
-
     @property
     def key(self) -> str:
         """What names the row among those of its model: the metric's label, and the relevance if there are several."""
@@ -614,7 +585,7 @@ def _bounds(metric: Metric) -> tuple[float, float]:
     return metric.resolve().bounds
 
 
-def metric_or_none(text: str) -> Metric | None:
+def metric_or_none(text: str | Metric) -> Metric | None:
     """The metric of a text; None if it is the label of a caller's own column."""
     try:
         return parse_metric(text)
@@ -663,8 +634,6 @@ _METHODS = {
 }
 #: A note names so many metrics, and counts the others.
 MOST_LISTED = 4
-# So many models and slices are printed; a table for each.
-_MOST_TABLES = 24
 
 #: Columns that several tables have, of summaries and of comparisons.
 METRIC: Column[Any] = text_column("metric", lambda row: row.name)
@@ -675,25 +644,6 @@ USERS: Column[Any] = Column("users", lambda row: f"{row.n_users:,}")
 UNDEFINED: Column[Any] = Column("undefined", lambda row: f"{row.n_undefined:,}")
 
 
-def summary_on_screen(
-    rows: Sequence[SummaryRow], qualities: Mapping[str, DataQuality], notes: Sequence[str] = ()
-) -> Document:
-    """As many tables as fit on a page. Notes on a model's users follow its last table."""
-    groups = _by_model(rows)
-    last = {group[0].model: place for place, group in enumerate(groups)}
-    tables = []
-    for place, group in enumerate(groups[:_MOST_TABLES]):
-        model = group[0].model
-        is_last = model in qualities and last[model] == place
-        tables.append(_summary_table(group, notes_of_quality(qualities[model], group) if is_last else ()))
-    n_left_out = len(groups) - len(tables)
-    if n_left_out:
-        more = Note(f"{n_left_out:,} more slices are not shown", call="result.slices has them all")
-        quality_lines = notes_of_quality(next(iter(qualities.values())), rows) if len(qualities) == 1 else []
-        tables[-1] = _summary_table(groups[len(tables) - 1], [more, *quality_lines])
-    return Document(tuple(tables), remarks(notes))
-
-
 def notes_of_quality(quality: DataQuality, rows: Sequence[SummaryRow]) -> list[Note]:
     """The notes on the users, ties and rows of a model."""
     return quality_notes(quality, excludes="exclude" in rows[0].fingerprints)
@@ -701,7 +651,7 @@ def notes_of_quality(quality: DataQuality, rows: Sequence[SummaryRow]) -> list[N
 
 def summary_on_paper(rows: Sequence[SummaryRow], notes: Sequence[str] = ()) -> Document:
     """One table for each model and slice."""
-    return Document(tuple(map(_summary_table, _by_model(rows))), remarks(notes))
+    return Document(tuple(map(summary_table, _by_model(rows))), remarks(notes))
 
 
 def means_table(caption: str, rows: Sequence[SummaryRow], *, slices: bool = False, item_groups: bool = False) -> Table:
@@ -715,10 +665,11 @@ def means_table(caption: str, rows: Sequence[SummaryRow], *, slices: bool = Fals
     return Table(by_metric, _columns(by_metric, also), caption=caption, notes=notes, dash_means="there is no interval")
 
 
-def _summary_table(rows: Sequence[SummaryRow], below: Iterable[Note] = ()) -> Table:
+def summary_table(rows: Sequence[SummaryRow]) -> Table:
+    """One row for each metric of a model and slice, with standard deviations and undefined values."""
     about = users_in_words(rows)
     remarked = [*missing_intervals(rows), *marks_in_words(rows), *without_weights(rows)]
-    return Table(rows, _columns(rows), about, about, [*map(Note, remarked), *below])
+    return Table(rows, _columns(rows), about, about, list(map(Note, remarked)))
 
 
 def _columns(rows: Sequence[SummaryRow], also: Iterable[Column[SummaryRow]] = ()) -> list[Column[SummaryRow]]:

@@ -40,19 +40,13 @@ from spark_rankeval.records.summary import MetricRow, SummaryRow
 Metrics = str | Metric | Iterable[str | Metric] | None
 
 
-class _Labelled(Protocol):
-    @property
-    def metric(self) -> str: ...
-
-
 # So many lines a chart of all metrics or slices has; more are a table's matter.
 MOST_LINES = 40
 # A metric at more cutoffs than a few is a curve, and these stand for it.
 _FEW_CUTOFFS, _USUAL_CUTOFFS = 6, (1, 5, 10, 20, 50, 100)
 
-Row = TypeVar("Row", bound=_Labelled)
+Row = TypeVar("Row", bound=MetricRow)
 AnyVerdict = TypeVar("AnyVerdict", bound=VerdictRow)
-Selected = TypeVar("Selected", bound=SummaryRow | ComparisonRow | PairRow)
 Sliced = TypeVar("Sliced", bound=SummaryRow | ComparisonRow)
 
 
@@ -104,14 +98,21 @@ def named_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[str | 
     return [metrics] if isinstance(metrics, str | Metric) else list(metrics)
 
 
-def chosen(rows: Sequence[Selected], metrics: Metrics) -> list[Selected]:
+def rows_named(rows: Sequence[Row], metric: str | Metric) -> list[Row]:
+    """The rows of a metric by its key, its label or what the caller called it; else those whose label reads as the metric."""
+    exact = [row for row in rows if metric in (row.key, row.metric, row.name)]
+    parsed = summary_rows.metric_or_none(metric)
+    return exact or [row for row in rows if parsed is not None and reads_as(row.metric, parsed)]
+
+
+def chosen(rows: Sequence[Row], metrics: Metrics) -> list[Row]:
     """The rows of some metrics or of all, metric by metric.
 
     Raises:
         UnknownMetricError: a metric has no row.
         OptionError: `metrics` is empty.
     """
-    names = {_key_of(row): row.name for row in rows}
+    names = {row.key: row.name for row in rows}
     if metrics is None:
         metrics = list(names)
     elif not (metrics := named_metrics(metrics)):
@@ -119,8 +120,7 @@ def chosen(rows: Sequence[Selected], metrics: Metrics) -> list[Selected]:
         raise OptionError(msg)
     matches = []
     for name in metrics:
-        exact = [row for row in rows if name in (_key_of(row), row.metric, row.name)]
-        named = exact or [row for row in rows if reads_as(row.metric, name)]
+        named = rows_named(rows, name)
         if not named:
             available = ", ".join(names.values()) or "none"
             msg = f"there is no metric {str(name)!r}; {did_you_mean(name, names.values())}available: {available}"
@@ -137,20 +137,6 @@ def rows_of_one_metric(rows: Sequence[SummaryRow], metric: str | Metric) -> list
         msg = f"{str(metric)!r} is ambiguous: it matches {', '.join(map(repr, names.values()))}; draw one of these"
         raise UnknownMetricError(msg)
     return matches
-
-
-def answers(row: SummaryRow, metric: str | Metric) -> bool:
-    """Whether a row belongs to a metric, by any of its names."""
-    return metric in (row.key, row.metric, row.name) or reads_as(row.metric, metric)
-
-
-def _key_of(row: SummaryRow | ComparisonRow | PairRow) -> str:
-    return row.key if isinstance(row, SummaryRow) else row.metric
-
-
-def rows_of_metric(rows: Sequence[Row], metric: str | Metric) -> list[Row]:
-    """The rows with this label; if there are none, those whose label reads as the metric."""
-    return [row for row in rows if row.metric == metric] or [row for row in rows if reads_as(row.metric, metric)]
 
 
 @dataclass(frozen=True, repr=False)
@@ -174,7 +160,7 @@ class VerdictTables(Verdicts[AnyVerdict], OneTable, Plain):
         every: Sequence[AnyVerdict] = next(
             (rows for rows in self._kinds() if any(wanted <= row.names for row in rows)), self.rows
         )
-        rows = [row for row in rows_of_metric(every, metric) if wanted <= row.names]
+        rows = [row for row in rows_named(every, metric) if wanted <= row.names]
         if len(rows) == 1:
             return rows[0]
         what = "several rows match" if rows else "no row matches"
@@ -231,17 +217,10 @@ class Lookup(NamedTuple):
         return models, metric, slice_
 
     def _matches(self, name: str | Metric, summary: Sequence[SummaryRow]) -> list[SummaryRow]:
-        """By the key or column; else by the label; else by another spelling; else by parameters that are not given."""
-        rows = [row for row in summary if name in (row.key, self.columns.get(row.key))]
-        rows = rows or [row for row in summary if name in (row.metric, row.name)]
-        if rows:
-            return rows
-        try:
-            metric = parse_metric(name)
-        except MetricError:
-            return []
-        rows = [row for row in summary if reads_as(row.metric, metric)]
-        rows = rows or [row for row in summary if fits(metric, row.definition)]
+        """By the key or column; else by another name; else by parameters that are not given."""
+        rows = [row for row in summary if name in (row.key, self.columns.get(row.key))] or rows_named(summary, name)
+        if not rows and (metric := summary_rows.metric_or_none(name)) is not None:
+            rows = [row for row in summary if fits(metric, row.definition)]
         # What two judges estimate together has no relevance, and comes before what each says alone.
         return [row for row in rows if not row.relevance] or rows
 
@@ -273,13 +252,13 @@ def _ambiguous(name: Name, rows: Sequence[SummaryRow]) -> str:
 
 
 def fits(metric: Metric, definition: str, free: str = "") -> bool:
-    """Whether a definition is of a metric: same kind and cutoff, and every chosen parameter agrees, but for a `free` one."""
+    """Whether a definition is of a metric: same kind, cutoff and chosen parameters, but for a `free` one, which may be ``k``."""
     try:
         resolved = parse_metric(definition)
     except MetricError:
         # A column of a table that does not say what it is.
         return column_name(str(metric)) == definition
-    same = type(metric) is type(resolved) and metric.k == resolved.k
+    same = type(metric) is type(resolved) and (free == "k" or metric.k == resolved.k)
     chosen = {name: value for name, value in metric.chosen().items() if name != free}
     return same and all(getattr(resolved, name) == value for name, value in chosen.items())
 
@@ -293,29 +272,26 @@ def _ordered_slices(names: Iterable[str], order: Mapping[str, Sequence[Any]]) ->
     ['all', 'age=young', 'age=old', 'age=null']
     """
     parted = {name: summary_rows.slice_pieces(name) for name in names}
-    places: dict[str, dict[str, int]] = {}
+    # The pieces of each attribute, in their order.
+    ordered: dict[str, dict[str, None]] = {}
     for pieces in parted.values():
         for attribute, piece in pieces.items():
-            ranks = places.setdefault(attribute, {})
-            ranks.setdefault(piece, len(ranks))
+            ordered.setdefault(attribute, {})[piece] = None
     for attribute, values in order.items():
-        if attribute not in places:
-            msg = f"there are no slices by {attribute!r}; slices are by {', '.join(map(repr, places)) or 'nothing'}"
+        if attribute not in ordered:
+            msg = f"there are no slices by {attribute!r}; slices are by {', '.join(map(repr, ordered)) or 'nothing'}"
             raise OptionError(msg)
-        ranks = places[attribute]
         named = [summary_rows.slice_name([attribute], (value,)) for value in values]
-        unknown = [piece for piece in named if piece not in ranks]
+        unknown = [piece for piece in named if piece not in ordered[attribute]]
         if unknown:
-            msg = f"no slice has {', '.join(unknown)}; available: {', '.join(ranks)}"
+            msg = f"no slice has {', '.join(unknown)}; available: {', '.join(ordered[attribute])}"
             raise OptionError(msg)
-        places[attribute] = {piece: place for place, piece in enumerate(dict.fromkeys([*named, *ranks]))}
-    attributes = list(places)
-
-    def place(name: str) -> tuple[int, list[tuple[int, int]]]:
-        pieces = parted[name].items()
-        return len(pieces), [(attributes.index(attribute), places[attribute][piece]) for attribute, piece in pieces]
-
-    return sorted(parted, key=place)
+        ordered[attribute] = dict.fromkeys([*named, *ordered[attribute]])
+    keys = {
+        tuple(pieces.get(attribute, summary_rows.ALL_VALUES) for attribute in ordered): name
+        for name, pieces in parted.items()
+    }
+    return [keys[key] for key in summary_rows.sorted_keys(list(keys), [list(pieces) for pieces in ordered.values()])]
 
 
 def by_slice(rows: Sequence[Sliced], order: Mapping[str, Sequence[Any]]) -> tuple[Sliced, ...]:
@@ -506,63 +482,37 @@ _AXES = {
 def curve_of(rows: Sequence[SummaryRow], metric: str | Metric, over: CurveAxis) -> pd.DataFrame:
     """The rows of a metric against their cutoffs, scores or budgets; see `Result.curve`."""
     one_of("over", over, get_args(CurveAxis))
-    if over != "cutoff":
-        return _points_table(parameter_points(rows, metric, over), over)
-    if isinstance(metric, str) and len(expand(metric)) > 1 and "@" not in metric:
+    if over == "cutoff" and isinstance(metric, str) and len(expand(metric)) > 1 and "@" not in metric:
         msg = f"{metric!r} is a curve against recall, not against a cutoff; use result.precision_recall_curve()"
         raise UnknownMetricError(msg)
-    return _points_table(cutoff_points(rows, metric), "cutoff").astype({"cutoff": "Int64"})
+    table = _points_table(curve_points(rows, metric, over), over)
+    return table.astype({"cutoff": "Int64"}) if over == "cutoff" else table
 
 
 def recall_curve(rows: Sequence[SummaryRow]) -> pd.DataFrame:
     """The rows of interpolated precision against their recall; see `Result.precision_recall_curve`."""
-    return _points_table(recall_points(rows), "recall")
+    return _points_table(curve_points(rows, "iprec", "recall"), "recall")
 
 
-def cutoff_points(rows: Sequence[SummaryRow], metric: str | Metric) -> list[tuple[int | None, SummaryRow]]:
-    """The rows of a metric with their cutoffs; if there are none, or several definitions, an `UnknownMetricError`."""
-    parsed = parse_metric(metric)
-    metric_rows = [row for row in rows if fits(dataclasses.replace(parsed, k=row.cutoff), row.definition)]
-    return _points(_alike_lists(metric_rows, parsed), str(parsed), "cutoff")
+def curve_points(rows: Sequence[SummaryRow], metric: str | Metric, over: str) -> list[tuple[Any, SummaryRow]]:
+    """The rows of a metric with what they differ in; if there are none, or several definitions, an `UnknownMetricError`.
 
-
-def parameter_points(
-    rows: Sequence[SummaryRow], metric: str | Metric, over: CurveAxis
-) -> list[tuple[float, SummaryRow]]:
-    """The rows of a metric with the lowest scores, or the budgets, that they have; errors as those of `cutoff_points`."""
-    parsed, parameter = parse_metric(metric), _AXES[over].parameter
-    metric_rows = [row for row in rows if fits(parsed, row.definition, free=parameter)]
-    cut = [row for row in metric_rows if getattr(parse_metric(row.definition), parameter) is not UNSET]
-    return _points(_alike_lists(cut, parsed, free=parameter), str(parsed), over)
-
-
-def _alike_lists(rows: list[SummaryRow], metric: Metric, free: str = "") -> list[SummaryRow]:
-    """The rows whose lists end as a metric says, if there are any: plain ones, unless it names a lowest score or a budget."""
-    names = [name for name in LIST_PARAMETERS if name != free]
-    alike = [
-        row
-        for row in rows
-        if all(getattr(parse_metric(row.definition), name) == getattr(metric, name) for name in names)
-    ]
-    return alike or rows
-
-
-def recall_points(rows: Sequence[SummaryRow]) -> list[tuple[float, SummaryRow]]:
-    """The rows of interpolated precision with their recall; errors as those of `cutoff_points`."""
-    parsed = parse_metric("iprec")
-    return _points([row for row in rows if fits(parsed, row.definition)], "iprec", "recall")
-
-
-def _points(rows: Sequence[SummaryRow], name: str, over: str) -> list[tuple[Any, SummaryRow]]:
-    metrics = [parse_metric(row.definition) for row in rows]
-    axis = _AXES[over]
+    Their lists end as the metric says, if there are any such rows: they are plain, unless it names a lowest score or a budget.
+    """
+    parsed, axis = parse_metric(metric), _AXES[over]
+    points = [(parse_metric(row.definition), row) for row in rows if fits(parsed, row.definition, axis.parameter)]
+    points = [(each, row) for each, row in points if getattr(each, axis.parameter) is not UNSET]
+    ends = [name for name in LIST_PARAMETERS if name != axis.parameter]
+    points = [
+        (each, row) for each, row in points if all(getattr(each, name) == getattr(parsed, name) for name in ends)
+    ] or points
     alike: dict[str, Any] = {axis.parameter: axis.common}
-    definitions = {str(dataclasses.replace(metric, **alike)) for metric in metrics}
+    definitions = {str(dataclasses.replace(each, **alike)) for each, _ in points}
     if len(definitions) != 1:
         several = "; it has several definitions of it: " + ", ".join(sorted(definitions)) if definitions else ""
-        msg = f"this result has no curve of {name!r}{several}. Give its parameters, or evaluate one, such as {axis.example}"
+        msg = f"this result has no curve of {str(parsed)!r}{several}. Give its parameters, or evaluate one, such as {axis.example}"
         raise UnknownMetricError(msg)
-    return [(getattr(metric, axis.parameter), row) for row, metric in zip(rows, metrics, strict=True)]
+    return [(getattr(each, axis.parameter), row) for each, row in points]
 
 
 def _points_table(points: Sequence[tuple[Any, SummaryRow]], axis: str) -> pd.DataFrame:

@@ -368,7 +368,7 @@ class ResultPlots:
         Raises:
             UnknownMetricError: nothing answers to the name.
         """
-        if metric is None or any(tables_of_means.answers(row, metric) for row in self._total_rows()):
+        if metric is None or tables_of_means.rows_named(self._total_rows(), metric):
             return self.means(metric, width=width)
         if isinstance(metric, str) and "@" not in metric and len(expand(metric)) > 1:
             return self.precision_recall(width=width)
@@ -448,7 +448,7 @@ class ResultPlots:
             UnknownMetricError: no row is of that metric, or rows of several definitions are.
         """
         if over != "cutoff":
-            limits, x_title = tables_of_means.parameter_points(self._total_rows(), metric, over), _LIMITS[over]
+            limits, x_title = tables_of_means.curve_points(self._total_rows(), metric, over), _LIMITS[over]
             name = str(parse_metric(metric))
             return self._lines(
                 limits,
@@ -459,7 +459,7 @@ class ResultPlots:
                 width,
                 whole=False,
             )
-        points = tables_of_means.cutoff_points(self._total_rows(), metric)
+        points = tables_of_means.curve_points(self._total_rows(), metric, over)
         labels = {re.sub(r"@\d+$", "", row.asked or row.metric) for _, row in points}
         name = labels.pop() if len(labels) == 1 else str(parse_metric(metric))
         uncut = [f"{row.model} {number(row.mean)}".strip() for cutoff, row in points if cutoff is None]
@@ -478,7 +478,9 @@ class ResultPlots:
             UnknownMetricError: the result has no such curve, or several definitions of it.
         """
         words = ("Precision against recall", "recall", "mean interpolated precision")
-        return self._lines(tables_of_means.recall_points(self._total_rows()), *words, [], width, whole=False)
+        return self._lines(
+            tables_of_means.curve_points(self._total_rows(), "iprec", "recall"), *words, [], width, whole=False
+        )
 
     def _lines(
         self,

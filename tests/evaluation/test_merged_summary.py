@@ -18,8 +18,8 @@ from worlds.summary_rows import replace, row
 from spark_rankeval.errors import MergeError
 from spark_rankeval.evaluation.merge import NO_BOOTSTRAP, NO_CLUSTERS, merged_rows, unknown_groups
 from spark_rankeval.records.columns import TIME
-from spark_rankeval.records.stored import metrics_record, row_of
-from spark_rankeval.records.summary import METRICS, ItemGroup, SummaryRow, alike_groups, bounds_of, summary_row
+from spark_rankeval.records.stored import metrics_record, row_of, row_of_json
+from spark_rankeval.records.summary import METRICS, ItemGroup, alike_groups, bounds_of, summary_row
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
 from spark_rankeval.statistics.exact import as_text, from_text
 from spark_rankeval.statistics.intervals import ClusterAccumulator, clusters_of, sums_by_cluster
@@ -114,7 +114,7 @@ def test_no_order_of_merging_days_changes_a_bit():
     for order in ([3, 1, 4, 0, 2], [4, 3, 2, 1, 0]):
         first, second = (merge(*(days[place] for place in part)) for part in (order[:2], order[2:]))
         assert known(merge(second, first)) == known(whole)
-    assert SummaryRow.from_stored(json.loads(json.dumps(whole.stored()))).cluster_sums == whole.cluster_sums
+    assert row_of_json(json.loads(json.dumps(whole.stored()))).cluster_sums == whole.cluster_sums
     assert row_of(metrics_record(whole)).cluster_sums == whole.cluster_sums
 
 
@@ -303,15 +303,15 @@ def test_days_that_were_not_parted_alike_or_are_no_summaries_are_refused(first, 
 @pytest.mark.parametrize("values", [[0.1, 0.7, np.nan], [0.1], [], [2.0**300, 1.0]])
 def test_a_row_reads_back_from_json(values):
     one = summary_of(values, ci="percentile")
-    again = SummaryRow.from_stored(json.loads(json.dumps(one.stored(), allow_nan=False)))
+    again = row_of_json(json.loads(json.dumps(one.stored(), allow_nan=False)))
     assert repr(again) == repr(one)
 
 
 def test_a_row_without_quantiles_reads_back_too():
     one = row(median=math.nan, quantiles={}, moments="{}", over_all=True, user_weight="spend", effective_n_users=3.0)
-    assert repr(SummaryRow.from_stored(one.stored())) == repr(one)
+    assert repr(row_of_json(one.stored())) == repr(one)
     several = row(quantiles={0.25: 0.0, 0.5: 0.25, 0.9: 1.0})
-    assert repr(SummaryRow.from_stored(several.stored())) == repr(several)
+    assert repr(row_of_json(several.stored())) == repr(several)
 
 
 def test_a_row_reads_back_from_the_table_of_metrics():

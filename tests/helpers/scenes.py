@@ -1,12 +1,13 @@
 """Tables and comparisons in every format, as texts to compare with stored ones."""
 
 from spark_rankeval.printed_tables import as_html, as_latex, as_markdown, as_text
-from spark_rankeval.records.summary import summary_on_paper, summary_on_screen
+from spark_rankeval.records.cross_table import result_on_screen
+from spark_rankeval.records.summary import summary_on_paper
 
 
 def as_summary(rows, qualities=None):
     """The text of a summary."""
-    return as_text(summary_on_screen(rows, qualities or {}))
+    return as_text(result_on_screen(rows, qualities or {}))
 
 
 def in_lines(page):
@@ -16,7 +17,7 @@ def in_lines(page):
 
 def summary_in_all_formats(rows, qualities=None):
     """A summary as text, HTML, Markdown and LaTeX."""
-    screen, paper = summary_on_screen(rows, qualities or {}), summary_on_paper(rows)
+    screen, paper = result_on_screen(rows, qualities or {}), summary_on_paper(rows)
     return as_text(screen), in_lines(as_html(screen)), as_markdown(paper), as_latex(paper)
 
 

@@ -10,7 +10,7 @@ from worlds.trec_lines import BAD, NOTHING
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.records.stored import Query, render_trec, trec_name
+from spark_rankeval.records.stored import Query, measure_of, render_trec
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.trec.files import QRELS, SAYS_SOMETHING, problem_of
 
@@ -61,28 +61,28 @@ OURS = ("f1@5", "fbeta(beta=2)@5", "hit_rate", "rr@10", "rbp@5", "ap(denominator
 @pytest.mark.parametrize("dialect", ["trec_eval", "trec_eval-9.0", "pytrec_eval"])
 @pytest.mark.parametrize("metric", NAMES)
 def test_names_of_measures(metric, dialect):
-    assert trec_name(row(metric, dialect)) == NAMES[metric]
+    assert measure_of(row(metric, dialect)).name == NAMES[metric]
     # trec_eval's options set a parameter: where a name has none, they decide.
     level = {"relevance_threshold": 2, **({"judged_threshold": 2} if metric == "bpref" else {})}
-    assert trec_name(row(metric, dialect, **level)) == NAMES[metric]
+    assert measure_of(row(metric, dialect, **level)).name == NAMES[metric]
 
 
 @pytest.mark.parametrize("metric", READ_BACK)
 def test_a_printed_name_reads_back_as_the_same_metric(metric):
-    assert trec_name(row(metric)) == READ_BACK[metric]
+    assert measure_of(row(metric)).name == READ_BACK[metric]
     assert parse_metric(READ_BACK[metric]) == parse_metric("f1" if metric == "fbeta(beta=1)" else metric)
 
 
 @pytest.mark.parametrize("metric", OURS)
 def test_what_means_something_else_has_our_name(metric):
-    assert trec_name(row(metric)) == metric
+    assert measure_of(row(metric)).name == metric
 
 
 def test_what_is_called_alike_and_means_something_else_says_so():
-    assert trec_name(row("ndcg(gain='exponential')")).startswith("ndcg(gain='exponential'")
-    assert trec_name(row("ndcg", "default")).startswith("ndcg(")
-    assert trec_name(row("bpref", relevance_threshold=2)).startswith("bpref(")
-    assert trec_name(row("ap@5", relevance="clicks")) == "ap@5 [clicks]"
+    assert measure_of(row("ndcg(gain='exponential')")).name.startswith("ndcg(gain='exponential'")
+    assert measure_of(row("ndcg", "default")).name.startswith("ndcg(")
+    assert measure_of(row("bpref", relevance_threshold=2)).name.startswith("bpref(")
+    assert measure_of(row("ap@5", relevance="clicks")).name == "ap@5 [clicks]"
 
 
 @pytest.mark.parametrize("dialect", [one.name for one in DIALECTS if one.system not in ("trec_eval", "pytrec_eval")])
@@ -90,7 +90,7 @@ def test_no_other_dialect_gives_its_names(dialect):
     known = find_dialect(dialect).metrics
     for metric in ("precision@7", "ndcg@7", "recall@7"):
         if known is None or metric.partition("@")[0] in known:
-            assert trec_name(row(metric, dialect)) == metric
+            assert measure_of(row(metric, dialect)).name == metric
 
 
 def test_the_layout_is_that_of_trec_eval(golden):
