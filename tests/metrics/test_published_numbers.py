@@ -74,6 +74,7 @@ def scored(scores, grades):
 CUT, B_2 = "cut, not rounded", "gain='linear', discount='log2_from_two'"
 JK, WIKIPEDIA = [graded(3, 2, 3, 0, 0, 1, 2, 2, 3, 0, missed=(1, 1, 1))], graded(3, 2, 3, 0, 1, 2, missed=(3, 2))
 TEN_DOCUMENTS, SIX_DOCUMENTS = [graded(3, 2, 3, 0, 0, 1, 2, 2, 3, 0)], [graded(3, 2, 3, 0, 1, 2)]
+# Rebuilt from the gains 2, 1/2, 1/4, 0, 2, 1/2, 1, 1/4.
 NUGGETS = [(range(8), {0: "ab", 1: "a", 2: "a", 4: "cd", 5: "c", 6: "e", 7: "c"})]
 TOY = at_ranks(*[100] * 5), at_ranks(40, 40, 8437, 9266, 4482), at_ranks(212, 2, 743, 5342, 1548)
 TWENTY = [found("RRNNNNNNRNRNNNRNNNNR", 8)]
