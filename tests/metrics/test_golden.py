@@ -147,7 +147,7 @@ def test_figures_are_those_of_mllib(case):
 
 
 def test_all_figures_of_mllib_were_read():
-    assert sum(len(by_metric(case[source])) for case in CASES for source in SOURCES if source in case) == 259
+    assert sum(len(by_metric(case[source])) for case in CASES for source in SOURCES if source in case) == 255
 
 
 def test_ids_of_type_double_as_ranking_evaluator_takes_them_and_a_row_without_labels():
@@ -183,9 +183,3 @@ def test_figures_of_other_evaluators_of_graded_labels(figures):
     users = [graded_user(GRADED["cases"][query]) for query in figures["values"]]
     found = parse_metric(figures["metric"]).compute(batch_of(users, ties=figures["ties"]))
     assert dict(zip(figures["values"], found, strict=True)) == near(figures["values"], figures["abs_tol"])
-
-
-def test_graded_average_precision_of_one_list_of_grades():
-    grades = list(enumerate(map(float, GRADED["infernet"]["grades"])))
-    for metric in ("gap", "gap(probabilities='1,1,1')"):
-        assert value_of(metric, in_order(range(len(grades))), grades) == near(GRADED["infernet"]["gap"])
