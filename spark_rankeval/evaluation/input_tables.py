@@ -108,7 +108,9 @@ def roll_up(
     best = [*map(sql.named, found["score"] or found["rank"])]
     documents = [*keys, sql.named(item)]
     if grades:
-        highest = {name: sql.over(sql.call("max", sql.named(name)), documents) for name in found["relevance"]}
+        # Models may find different chunks of a document, which has one grade.
+        of_all_models = [*map(sql.named, found["user"]), sql.named(item)]
+        highest = {name: sql.over(sql.call("max", sql.named(name)), of_all_models) for name in found["relevance"]}
         if not best:
             # A missing grade of a label stays, because it is a mistake.
             highest = {name: sql.when(sql.named(name).is_not_null(), high) for name, high in highest.items()}

@@ -49,10 +49,19 @@ def test_the_source_of_a_page_loads_nothing_from_elsewhere(page):
     ("words", "page", "section"),
     [
         ("map", "which_metric.html", "NDCG, MAP or MRR?"),
-        ("null user", "concepts.html", "Null users"),
+        ("weight", "slices.html", "Weights of users"),
+        ("cold start", "slices.html", "Cold start"),
+        ("undefined", "concepts.html", "Undefined is not zero"),
+        ("how many users", "compare.html", "How many users?"),
+        ("sizing", "platforms.html", "Sizing"),
+        ("nan", "concepts.html", "NaN"),
+        ("ties", "concepts.html", "Ties"),
+        ("mlflow", "coming_from.html", "MLflow"),
+        ("delta", "job_outputs.html", "Catalogues"),
+        ("chunk", "chunks.html", "Chunks and documents"),
+        ("budget", "retrieval.html", "Budget"),
+        ("judge", "judges.html", "Human and model judges"),
         ("databricks", "evidence/platforms.html", "Databricks, EMR, YARN and Kubernetes"),
-        ("tukey", "statistics.html", "Verdicts"),
-        ("propensity", "logged_feedback.html", "Logged feedback"),
     ],
 )
 def test_the_search_knows_the_page_that_answers(words, page, section):

@@ -92,6 +92,15 @@ def test_one_long_table_has_the_figures_of_two(predictions, labels):
         assert means(evaluate(rows, None, METRICS, **COLUMNS)) == expected
 
 
+def test_a_document_has_one_grade_for_all_models(spark):
+    """Also if models find different chunks of it."""
+    rows = [("old", 1, "a", 0.9, 0), ("new", 1, "a", 0.8, 2), ("new", 1, "b", 0.5, 1), ("old", 1, "b", 0.4, None)]
+    table = spark.createDataFrame(rows, "model string, query int, document string, score double, grade int")
+    rolled = roll_up(table, "document", user="query", score="score", relevance="grade", model="model")
+    assert {(row.document, row.grade) for row in rolled.collect()} == {("a", 2), ("b", 1)}
+    assert evaluate(rolled, None, "rr", model="model", **COLUMNS)["new", "rr"] == 1
+
+
 def test_rows_that_cannot_be_ranked_stay(spark):
     rows = [(1, "a", 0.9), (1, "a", None), (1, "a", math.nan), (1, None, 0.8), (1, None, 0.8), (None, "a", 0.1)]
     predictions = spark.createDataFrame(rows, "query int, document string, score double")
