@@ -52,7 +52,7 @@ def test_the_source_of_a_page_loads_nothing_from_elsewhere(page):
         ("weight", "slices.html", "Weights of users"),
         ("cold start", "slices.html", "Cold start"),
         ("undefined", "concepts.html", "Undefined is not zero"),
-        ("how many users", "compare.html", "How many users?"),
+        ("how many users", "compare.html", "How many users"),
         ("sizing", "platforms.html", "Sizing"),
         ("nan", "concepts.html", "NaN"),
         ("ties", "concepts.html", "Ties"),
