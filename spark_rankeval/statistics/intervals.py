@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import math
-import re
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache, reduce
-from operator import or_
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -31,16 +26,12 @@ FEWEST_WITHOUT_WARNING = 30
 #: With fewer effective clusters bootstraps, and t intervals of skewed values, hold too rarely: docs/evidence/clusters.md.
 FEWEST_IF_SKEWED = 50
 
-#: How many groups there are, a power of 2: more would make intervals over days hardly narrower, but each summary longer.
+#: How many groups there are, a power of 2: more would make intervals hardly narrower, but each summary larger.
 N_GROUPS = 1 << 10
 #: A 64-bit hash that is shifted right by so many bits is the number of its group.
 SHIFT = np.uint64(64 - N_GROUPS.bit_length() + 1)
-# Sums of groups are rounded to so many bits of the largest: with the sign they fill four bytes.
+# Sums of groups are rounded to so many bits of the largest.
 _BITS = 31
-# Limits that keep a spoilt text from filling the memory. The numbers of merged days are longer than four bytes. Floats reach from 2^-1074
-# to 2^1024.
-_MOST_BYTES, _MOST_EXPONENT = 64, 1200
-_TEXT = re.compile(r"(-?\d{1,4}),(\d{1,2});(-?\d{1,4}),(\d{1,2});([A-Za-z0-9+/=]*)")
 
 
 class Scaled(NamedTuple):
@@ -54,27 +45,14 @@ class Scaled(NamedTuple):
         """Finite sums, rounded to 31 bits of the largest."""
         greatest = float(np.abs(values).max(initial=0.0))
         exponent = math.frexp(greatest)[1] - _BITS
-        return cls(exponent, tuple(np.rint(np.ldexp(values, -exponent)).astype(np.int64).tolist()))._reduced()
+        return cls(exponent, tuple(np.rint(np.ldexp(values, -exponent)).astype(np.int64).tolist()))
 
     @classmethod
     def added(cls, parts: Sequence[Scaled]) -> Scaled:
         """The sums of all parts, group by group."""
         exponent = min(part.exponent for part in parts)
         shifted = [[number << (part.exponent - exponent) for number in part.numbers] for part in parts]
-        return cls(exponent, tuple(map(sum, zip(*shifted, strict=True))))._reduced()
-
-    def _reduced(self) -> Scaled:
-        """The same sums in the largest possible unit: equal sums become equal objects."""
-        bits = reduce(or_, self.numbers, 0)
-        if not bits:
-            return Scaled(0, self.numbers)
-        n_zeros = (bits & -bits).bit_length() - 1
-        return Scaled(self.exponent + n_zeros, tuple(number >> n_zeros for number in self.numbers))
-
-    @property
-    def width(self) -> int:
-        """How many bytes each number needs."""
-        return max(number.bit_length() for number in self.numbers) // 8 + 1
+        return cls(exponent, tuple(map(sum, zip(*shifted, strict=True))))
 
     @property
     def unit(self) -> Fraction:
@@ -101,7 +79,7 @@ class GroupedClusters:
 
     @classmethod
     def added(cls, parts: Sequence[GroupedClusters]) -> GroupedClusters:
-        """The sums over all parts, such as days, group by group."""
+        """The sums over all parts, such as slices, group by group."""
         return cls(Scaled.added([part.weights for part in parts]), Scaled.added([part.values for part in parts]))
 
     @property
@@ -129,43 +107,6 @@ class GroupedClusters:
             total = sum(w ** (j - k) * s**k for w, s in zip(weights.numbers, values.numbers, strict=True) if w or s)
             by_term[j, k] = total * weights.unit ** (j - k) * values.unit**k
         return by_term
-
-    def text(self) -> str:
-        """The sums as text of some kilobytes; equal sums have one text."""
-        heads, packed = "", b""
-        for part in (self.weights, self.values):
-            width = part.width
-            heads += f"{part.exponent},{width};"
-            packed += b"".join(number.to_bytes(width, "little", signed=True) for number in part.numbers)
-        return heads + base64.b64encode(zlib.compress(packed, 9)).decode()
-
-    @classmethod
-    def from_text(cls, text: str) -> GroupedClusters:
-        """The sums of `text`; any other text is a ValueError."""
-        match = _TEXT.fullmatch(text)
-        problem = "these are not the sums of groups of clusters"
-        if match is None:
-            raise ValueError(problem)
-        exponents, widths = (int(match[1]), int(match[3])), (int(match[2]), int(match[4]))
-        n_bytes = N_GROUPS * sum(widths)
-        if not all(0 < width <= _MOST_BYTES for width in widths) or max(map(abs, exponents)) > _MOST_EXPONENT:
-            raise ValueError(problem)
-        try:
-            unpacking = zlib.decompressobj()
-            packed = unpacking.decompress(base64.b64decode(match[5], validate=True), n_bytes + 1)
-        except (zlib.error, binascii.Error) as error:
-            raise ValueError(problem) from error
-        if len(packed) != n_bytes:
-            raise ValueError(problem)
-        parts, start = [], 0
-        for exponent, width in zip(exponents, widths, strict=True):
-            firsts = range(start, start + N_GROUPS * width, width)
-            numbers = (int.from_bytes(packed[first : first + width], "little", signed=True) for first in firsts)
-            parts.append(Scaled(exponent, tuple(numbers)))
-            start += N_GROUPS * width
-        if min(parts[0].numbers) < 0:
-            raise ValueError(problem)
-        return cls(*parts)
 
 
 # The sums over clusters of W^(j−k) S^k that are kept, as (j, k). Those of `_CUBES` serve only the acceleration.
@@ -275,7 +216,7 @@ class Clusters:
         df: degrees of freedom of the standard error; G − 1 for clusters of equal weight.
         standard_error: of the mean; NaN for fewer than two clusters, or if sums are too large.
         acceleration: how the standard error changes with the mean; NaN if the cubes were not kept.
-        grouped: the sums of groups of clusters, from which several days are merged; None if they were not kept.
+        grouped: the sums of groups of clusters, from which slices are compared; None if they were not kept.
     """
 
     n: int
@@ -357,9 +298,8 @@ def clusters_of_column(state: dict[str, Any]) -> Clusters:
     return replace(_clusters_from_sums(n, n_without, sums), grouped=grouped)
 
 
-def clusters_of_days(days: Sequence[GroupedClusters]) -> Clusters:
-    """The precision of a mean over several days, for which each group of clusters counts as one cluster."""
-    grouped = GroupedClusters.added(days)
+def clusters_of_groups(grouped: GroupedClusters) -> Clusters:
+    """The precision of a mean for which each group of clusters counts as one cluster."""
     if not grouped.n:
         return Clusters(0)
     return replace(_clusters_from_sums(grouped.n, 0, grouped.terms(_TERMS)), grouped=grouped)
