@@ -162,7 +162,7 @@ def false_gaps(
         samples = draw(rng, (n_slices, n_users))
         groups = groups_of(samples)
         others = groups_of(np.stack([np.delete(samples, place, axis=0).ravel() for place in range(n_slices)]))
-        least = [largest_gap(groups, LEVEL).p_of()]
+        least = [largest_gap(groups).p_of()]
         by_welch = [difference_of(*pair) for pair in zip(groups, others, strict=True)]
         guarded = [each.cautious(pair) for each, pair in zip(by_welch, zip(groups, others, strict=True), strict=True)]
         for differences in (guarded, by_welch):

@@ -137,7 +137,7 @@ def gap_rows(
     for row, slices in _figures(rows, attributes):
         parts = {} if summary.is_over_lists(row) else slices
         users = {name: _users_of_rows(slice_rows) for name, slice_rows in parts.items()}
-        gap = largest_gap([each.named(name, row) for name, each in users.items()], level, least_n)
+        gap = largest_gap([each.named(name, row) for name, each in users.items()], least_n)
         pair = (gap.highest or _Users().named("", row), gap.lowest or _Users().named("", row))
         largest.append(
             _without_unknown_interval(
