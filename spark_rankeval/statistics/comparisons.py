@@ -582,8 +582,11 @@ def all_pairs_of(
             )
         else:
             critical = studentized_range_critical(level, n_models, df) if error > 0 else math.nan
-            method, ends = "games_howell" if pairwise else "tukey", far.interval(difference, error, critical)
-            interval = _interval(ends, n, level, problem, method).within(bounds)
+            low, high = far.interval(difference, error, critical)
+            reason, method = intervals.why_none(n, problem, low), "games_howell" if pairwise else "tukey"
+            interval = (
+                Interval.missing(level, method, reason) if reason else Interval(low, high, level, method).within(bounds)
+            )
         total = abs(residuals[second].total - residuals[first].total)
         p_randomised = math.nan
         if n and len(ranges) and not excessive:
@@ -632,16 +635,6 @@ def moments_of_each(state: dict[str, Any], side: str) -> list[Moments]:
     fields = exact.with_prefix(state, side)
     places = range(len(fields["n"]) if fields else 0)
     return [exact.moments_of({name: each[place] for name, each in fields.items()}) for place in places]
-
-
-def _interval(ends: tuple[float, float], n: int, level: float, problem: str, method: str) -> Interval:
-    if problem:
-        return Interval.missing(level, method, problem)
-    if n < 2:
-        return Interval.missing(level, method, "no user" if n == 0 else "one user has no spread")
-    if math.isnan(ends[0]):
-        return Interval.missing(level, method, intervals.UNKNOWN_MEAN)
-    return Interval(*ends, level, method)
 
 
 def permuted_sums(values: Floats, users: Array, replicates: int, seed: int) -> Array:

@@ -456,6 +456,13 @@ def checked_level(level: float) -> float:
     raise OptionError(f"the level of an interval must be between 0 and 1, such as 0.95; got {level!r}")
 
 
+def why_none(n: int, problem: str, *figures: float) -> str:
+    """Why n users have no interval: they have a problem, are fewer than two, or a figure is not known; empty if they have one."""
+    if problem or n < 2:
+        return problem or ("one user has no spread" if n else "no user")
+    return "" if all(map(math.isfinite, figures)) else UNKNOWN_MEAN
+
+
 #: No few users lie far from the mean.
 NOBODY_FAR = Far()
 
@@ -469,12 +476,8 @@ def t_interval(
     It is longer on the side of few users who are `far`.
     """
     checked_level(level)
-    if problem:
-        return Interval.missing(level, "t", problem)
-    if n < 2:
-        return Interval.missing(level, "t", "no user" if n == 0 else "one user has no spread")
-    if not (math.isfinite(mean) and math.isfinite(standard_error)):
-        return Interval.missing(level, "t", UNKNOWN_MEAN)
+    if reason := why_none(n, problem, mean, standard_error):
+        return Interval.missing(level, T, reason)
     ends = far.interval(mean, standard_error, distributions.t_critical(level, n - 1 if df is None else df))
     return Interval(*ends, level, SCORE if any(far) else T)
 
