@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pyspark.sql import types as T
+
 from spark_rankeval.checks import as_names, check_name, check_table, is_number, one_of
 from spark_rankeval.comparison import compared_models
 from spark_rankeval.comparison.compared_models import Margin, MetricsToCompare, Results
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.evaluation.result import Result, RowsInTable
+from spark_rankeval.evaluation.result import RowsInTable
 from spark_rankeval.experiments import covariates
 from spark_rankeval.experiments.covariates import Adjusted, CovariateSums
 from spark_rankeval.printed_tables import Document, remarks
@@ -340,8 +342,7 @@ def compare_groups(
     collected = tables.collected(labels, run, _STATE * len(compared), clusters=merger)
     owners = collected.users.everyone
     _check(owners, tables)
-    states = compared_models.states_by_model(owners)
-    groups = tables.names or sorted(name for name, fields in states if int(fields[comparing.N_USERS][0]))
+    groups = tables.names or compared_models.names_met(owners)
     _check_baseline(baseline, groups, group)
     options = GroupTest(level, correction, tightest_at if sequential else None)
     others = [name for name in groups if name != baseline]
@@ -356,7 +357,8 @@ def compare_groups(
     notes = tables.notes(labels)
     if clusters is not None:
         intervals.warn_of_few_clusters(rows)
-        notes = (*notes, *clusters.notes(rows), *tables.notes_without_cluster(comparing.n_without_cluster(owners)))
+        n_without_cluster = comparing.count_of(owners, comparing.N_WITHOUT_CLUSTER)
+        notes = (*notes, *clusters.notes(rows), *tables.notes_without_cluster(n_without_cluster))
     return GroupComparison(
         rows, baseline, level, correction, covariate, sequential, options.tightest_at, tables.tables[0].weights, notes,
     )  # fmt: skip
@@ -381,19 +383,13 @@ def read_groups(
                 f"group={group!r} is for one table of all groups; in a dict the keys name the groups. Leave group= out"
             )
             raise InputError(msg)
-        compared_models.check_named(per_user)
-        named_tables: list[tuple[str | None, DataFrame | Result]] = list(per_user.items())
     elif group is None:
         raise InputError(
             "group= must name the column of the users' groups, or per_user must be a dict of tables by group"
         )
-    else:
-        named_tables = [(None, per_user)]
     tables = [
-        _table(
-            table.per_user if isinstance(table, Result) else table, name, users, group, user_weight, covariate, clusters
-        )
-        for name, table in named_tables
+        _table(table, name, users, group, user_weight, covariate, clusters)
+        for name, table in compared_models.named_tables(per_user)
     ]
     if len({bool(table.weights) for table in tables}) > 1:
         raise InputError("some of the tables have users' weights and others have none; pass user_weight=")
@@ -428,12 +424,9 @@ def _number(frame: DataFrame, name: str | None, option: str, words: str) -> str 
     if name is None:
         return None
     column = find_column(frame, name)
-    kind = "no column of that name" if column is None else frame.schema[column].dataType.simpleString()
-    if column is None or (
-        kind not in ("double", "float", "tinyint", "smallint", "int", "bigint", "boolean")
-        and (not kind.startswith("decimal"))
-    ):
-        has = kind if column is None else f"it as {kind}, which is not a number"
+    kind = None if column is None else frame.schema[column].dataType
+    if not isinstance(kind, T.NumericType | T.BooleanType):
+        has = "no column of that name" if kind is None else f"it as {kind.simpleString()}, which is not a number"
         msg = f"{option}={name!r}: {words} has {has}; it has: {', '.join(frame.columns)}"
         raise InputError(msg)
     return column
@@ -441,13 +434,12 @@ def _number(frame: DataFrame, name: str | None, option: str, words: str) -> str 
 
 def _check(owners: dict[Owner, State], tables: ModelTables) -> None:
     """Refuse users who cannot be compared, with their numbers."""
-    everyone = owners.get((), {})
-    if comparing.N_TOO_MANY in everyone:
+    if comparing.count_of(owners, comparing.N_TOO_MANY):
         raise InputError(
             f"there are more than {covariates.MOST_GROUPS} groups; group= must name a column of a few groups"
         )
     refused = compared_models.RefusedUsers()
-    n = int(everyone.get(comparing.N_IN_SEVERAL, [0])[0])
+    n = comparing.count_of(owners, comparing.N_IN_SEVERAL)
     problem = f"users in several groups: {n:,}. Leave them out; compare is for models on the same users"
     refused.add(n, comparing.N_IN_SEVERAL, problem)
     refused.add_without_cluster(owners, tables)
