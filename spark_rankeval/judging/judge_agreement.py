@@ -376,7 +376,8 @@ def rows_of_counts(
     for key in sorted_keys(list(counts)):
         name = slice_name(attributes, key)
         for judge, other in counts[key].pairs:
-            rows.append(JudgePair(name, judges[judge], judges[other], *counts[key].pair_figures(judge, other, level)))
+            figures = vars(counts[key].pair_figures(judge, other, level))
+            rows.append(JudgePair(**figures, slice=name, judge=judges[judge], other=judges[other]))
         alphas.append(JudgesAlpha(name, judges, measurement, *counts[key].alpha(level, measurement)))
     return JudgeAgreement(tuple(rows), tuple(alphas), tuple(next(iter(counts.values())).scale.tolist()))
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -592,7 +592,8 @@ class Estimate(NamedTuple):
     interval: Interval
 
 
-class PairFigures(NamedTuple):
+@dataclass(frozen=True)
+class PairFigures:
     """How far two judges agree on the items that both graded."""
 
     n_items: int
@@ -605,7 +606,7 @@ class PairFigures(NamedTuple):
     kappa: Estimate
     linear_kappa: Estimate
     quadratic_kappa: Estimate
-    confusion: tuple[tuple[int, ...], ...]  # how many items, by the first judge's grade and then the other's
+    confusion: tuple[tuple[int, ...], ...] = field(repr=False)  # items by the first judge's grade, then by the other's
 
 
 @dataclass(frozen=True)
