@@ -34,79 +34,73 @@ SHIFT = np.uint64(64 - N_GROUPS.bit_length() + 1)
 _BITS = 31
 
 
-class Scaled(NamedTuple):
-    """One whole number per group, in units of 2 to the power of `exponent`."""
-
-    exponent: int
-    numbers: tuple[int, ...]
-
-    @classmethod
-    def rounded(cls, values: Array) -> Scaled:
-        """Finite sums, rounded to 31 bits of the largest."""
-        greatest = float(np.abs(values).max(initial=0.0))
-        exponent = math.frexp(greatest)[1] - _BITS
-        return cls(exponent, tuple(np.rint(np.ldexp(values, -exponent)).astype(np.int64).tolist()))
-
-    @classmethod
-    def added(cls, parts: Sequence[Scaled]) -> Scaled:
-        """The sums of all parts, group by group."""
-        exponent = min(part.exponent for part in parts)
-        shifted = [[number << (part.exponent - exponent) for number in part.numbers] for part in parts]
-        return cls(exponent, tuple(map(sum, zip(*shifted, strict=True))))
-
-    @property
-    def unit(self) -> Fraction:
-        """The unit of the numbers, a power of 2."""
-        return Fraction(2) ** self.exponent
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GroupedClusters:
-    """The sums of weights and of weighted values over the clusters of each group."""
+    """The sums of weights, and of weighted values, over the clusters of each group.
 
-    weights: Scaled
-    values: Scaled
+    Attributes:
+        numbers: whole numbers of any size, 2 × groups.
+        exponents: the powers of 2 in whose units the two rows of numbers are.
+    """
+
+    numbers: Array
+    exponents: tuple[int, int]
 
     @classmethod
     def from_rows(cls, rows: Array) -> GroupedClusters | None:
-        """From rows of a group's number and its sums of weights and of values; None if a sum is too large for a float."""
+        """From rows of a group's number and its sums of weights and of values; None if a sum is too large for a float.
+
+        Sums are rounded to 31 bits of the largest.
+        """
         if not np.isfinite(rows).all():
             return None
         groups = rows[np.argsort(rows[:, 0], kind="stable")]
         sums = np.zeros((N_GROUPS, 2))
         np.add.at(sums, groups[:, 0].astype(np.int64), groups[:, 1:])
-        return cls(*map(Scaled.rounded, sums.T)) if np.isfinite(sums).all() else None
+        if not np.isfinite(sums).all():
+            return None
+        exponents = np.frexp(np.abs(sums).max(axis=0))[1] - _BITS
+        numbers = np.rint(np.ldexp(sums, -exponents)).astype(np.int64).T.astype(object)
+        return cls(numbers, (int(exponents[0]), int(exponents[1])))
 
     @classmethod
     def added(cls, parts: Sequence[GroupedClusters]) -> GroupedClusters:
         """The sums over all parts, such as slices, group by group."""
-        return cls(Scaled.added([part.weights for part in parts]), Scaled.added([part.values for part in parts]))
+        least = [min(exponents) for exponents in zip(*(part.exponents for part in parts), strict=True)]
+        total = np.zeros((2, N_GROUPS), object)
+        for part in parts:
+            shifts = [exponent - lowest for exponent, lowest in zip(part.exponents, least, strict=True)]
+            total += part.numbers << np.array(shifts, object)[:, np.newaxis]
+        return cls(total, (least[0], least[1]))
 
     @property
     def n(self) -> int:
         """How many groups have a weight."""
-        return sum(weight != 0 for weight in self.weights.numbers)
+        return int(np.count_nonzero(self.numbers[0]))
+
+    @property
+    def _units(self) -> tuple[Fraction, Fraction]:
+        return Fraction(2) ** self.exponents[0], Fraction(2) ** self.exponents[1]
 
     def influences(self) -> list[float | None] | None:
         """By how much each group moves the mean, Σ(y − mean) w / Σw; None for one without weight, and for all if there is none."""
-        weights, values = self.weights, self.values
-        total = sum(weights.numbers)
+        (weights, values), (unit_of_weights, unit_of_values) = self.numbers.tolist(), self._units
+        total = sum(weights)
         if not total:
             return None
-        mean, unit = Fraction(sum(values.numbers), total), float(values.unit / (weights.unit * total))
+        mean, unit = Fraction(sum(values), total), float(unit_of_values / (unit_of_weights * total))
         return [
             None if not weight else float(value - mean * weight) * unit
-            for weight, value in zip(weights.numbers, values.numbers, strict=True)
+            for weight, value in zip(weights, values, strict=True)
         ]
 
     def terms(self, exponents: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Fraction]:
         """The sum over groups of W^(j−k) S^k for each pair of exponents j and k."""
-        weights, values = self.weights, self.values
-        by_term = {}
-        for j, k in exponents:
-            total = sum(w ** (j - k) * s**k for w, s in zip(weights.numbers, values.numbers, strict=True) if w or s)
-            by_term[j, k] = total * weights.unit ** (j - k) * values.unit**k
-        return by_term
+        (weights, values), (unit_of_weights, unit_of_values) = self.numbers, self._units
+        return {
+            (j, k): int((weights ** (j - k) * values**k).sum()) * unit_of_weights ** (j - k) * unit_of_values**k
+            for j, k in exponents
+        }
 
 
 # The sums over clusters of W^(j−k) S^k that are kept, as (j, k). Those of `_CUBES` serve only the acceleration.
@@ -168,9 +162,11 @@ class ClusterAccumulator:
 
     def _add_waiting(self) -> None:
         waiting, self._waiting, self._n_waiting = self._waiting, [], 0
-        if not waiting:
-            return
-        batch = ClusterSums(*map(np.concatenate, zip(*waiting, strict=True)))
+        if waiting:
+            self.add_batch(ClusterSums(*map(np.concatenate, zip(*waiting, strict=True))))
+
+    def add_batch(self, batch: ClusterSums) -> None:
+        """Add some clusters at once."""
         for column, (weights, values) in enumerate(zip(batch.weights.T, batch.values.T, strict=True)):
             self._n_clusters[column] += np.count_nonzero(weights)
             first = column * len(self._terms)
