@@ -336,7 +336,7 @@ def paired_batches(
         for batch in batches:
             users = every = read_users(batch, n_metrics if judges is None else n_metrics + 1, tables, baseline)
             if judged is not None:
-                judged.add(every, batch, attributes)
+                judged.add_users(every, batch, attributes)
                 users = every._replace(values=every.values[:n_metrics])
             everyone.add(users)
             if clusters is not None:
@@ -364,12 +364,12 @@ def side_of(side: str, model: str, place: int) -> str:
     return json.dumps([side, model, place])
 
 
-class _JudgedPairs:
+class _JudgedPairs(JudgedAccumulator):
     """Every model against the baseline under two judges."""
 
     def __init__(self, baseline: str, judges: TwoJudges) -> None:
+        super().__init__()
         self._baseline, self._judges = baseline, judges
-        self._judged = JudgedAccumulator()
 
     def _grading_weight(self, users: ComparedUsers, model: str) -> Array:
         """The users' grading weights for the comparison of a model; NaN of users who are not in it.
@@ -380,10 +380,10 @@ class _JudgedPairs:
         weights = np.where(own == 0, 0.0 * weight, weight + 0.0 * own)
         return np.where(users.has(model) & users.has(self._baseline), weights, np.nan)
 
-    def add(self, users: ComparedUsers, batch: pa.RecordBatch, attributes: Sequence[str]) -> None:
+    def add_users(self, users: ComparedUsers, batch: pa.RecordBatch, attributes: Sequence[str]) -> None:
         """Add the users of a batch, whose last value is their grading weight, in groups by columns of it."""
         baseline, weight = users.values_of(self._baseline), np.full(batch.num_rows, np.nan)
-        everyone = self._judged.graded(
+        everyone = self.graded(
             batch, attributes, weight, is_weighted=self._judges.is_weighted, user=USER, cluster=CLUSTER
         )
         for model in sorted(set(users.present) - {self._baseline}):
@@ -395,11 +395,7 @@ class _JudgedPairs:
             for pair in self._judges.pairs:
                 for name, values in zip(comparisons.SIDES, sides, strict=True):
                     figure = side_of(name, model, pair.human)
-                    self._judged.add(figure, values[pair.human], values[pair.judge], graded)
-
-    def messages(self) -> Iterator[Message]:
-        """What they say."""
-        yield from self._judged.messages()
+                    self.add(figure, values[pair.human], values[pair.judge], graded)
 
 
 def send_to_clusters(
