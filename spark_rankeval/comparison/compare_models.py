@@ -30,9 +30,9 @@ from spark_rankeval.spark.models import Judges, ModelTables
 from spark_rankeval.spark.per_user import users_by_difference
 from spark_rankeval.statistics.comparisons import adjusted, interval_in_words
 from spark_rankeval.statistics.exact import State
-from spark_rankeval.statistics.intervals import PREDICTION_POWERED, checked_level, warn_of_few_clusters
+from spark_rankeval.statistics.intervals import PREDICTION_POWERED, check_level, warn_of_few_clusters
 from spark_rankeval.statistics.intervals import detectable_difference as smallest_difference
-from spark_rankeval.statistics.resampling import check_seed, checked_replicates
+from spark_rankeval.statistics.resampling import check_replicates, check_seed
 from spark_rankeval.worker import comparing
 from spark_rankeval.worker.comparing import Owner
 from spark_rankeval.worker.features import JudgedPair, TwoJudges
@@ -461,11 +461,11 @@ def compare(
             do not agree in an attribute; or, with `same_labels`, labels, users or exclusions differ.
     """
     one_of("same_labels", same_labels, (True, False))
-    checked_level(level)
+    check_level(level)
     one_of("test", test, ("sign_flip", "t"))
     attributes = attributes_in(by)
     adjusted([], correction)
-    checked_replicates(replicates)
+    check_replicates(replicates)
     check_seed(seed)
     tables = compared_models.read_results(results, user, model, cluster)
     names = compared_models.names_of(results, tables)
@@ -627,9 +627,9 @@ def all_pairs(
         OptionError, InputError, UnknownMetricError: an argument is not valid.
         DataError: a user has several rows of one model, or a table counts rows that could not be ranked.
     """
-    checked_level(level)
+    check_level(level)
     one_of("test", test, ("tukey", "games_howell", "randomised"))
-    checked_replicates(replicates)
+    check_replicates(replicates)
     check_seed(seed)
     drawn = replicates if test == "randomised" else 0
     tables = compared_models.read_results(results, user, model, cluster)

@@ -307,7 +307,7 @@ def compare_groups(
         OptionError, InputError, UnknownMetricError: an argument is not valid.
         DataError: users are in several groups or in none, have several rows or invalid weights, or could not be ranked.
     """
-    intervals.checked_level(level)
+    intervals.check_level(level)
     comparisons.adjusted([], correction)
     one_of("sequential", sequential, (True, False))
     if not is_number(tightest_at) or not 1 <= tightest_at < math.inf:
@@ -369,36 +369,25 @@ def read_groups(
         raise InputError(
             "group= must name the column of the users' groups, or per_user must be a dict of tables by group"
         )
-    tables = [
-        _table(table, name, users, group, user_weight, covariate, clusters)
-        for name, table in compared_models.named_tables(per_user)
-    ]
+
+    def read(name: str | None, frame: DataFrame) -> ModelTable:
+        words = "the table" if name is None else f"the table of {name!r}"
+        check_table(words, frame, instead="a Result")
+        weight, before = (_number(frame, column, option, words) for column, option in (
+            (user_weight, "user_weight"), (covariate, "covariate"),
+        ))  # fmt: skip
+        if before is not None:
+            frame = marked_as_covariate(frame, before)
+        table = read_table(frame, name, users, group, clusters)
+        weights = (weight,) if weight is not None else table.weights
+        extra = (*weights, *([] if before is None else [before]))
+        metrics = {label: metric for label, metric in table.metrics.items() if metric.column not in extra}
+        return replace(table, weights=weights, extra_columns=extra, metrics=metrics)
+
+    tables = [read(name, table) for name, table in compared_models.named_tables(per_user)]
     if len({bool(table.weights) for table in tables}) > 1:
         raise InputError("some of the tables have users' weights and others have none; pass user_weight=")
     return ModelTables.checked(tables)
-
-
-def _table(
-    frame: DataFrame,
-    name: str | None,
-    users: tuple[str, ...] | None,
-    group: str | None,
-    user_weight: str | None,
-    covariate: str | None,
-    clusters: Sequence[str] | None = None,
-) -> ModelTable:
-    words = "the table" if name is None else f"the table of {name!r}"
-    check_table(words, frame, instead="a Result")
-    weight, before = (_number(frame, column, option, words) for column, option in (
-        (user_weight, "user_weight"), (covariate, "covariate"),
-    ))  # fmt: skip
-    if before is not None:
-        frame = marked_as_covariate(frame, before)
-    table = read_table(frame, name, users, group, clusters)
-    weights = (weight,) if weight is not None else table.weights
-    extra = (*weights, *([] if before is None else [before]))
-    metrics = {label: metric for label, metric in table.metrics.items() if metric.column not in extra}
-    return replace(table, weights=weights, extra_columns=extra, metrics=metrics)
 
 
 def _number(frame: DataFrame, name: str | None, option: str, words: str) -> str | None:

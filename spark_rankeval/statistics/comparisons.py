@@ -40,7 +40,7 @@ class PairedAccumulator:
     """
 
     def __init__(self, n_columns: int, *, replicates: int = 9999, seed: int = 0) -> None:
-        self._replicates = resampling.checked_replicates(replicates) if replicates else 0
+        self._replicates = replicates
         self._seed = seed
         self._moments = {side: MomentsAccumulator(n_columns) for side in SIDES}
         self._counts = np.zeros((len(_COUNTS), n_columns), np.int64)
@@ -532,7 +532,6 @@ def all_pairs_of(
     difference of each pair is; without them users are independent. For clusters of equal size the residual mean square of clusters and
     models is half the mean variance of the pairs.
     """
-    intervals.checked_level(level)
     n_models = len(state["value_n"])
     values, residuals, pair_moments = (moments_of_each(state, side) for side in (*_SIDES, _PAIR))
     n = values[0].n

@@ -28,7 +28,7 @@ class BootstrapAccumulator:
     """
 
     def __init__(self, n_columns: int, *, replicates: int = 1000, seed: int = 0) -> None:
-        self._replicates = resampling.checked_replicates(replicates)
+        self._replicates = replicates
         self._seed = seed
         self._values = resampling.zero_sums(n_columns, replicates)
         self._weights = resampling.zero_sums(n_columns, replicates)
@@ -108,7 +108,6 @@ def bootstrap_interval(samples: BootstrapMeans, mean: Mean, level: float = 0.95,
     accelerated one (Efron 1987; Efron and Tibshirani 1993, 14.3). The bias correction comes from the share of samples below the mean, plus
     half of those equal to it. The acceleration is that of the jackknife, from the third moment of the values.
     """
-    intervals.checked_level(level)
     if reason := _why_none(samples, mean, level):
         return Interval.missing(level, method, reason)
     bias = acceleration = 0.0
@@ -222,7 +221,6 @@ def jackknife_interval(
     at an end, with all users or without some, the interval is on its own scale, and cut at the bounds. If a figure `may_rest_on_few`
     users, its degrees of freedom know how few they are.
     """
-    intervals.checked_level(level)
     if math.isnan(value):
         return math.nan, Interval.missing(level, intervals.JACKKNIFE, "no user")
     spread = spread_of(value, left_out)

@@ -16,7 +16,7 @@ from spark_rankeval.errors import OptionError, warn
 from spark_rankeval.ranking.user_lists import starts_of_runs
 from spark_rankeval.statistics import distributions, exact
 from spark_rankeval.statistics.exact import Mean, Moments
-from spark_rankeval.statistics.resampling import check_seed, checked_replicates
+from spark_rankeval.statistics.resampling import check_replicates, check_seed
 
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -444,12 +444,10 @@ def ratio(numerator: float, denominator: float) -> float:
     return numerator / denominator
 
 
-def checked_level(level: float) -> float:
-    """The level; raises an OptionError unless it is between 0 and 1."""
-    # Thousands of slices check the same float again, and its exact type is quicker to check than `numbers.Real`.
-    if (type(level) is float or is_number(level)) and 0 < level < 1:
-        return level
-    raise OptionError(f"the level of an interval must be between 0 and 1, such as 0.95; got {level!r}")
+def check_level(level: float) -> None:
+    """Refuse a level that is not between 0 and 1."""
+    if not is_number(level) or not 0 < level < 1:
+        raise OptionError(f"the level of an interval must be between 0 and 1, such as 0.95; got {level!r}")
 
 
 def why_none(n: int, problem: str, *figures: float) -> str:
@@ -471,7 +469,6 @@ def t_interval(
 
     It is longer on the side of few users who are `far`.
     """
-    checked_level(level)
     if reason := why_none(n, problem, mean, standard_error):
         return Interval.missing(level, T, reason)
     ends = far.interval(mean, standard_error, distributions.t_critical(level, n - 1 if df is None else df))
@@ -689,7 +686,7 @@ class Student:
     name = "t"
 
     def __post_init__(self) -> None:
-        checked_level(self.level)
+        check_level(self.level)
 
 
 @dataclass(frozen=True)
@@ -699,8 +696,8 @@ class _Bootstrap:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        checked_level(self.level)
-        checked_replicates(self.replicates)
+        check_level(self.level)
+        check_replicates(self.replicates)
         check_seed(self.seed)
 
 
@@ -759,7 +756,7 @@ def detectable_difference(
     difference / std · √n. Both have `df` degrees of freedom, n − 1 by default. The result is NaN for fewer than two users.
     Source: Cohen 1988, chapter 2; statsmodels' `TTestPower`.
     """
-    checked_level(level)
+    check_level(level)
     if not is_number(power) or not 1 - level < power < 1:
         raise OptionError(f"power must be between 1 − level = {1 - level:g} and 1; got {power!r}")
     df = n - 1 if df is None else df

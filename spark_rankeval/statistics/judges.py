@@ -170,7 +170,6 @@ def judged_estimate(
         >>> round(estimate.value, 3), round(estimate.lambda_, 2), estimate.gain > 5
         (0.5, 1.0, True)
     """
-    intervals.checked_level(level)
     if lambda_ is not None and not (is_number(lambda_) and 0 <= lambda_ <= 1):
         raise OptionError(f"lambda_ must be a number from 0 to 1, or None; got {lambda_!r}")
     sample, problem = sample_of(queries)
@@ -420,7 +419,6 @@ def labels_needed(queries: JudgedQueries, width: float, level: float = 0.95) -> 
         >>> labels_needed(queries, 0.1)
         LabelsNeeded(with_judge=53, by_hand=318)
     """
-    intervals.checked_level(level)
     if not (is_number(width) and width > 0):
         raise OptionError(f"width must be a positive number; got {width!r}")
     sample, problem = sample_of(queries)
