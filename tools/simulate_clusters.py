@@ -1,7 +1,7 @@
 """Simulate sessions of persons, of which the truth is known: how often intervals hold the mean, and how often equal models differ.
 
 `python tools/simulate_clusters.py` prints the tables of docs/evidence/simulations.md, which has some of the rows, in some twenty minutes.
-`… sessions`, `… days`, `… sizes` or `… gaps` print one of them, and `… picture` draws the first. A test runs a short version at night.
+`… sessions`, `… sizes` or `… gaps` print one of them, and `… picture` draws the first. A test runs a short version at night.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from spark_rankeval.statistics.intervals import (
     ClusterSums,
     adjusted_interval,
     clusters_of,
-    clusters_of_days,
     mean_interval,
     sums_by_cluster,
 )
@@ -100,43 +99,6 @@ def table(rng: np.random.Generator, runs: int = 2000) -> Iterator[str]:
             f"| {n_clusters} | {'1' if most == 1 else f'1 to {most}'} | {correlation:g} | {plain.covered:.3f} | "
             f"{with_clusters.covered:.3f} | {plain.rejected:.3f} | {with_clusters.rejected:.3f} |"
         )
-
-
-def week(
-    rng: np.random.Generator, n_people: int, share: float, correlation: float, runs: int, n_days: int = 7
-) -> tuple[float, float]:
-    """How often 95% intervals over the merged days hold the true mean 0, without and with clusters.
-
-    On each day this share of the people comes. The values of a person on any two days have this correlation.
-    """
-    hashes = np.sort(rng.integers(0, 2**64, n_people, np.uint64)).view(np.int64)
-    liking = rng.normal(size=(n_people, runs)) * math.sqrt(correlation)
-    parts, values_of_days = [], []
-    for _ in range(n_days):
-        there = np.flatnonzero(rng.random(n_people) < share)
-        values = liking[there] + rng.normal(size=(len(there), runs)) * math.sqrt(1 - correlation)
-        accumulator = ClusterAccumulator(runs, grouped=True)
-        accumulator.add(sums_by_cluster(hashes[there], np.arange(len(there)), values))
-        parts.append([clusters.grouped for clusters in clusters_of(accumulator.state())])
-        values_of_days.append(values)
-    values = np.concatenate(values_of_days)
-    n, means, errors = len(values), values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(len(values))
-    n_covered = np.zeros(2, np.int64)
-    for mean, error, days in zip(means.tolist(), errors.tolist(), zip(*parts, strict=True), strict=True):
-        together = clusters_of_days([day for day in days if day is not None])
-        for index, (standard_error, count) in enumerate([(error, n), (together.standard_error, together.n)]):
-            df = count - 1 if index == 0 else together.df
-            n_covered[index] += abs(mean) <= t_critical(LEVEL, df) * standard_error
-    return float(n_covered[0]) / runs, float(n_covered[1]) / runs
-
-
-def table_of_days(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
-    """Seven days of 30 to 3,000 people, of whom 20 or 90% come each day."""
-    yield "| people | come each day | correlation | intervals hold, without | with `cluster` |"
-    yield "|---:|---:|---:|---:|---:|"
-    for n_people, share, correlation in itertools.product((30, 3_000), (0.2, 0.9), (0.0, 0.05, 0.5)):
-        plain, with_clusters = week(rng, n_people, share, correlation, runs)
-        yield f"| {n_people:,} | {share:.0%} | {correlation:g} | {plain:.3f} | {with_clusters:.3f} |"
 
 
 class Values(NamedTuple):
@@ -341,7 +303,7 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["picture"]:
         chart("\n".join(table(np.random.default_rng(211)))).save(PICTURE)
         sys.exit()
-    tables = {"sessions": table, "days": table_of_days, "sizes": table_of_sizes, "gaps": table_of_gaps}
+    tables = {"sessions": table, "sizes": table_of_sizes, "gaps": table_of_gaps}
     for name in sys.argv[1:] or tables:
         for line in tables[name](np.random.default_rng(211)):
             print(line, flush=True)

@@ -162,7 +162,7 @@ def false_gaps(
         samples = draw(rng, (n_slices, n_users))
         groups = groups_of(samples)
         others = groups_of(np.stack([np.delete(samples, place, axis=0).ravel() for place in range(n_slices)]))
-        least = [largest_gap(groups, LEVEL).p_of()]
+        least = [largest_gap(groups).p_of()]
         by_welch = [difference_of(*pair) for pair in zip(groups, others, strict=True)]
         guarded = [each.cautious(pair) for each, pair in zip(by_welch, zip(groups, others, strict=True), strict=True)]
         for differences in (guarded, by_welch):
@@ -245,11 +245,10 @@ def lifts_held(
         weights = [rng.lognormal(0, 0.7, n_users) for n_users in sizes] if weighted else []
         _, pair, adjustment = adjusted_groups(samples, weights)
         difference = adjustment.difference.cautious(pair)
+        adjustment = adjustment._replace(difference=difference)
         fixed_mean = adjustment._replace(extra_variance=0.0, extra_covariance=0.0)
         for place, each in enumerate((fixed_mean, adjustment)):
-            compared = ComparedGroup(
-                ComparedMetric("metric"), pair, each, difference, difference.interval(LEVEL), np.nan, 0
-            )
+            compared = ComparedGroup(ComparedMetric("metric"), pair, each, difference.interval(LEVEL), np.nan, 0)
             interval = compared.lift_at(LEVEL, GroupTest(LEVEL, "holm", None))
             n_held[place] += interval.low <= lift <= interval.high
     fixed, estimated = (n_held / runs).tolist()

@@ -28,7 +28,7 @@ from spark_rankeval.statistics.comparisons import (
     rank_sets,
     verdict_of,
 )
-from spark_rankeval.statistics.description import BootstrapAccumulator, bca_interval, bootstrap_means_of
+from spark_rankeval.statistics.description import BootstrapAccumulator, bootstrap_interval, bootstrap_means_of
 from spark_rankeval.statistics.exact import MeanAccumulator, MomentsAccumulator, mean_of, moments_of
 from spark_rankeval.statistics.intervals import adjusted_interval, mean_interval, t_interval
 
@@ -124,7 +124,7 @@ def bca_coverage(rng: np.random.Generator, draw: Any, truth: float, n_users: int
         means, samples = MeanAccumulator(1), BootstrapAccumulator(1, replicates=1000, seed=number)
         means.add(0, sample)
         samples.add(np.arange(n_users), sample[None])
-        interval = bca_interval(bootstrap_means_of(column(samples.state(), 0)), mean_of(column(means.state(), 0)))
+        interval = bootstrap_interval(bootstrap_means_of(column(samples.state(), 0)), mean_of(column(means.state(), 0)))
         held += interval.low <= truth <= interval.high
     return held / runs
 

@@ -21,7 +21,7 @@ from spark_rankeval.records import comparisons
 from spark_rankeval.records.columns import frame_of
 from spark_rankeval.records.comparisons import ComparisonRow, PairRow, RankRow, largest_losses
 from spark_rankeval.records.judges import JudgedDifferences
-from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.records.summary import ALL_VALUES, SummaryRow
 from spark_rankeval.records.tables_of_means import WIDTH, Metrics, VerdictTables, by_slice, rows_named
 from spark_rankeval.report.contents import ComparisonPlots, pairs_chart
 from spark_rankeval.request.call import ByOption, Cube, attributes_in
@@ -30,9 +30,9 @@ from spark_rankeval.spark.models import Judges, ModelTables
 from spark_rankeval.spark.per_user import users_by_difference
 from spark_rankeval.statistics.comparisons import adjusted, interval_in_words
 from spark_rankeval.statistics.exact import State
-from spark_rankeval.statistics.intervals import PREDICTION_POWERED, checked_level, warn_of_few_clusters
+from spark_rankeval.statistics.intervals import PREDICTION_POWERED, check_level, warn_of_few_clusters
 from spark_rankeval.statistics.intervals import detectable_difference as smallest_difference
-from spark_rankeval.statistics.resampling import check_seed, checked_replicates
+from spark_rankeval.statistics.resampling import check_replicates, check_seed
 from spark_rankeval.worker import comparing
 from spark_rankeval.worker.comparing import Owner
 from spark_rankeval.worker.features import JudgedPair, TwoJudges
@@ -467,11 +467,11 @@ def compare(
             do not agree in an attribute; or, with `same_labels`, labels, users or exclusions differ.
     """
     one_of("same_labels", same_labels, (True, False))
-    checked_level(level)
+    check_level(level)
     one_of("test", test, ("sign_flip", "t"))
     attributes = attributes_in(by)
     adjusted([], correction)
-    checked_replicates(replicates)
+    check_replicates(replicates)
     check_seed(seed)
     tables = compared_models.read_results(results, user, model, cluster)
     names = compared_models.names_of(results, tables)
@@ -486,9 +486,8 @@ def compare(
     tables.check_attributes(attributes)
     if same_labels:
         compared_models.need_hashes(tables)
-    n_metrics, n_others = len(labels), max(len(names) - 1, 0)
-    size = size_of_state(n_metrics, max(n_others, 1), max(replicates, 1))
-    resolution = compared_models.resolution_of(test, replicates, n_metrics * n_others, level, correction)
+    n_metrics = len(labels)
+    size = size_of_state(n_metrics, max(len(names) - 1, 1), max(replicates, 1))
     has_totals, shared = isinstance(by, Cube), tables.shared_tables
     two_judges = None
     if judges is not None:
@@ -502,31 +501,29 @@ def compare(
     sums = tables.collected(labels, run, size, attributes, shared, merger)
     owners = sums.users.everyone
     _check_users(owners, tables)
-    models = names or _models_met(owners)
+    # The models of a table of several models are known only now.
+    models = names or compared_models.names_met(owners)
     compared_models.check_baseline(baseline, models or [""])
     others = [name for name in models if name != baseline]
-    if not names:
-        # The models of a table of several models are known only now.
-        resolution = compared_models.resolution_of(test, replicates, n_metrics * len(others), level, correction)
     against = compared_models.AgainstBaseline(
         baseline,
         others,
         compared,
         level,
         correction,
-        resolution,
+        compared_models.resolution_of(test, replicates, n_metrics * len(others), level, correction),
         shared,
         sums.clusters if tables.clusters else None,
         ", ".join(tables.clusters),
-        len(attributes),
         first_metric,
         None if judges is None else sums.judged,
     )
     compared_models.report_not_shared(
         {name: against.not_shared(owners, name) for name in others}, baseline, is_error=same_labels
     )
-    everyone = against.compared(owners, replicates)
-    sliced_models = against.compared_slices(compared_models.rolled(sums.users.by_slice, attributes, totals=has_totals))
+    all_users = compared_models.Slice("all", (ALL_VALUES,) * len(attributes), owners)
+    everyone = against.compared([all_users], replicates)
+    sliced_models = against.compared(compared_models.rolled(sums.users.by_slice, attributes, totals=has_totals), 0)
     rows, sliced = against.rows(everyone, test), against.rows(sliced_models, "sign_flip")
     warn_of_few_clusters([*rows, *sliced])
     judged = None if judges is None else _judged(everyone, sliced_models, judges)
@@ -563,11 +560,19 @@ def _notes(
     models: Sequence[str],
 ) -> tuple[str, ...]:
     """The notes below a comparison."""
+    # How many users of each model count as 0 for want of predictions, and how many have a value.
+    empty_lists = {
+        model: (
+            comparing.count_of(owners, comparing.N_EMPTY, model),
+            comparing.count_of(owners, comparing.N_VALUED, model),
+        )
+        for model in models
+    }
     return (
         *tables.notes(labels),
-        *comparisons.notes_of_empty_lists({model: comparing.n_empty_lists(owners, model) for model in models}),
+        *comparisons.notes_of_empty_lists(empty_lists),
         *comparisons.notes_of_clusters(rows, tables.tables[0].users),
-        *tables.notes_without_cluster(comparing.n_without_cluster(owners)),
+        *tables.notes_without_cluster(comparing.count_of(owners, comparing.N_WITHOUT_CLUSTER)),
     )
 
 
@@ -628,9 +633,9 @@ def all_pairs(
         OptionError, InputError, UnknownMetricError: an argument is not valid.
         DataError: a user has several rows of one model, or a table counts rows that could not be ranked.
     """
-    checked_level(level)
+    check_level(level)
     one_of("test", test, ("tukey", "games_howell", "randomised"))
-    checked_replicates(replicates)
+    check_replicates(replicates)
     check_seed(seed)
     drawn = replicates if test == "randomised" else 0
     tables = compared_models.read_results(results, user, model, cluster)
@@ -646,14 +651,16 @@ def all_pairs(
     sums = tables.collected(labels, run, size, shared=shared, clusters=merger)
     owners = sums.users.everyone
     _check_users(owners, tables)
-    compared_models.warn_of_different_tables({name: comparing.n_unequal_rows(owners, name) for name in shared})
-    models = sorted({*names, *_models_met(owners)})
+    compared_models.warn_of_different_tables(
+        {name: comparing.count_of(owners, f"{comparing.N_OTHER}{name}") for name in shared}
+    )
+    models = sorted({*names, *compared_models.names_met(owners)})
     compared_models.check_number(models, drawn)
     if len(models) < 2:
         msg = f"comparing pairs needs at least two models; the table has {', '.join(map(repr, models)) or 'none'}"
         raise InputError(msg)
-    pair_clusters = compared_models.PairClusters(sums.clusters, ", ".join(tables.clusters)) if tables.clusters else None
-    rows, ranked = compared_models.pair_rows(models, compared, owners, level, test, drawn, pair_clusters)
+    cluster = ", ".join(tables.clusters)
+    rows, ranked = compared_models.pair_rows(models, compared, owners, level, test, drawn, cluster, sums.clusters)
     warn_of_few_clusters(rows)
     notes = (
         *compared_models.comparison_notes(results, metrics, compared),
@@ -712,7 +719,7 @@ def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
     refused = _repeated_users(owners, tables)
     for model, fields in compared_models.states_by_model(owners):
         refused.add_invalid(model, fields)
-    n_conflicts = int(owners.get((), {}).get(comparing.N_CONFLICTS, [0])[0])
+    n_conflicts = comparing.count_of(owners, comparing.N_CONFLICTS)
     words = "attributes or clusters" if tables.clusters else "attributes"
     problem = f"{words} that differ between rows of the same user: {n_conflicts:,}; use those of one day for all tables"
     refused.add(n_conflicts, comparing.N_CONFLICTS, problem)
@@ -727,9 +734,3 @@ def _repeated_users(owners: dict[Owner, State], tables: ModelTables) -> compared
     for model, fields in compared_models.states_by_model(owners):
         refused.add_repeated(model, fields, tables, advice)
     return refused
-
-
-def _models_met(owners: dict[Owner, State]) -> list[str]:
-    """The models with a row of at least one user."""
-    states = compared_models.states_by_model(owners)
-    return sorted(model for model, fields in states if int(fields[comparing.N_USERS][0]))

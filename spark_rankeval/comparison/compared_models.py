@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_rankeval import errors
@@ -18,7 +18,7 @@ from spark_rankeval.records import summary
 from spark_rankeval.records.comparisons import ComparisonRow, PairRow, RankRow, Tests, ranks_in_words
 from spark_rankeval.records.judges import Judged, JudgedRow
 from spark_rankeval.records.stored import not_shared_in_words
-from spark_rankeval.records.summary import ALL_VALUES, ClusterFigures, Key
+from spark_rankeval.records.summary import ClusterFigures, Key
 from spark_rankeval.request.call import Table
 from spark_rankeval.spark.models import Judges, ModelTables, read_table, refuse_one_model
 from spark_rankeval.statistics import comparisons
@@ -54,16 +54,9 @@ def read_results(
         if model is not None:
             msg = f"model={model!r} is for one table of several models; in a dict the keys name the models. Leave model= out"
             raise InputError(msg)
-        check_named(results)
-        named_tables: list[tuple[str | None, DataFrame | Result]] = list(results.items())
-    else:
-        if isinstance(results, Result) and len(results.models) == 1:
-            refuse_one_model("the result", results.models[0])
-        named_tables = [(None, results)]
-    tables = [
-        read_table(table.per_user if isinstance(table, Result) else table, name, users, model, clusters)
-        for name, table in named_tables
-    ]
+    elif isinstance(results, Result) and len(results.models) == 1:
+        refuse_one_model("the result", results.models[0])
+    tables = [read_table(table, name, users, model, clusters) for name, table in named_tables(results)]
     weights = list(dict.fromkeys(weight for table in tables for weight in table.weights))
     if weights:
         msg = f"compare gives every user the same weight; it ignores the weights in {', '.join(map(repr, weights))}"
@@ -71,8 +64,10 @@ def read_results(
     return ModelTables.checked(tables)
 
 
-def check_named(results: Mapping[str, DataFrame | Result]) -> None:
-    """Refuse a dict that is not of per-user tables of one model each, by name."""
+def named_tables(results: Results) -> list[tuple[str | None, DataFrame]]:
+    """The per-user tables with their names, None for one table alone; a dict is of tables of one model or group each."""
+    if not isinstance(results, Mapping):
+        return [(None, results.per_user if isinstance(results, Result) else results)]
     if not results or not all(map(is_name, results)):
         msg = f"results must be per-user tables by model name; got the names {list(results)!r}"
         raise InputError(msg)
@@ -80,6 +75,7 @@ def check_named(results: Mapping[str, DataFrame | Result]) -> None:
         if isinstance(table, Result) and len(table.models) > 1:
             msg = f"the result of {name!r} has several models ({', '.join(table.models)}); pass it alone, not in a dict"
             raise InputError(msg)
+    return [(name, table.per_user if isinstance(table, Result) else table) for name, table in results.items()]
 
 
 def names_of(results: Results, tables: ModelTables) -> list[str]:
@@ -147,6 +143,11 @@ def states_by_model(owners: Mapping[Owner, State]) -> list[tuple[str, State]]:
     return [(owner, fields) for owner, fields in owners.items() if isinstance(owner, str)]
 
 
+def names_met(owners: Mapping[Owner, State]) -> list[str]:
+    """The models, or groups of users, with a row of at least one user."""
+    return sorted(name for name, fields in states_by_model(owners) if int(fields[comparing.N_USERS][0]))
+
+
 class RefusedUsers:
     """Users who cannot be compared: what is wrong with them, and how many they are."""
 
@@ -177,7 +178,7 @@ class RefusedUsers:
     def add_without_cluster(self, owners: Mapping[Owner, State], tables: ModelTables) -> None:
         """Refuse users without a cluster, unless each counts as one."""
         if not tables.keeps_without_cluster:
-            n, names = comparing.n_without_cluster(owners), ", ".join(tables.clusters)
+            n, names = comparing.count_of(owners, comparing.N_WITHOUT_CLUSTER), ", ".join(tables.clusters)
             problem = f"users without a value in the columns of clusters: {n:,} (cluster={names}); fill the values"
             self.add(n, comparing.N_WITHOUT_CLUSTER, problem)
 
@@ -427,7 +428,6 @@ class AgainstBaseline(NamedTuple):
     shared: Sequence[str] = ()  # tables that are known to be shared by the models, or not
     clusters: ClusterStates | None = None  # the sums of clusters by model and slice; None: users are independent
     cluster: str = ""  # the columns of clusters
-    n_attributes: int = 0  # how many attributes divide users into slices
     headline: str = ""  # the label of the metric that is tested first
     judged: JudgedFigures | None = None  # what two judges say; None: values are of one judge
 
@@ -437,51 +437,38 @@ class AgainstBaseline(NamedTuple):
             {name: comparing.n_other_rows(owners, model, self.baseline, name) for name in self.shared}
         )
 
-    def compared_slices(self, slices: Iterable[Slice]) -> list[ComparedModel]:
-        """The figures of slices, for which no signs were drawn."""
-        return [each for users in slices for each in self.compared(users.owners, 0, users.name, users.key)]
-
-    def _cluster_sums(self, model: str, key: Key, replicates: int) -> State | None:
-        """The sums of the clusters of some users of a model."""
-        if self.clusters is None:
-            return None
-        key = key or (ALL_VALUES,) * self.n_attributes
-        empty = comparisons.PairedClusters(len(self.metrics), replicates=replicates).state()
-        return self.clusters.get(group_name((model, *key)), empty)
-
-    def compared(
-        self, owners: Mapping[Owner, State], replicates: int, users: str = "all", key: Key = ()
-    ) -> list[ComparedModel]:
-        """The figures of some users, metric by metric, from their states by owner."""
+    def compared(self, slices: Iterable[Slice], replicates: int) -> list[ComparedModel]:
+        """The figures of each slice, metric by metric; `replicates` is how many signs were drawn."""
         # A model without a row has no state. If users come in clusters, these get the signs.
-        empty = comparisons.PairedAccumulator(
-            len(self.metrics), replicates=replicates if self.clusters is None else 0
-        ).state()
+        empty_clusters = comparisons.PairedClusters(len(self.metrics), replicates=replicates).state()
+        drawn = replicates if self.clusters is None else 0
+        empty = comparisons.PairedAccumulator(len(self.metrics), replicates=drawn).state()
         compared = []
-        for place, metric in enumerate(self.metrics):
-            for model in self.models:
+        for name, key, owners in slices:
+            for (place, metric), model in product(enumerate(self.metrics), self.models):
                 fields = owners.get(model, {})
-                state = {name: fields.get(name, entries)[place] for name, entries in empty.items()}
+                state = {field: fields.get(field, entries)[place] for field, entries in empty.items()}
                 # Users of neither table are no concern of the two.
-                state["n_undefined"] = self._n_of_either(owners, model) - state["difference_n"]
-                model_sums = self._cluster_sums(model, key, replicates)
-                cluster_state = None if model_sums is None else {name: each[place] for name, each in model_sums.items()}
+                n_of_either = self._n_of_either(owners, model)
+                state["n_undefined"] = n_of_either - state["difference_n"]
+                cluster_state = None
+                if self.clusters is not None:
+                    cluster_sums = self.clusters.get(group_name((model, *key)), empty_clusters)
+                    cluster_state = {field: entries[place] for field, entries in cluster_sums.items()}
                 figures: PairedComparison | JudgedDifference
                 figures = comparisons.comparison_of(state, self.level, metric.bounds, cluster_state)
                 if self.judged is not None:
-                    n_of_either = self._n_of_either(owners, model)
                     figures = self._by_both_judges(self.judged, figures, (model, place), key, n_of_either)
-                compared.append(ComparedModel(metric, model, users, figures, self.not_shared(owners, model)))
+                compared.append(ComparedModel(metric, model, name, figures, self.not_shared(owners, model)))
         return compared
 
     def _by_both_judges(
         self, judged: JudgedFigures, by_people: PairedComparison, figure: tuple[str, int], key: Key, n_of_either: int
     ) -> JudgedDifference:
         """The figures by both judges in the place of those by people; `figure` are the model and the place of the metric."""
-        group = key or (ALL_VALUES,) * self.n_attributes
         is_clustered = self.clusters is not None
         differences, values, baselines = (
-            judged_groups(judged.get(comparing.side_of(name, *figure), {}), [group], is_clustered=is_clustered)[group]
+            judged_groups(judged.get(comparing.side_of(name, *figure), {}), [key], is_clustered=is_clustered)[key]
             for name in comparisons.SIDES
         )
         signs, bounds = (by_people.wins, by_people.ties, by_people.losses), self.metrics[figure[1]].bounds
@@ -489,12 +476,8 @@ class AgainstBaseline(NamedTuple):
         return JudgedDifference(differences, values, baselines, n_undefined, signs, self.level, bounds)
 
     def _n_of_either(self, owners: Mapping[Owner, State], model: str) -> int:
-        def count(owner: str, name: str) -> int:
-            return int(owners[owner][name][0]) if owner in owners else 0
-
-        return (
-            count(model, comparing.N_USERS) + count(self.baseline, comparing.N_USERS) - count(model, comparing.N_SHARED)
-        )
+        n_users = sum(comparing.count_of(owners, comparing.N_USERS, each) for each in (model, self.baseline))
+        return n_users - comparing.count_of(owners, comparing.N_SHARED, model)
 
     def rows(self, compared: Sequence[ComparedModel], test: str) -> tuple[ComparisonRow, ...]:
         """The rows with their verdicts. Metrics without a direction are corrected for each other alone."""
@@ -585,19 +568,6 @@ def _verdict(
     )
 
 
-class PairClusters(NamedTuple):
-    """The sums of clusters of the differences of each pair, and the columns of clusters."""
-
-    clusters: ClusterStates
-    cluster: str
-
-    def of(self, models: Sequence[str], place: int) -> list[Clusters]:
-        """What clusters say of a metric, by its place, for each pair of models."""
-        names = [group_name((comparing.name_of_pair(models, *pair),)) for pair in combinations(range(len(models)), 2)]
-        states = [self.clusters.get(name) for name in names]
-        return [Clusters(0) if state is None else clusters_of(state)[place] for state in states]
-
-
 def pair_rows(
     models: Sequence[str],
     metrics: Sequence[ComparedMetric],
@@ -605,24 +575,31 @@ def pair_rows(
     level: float,
     test: str,
     replicates: int,
-    pair_clusters: PairClusters | None = None,
+    cluster: str,
+    cluster_states: ClusterStates,
 ) -> tuple[tuple[PairRow, ...], tuple[RankRow, ...]]:
-    """The rows of `all_pairs`: one per metric and pair of models, which are sorted by name; and one per metric and model."""
+    """The rows of `all_pairs`: one per metric and pair of models, which are sorted by name; and one per metric and model.
+
+    Without a `cluster`, the columns of clusters, users are independent.
+    """
     # States of fewer models are of users who lack one.
     complete = owners.get(tuple(models))
     if not complete:
         complete = comparisons.AllPairsAccumulator(len(metrics), len(models), replicates=replicates).state()
-    n_users = int(owners[()][comparing.N_USERS][0]) if () in owners else 0
+    n_users = comparing.count_of(owners, comparing.N_USERS)
+    pair_names = [group_name((comparing.name_of_pair(models, *pair),)) for pair in combinations(range(len(models)), 2)]
+    clusters_of_pairs = [clusters_of(cluster_states[name]) if name in cluster_states else None for name in pair_names]
     rows, ranked = [], []
     for place, metric in enumerate(metrics):
         state = {field: entries[place] for field, entries in complete.items()}
         means = [moments.mean for moments in comparisons.moments_of_each(state, "value")]
-        clusters = None if pair_clusters is None else pair_clusters.of(models, place)
+        clusters = None
+        if cluster:
+            clusters = [Clusters(0) if each is None else each[place] for each in clusters_of_pairs]
         own_spread = comparisons.all_pairs_of(state, level, metric.bounds, clusters, pairwise=True)
         pairs = (
             own_spread if test == "games_howell" else comparisons.all_pairs_of(state, level, metric.bounds, clusters)
         )
-        cluster = "" if pair_clusters is None else pair_clusters.cluster
         rows += [_pair_row(pair, metric, models, means, n_users, test, cluster) for pair in pairs]
         # The intervals of Tukey do not hold together if one model is noisier than others.
         ranked += _rank_rows(own_spread, metric, models, means)

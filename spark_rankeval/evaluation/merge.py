@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from spark_rankeval.checks import check_table, kind_of
 from spark_rankeval.errors import InputError, MergeError, MetricError, listed
@@ -27,7 +27,6 @@ from spark_rankeval.statistics.exact import Mean, Moments, Sums, added, from_tex
 
 #: A result, or the output of its `Result.to_dict` or `Result.to_json`.
 Mergeable = Result | Mapping[str, Any] | str
-Read = TypeVar("Read")
 RunFacts = tuple[dict[str, DataQuality], tuple[summary_rows.ItemGroup, ...]]
 
 # What rows of a table of metrics do not say: the counts by model, and the groups of items.
@@ -47,8 +46,9 @@ def merge(
     of all users would give, because a summary keeps the exact sums behind them. Medians, quantiles and bootstrap intervals cannot be
     merged: they are NaN, and the plan of the result says so. `summarise` of the stored per-user tables has them.
 
-    **A user who is in several results counts once in each**, so n is a number of user-days. If people come back every day, evaluate each
-    day with ``cluster="user"``: the interval then knows who came back. Otherwise it takes user-days as independent.
+    **A user who is in several results counts once in each**, so n is a number of user-days, and the interval takes these as independent.
+    Sums do not tell which clusters are in several results. So means of users in clusters have no interval, and the row says why. Estimates
+    of two judges have one.
 
     Examples:
         >>> monday = evaluate(predictions.where("user < 4"), labels.where("user < 4"), "rr", score="score")
@@ -90,7 +90,6 @@ def merge(
         msg = "there is nothing to merge; pass at least one result"
         raise MergeError(msg)
     summary = merged_rows(summaries)
-    intervals.warn_of_few_clusters(summary)
     qualities, item_groups = [quality for quality, _ in facts], [groups for _, groups in facts]
     merged_qualities: dict[str, DataQuality] = {}
     if all(qualities):
@@ -199,14 +198,12 @@ def _plan_of_merge(names: Sequence[str], rows: Sequence[SummaryRow]) -> tuple[st
 
 _RowKey = tuple[str, str, str]
 
-# What the texts of a row hold, in words.
-_READ = {"moments": "moments", "cluster_sums": "sums of clusters"}
 # What all rows of a figure have alike.
 _SHARED = ("model", "dialect", "relevance", "definition", "cutoff", "over_all", "user_weight", "cluster", "asked")
 NO_BOOTSTRAP = "a bootstrap needs the users, and a merged summary has only their sums"
 NO_CLUSTERS = (
-    "a summary has no sums of groups of clusters, because they are too large, so nobody knows who is in several. Summarise the per-user "
-    "tables of the runs together instead"
+    "users come in clusters, and summaries do not tell which of these are in several. Summarise the per-user tables of the runs together "
+    "instead"
 )
 
 
@@ -255,9 +252,7 @@ def _add_users_outside(
                 n_outside = user_row.n_users + user_row.n_undefined
                 group = groups[model, slice_, metric]
                 nobody = group[0].spread._replace(n_zero=0)
-                group.append(
-                    replace(group[0], n_users=0, n_undefined=n_outside, spread=nobody, moments="", cluster_sums="")
-                )
+                group.append(replace(group[0], n_users=0, n_undefined=n_outside, spread=nobody, moments=""))
 
 
 def _merged(rows: Sequence[SummaryRow], fingerprints: Mapping[str, str]) -> SummaryRow:
@@ -269,14 +264,14 @@ def _merged(rows: Sequence[SummaryRow], fingerprints: Mapping[str, str]) -> Summ
             msg = f"{_figure_in_words(first)} cannot be merged: {error}. Evaluate all with the same draw, as Judged says it"
             raise MergeError(msg) from error
     with_users = [row for row in rows if row.n_users]
-    sums = added([_read_text(row, "moments", from_text) for row in with_users])
+    sums = added([_sums_of_row(row) for row in with_users])
     try:
-        clusters = _clusters(with_users) if first.cluster else None
-        moments, weighted, interval = _figures(rows, sums, clusters)
+        moments, weighted, interval = _figures(rows, sums)
     except (ArithmeticError, ValueError) as error:
         msg = f"{_figure_in_words(first)} has moments that no users can have: {error}. Read the summaries again from their source"
         raise MergeError(msg) from error
     shares = sorted({share for row in rows for share in row.quantiles})
+    clusters = intervals.Clusters(0) if first.cluster else None
     return summary_row(
         first.metric,
         description.Description(moments, interval, math.nan, dict.fromkeys(shares, math.nan), weighted, clusters),
@@ -296,18 +291,7 @@ def _fingerprints(model: str, summaries: Mapping[str, Sequence[SummaryRow]]) -> 
     return {table: resampling.combined([first[table], *(other[table] for other in others)]) for table in shared}
 
 
-def _clusters(rows: Sequence[SummaryRow]) -> intervals.Clusters:
-    """What groups of clusters say of the mean over all summaries with users; nothing if one of these has no sums of them."""
-    if not rows or not all(row.cluster_sums for row in rows):
-        return intervals.Clusters(0)
-    return intervals.clusters_of_days(
-        [_read_text(row, "cluster_sums", intervals.GroupedClusters.from_text) for row in rows]
-    )
-
-
-def _figures(
-    rows: Sequence[SummaryRow], sums: Sums, clusters: intervals.Clusters | None
-) -> tuple[Moments, Mean | None, intervals.Interval | None]:
+def _figures(rows: Sequence[SummaryRow], sums: Sums) -> tuple[Moments, Mean | None, intervals.Interval | None]:
     """The moments, the mean if users have weights, and the interval if one was asked for."""
     first, with_users = rows[0], [row for row in rows if row.n_users]
     counts = {"n": sum(row.n_users for row in rows), "n_undefined": sum(row.n_undefined for row in rows)}
@@ -324,21 +308,20 @@ def _figures(
         weighted = description.with_reliable_figures(weighted_mean, moments)
     interval = None
     method = intervals.requested_method(first.interval_method)
-    if method == "t" and clusters is not None and not clusters.n and moments.n:
+    if method == "t" and first.cluster and moments.n:
         interval = intervals.Interval.missing(first.interval_level, method, NO_CLUSTERS)
     elif method == "t":
-        interval = intervals.mean_interval(moments, first.interval_level, weighted, clusters)
+        interval = intervals.mean_interval(moments, first.interval_level, weighted)
     elif method:
         interval = intervals.Interval.missing(first.interval_level, method, NO_BOOTSTRAP)
     return moments, weighted, interval
 
 
-def _read_text(row: SummaryRow, name: str, read: Callable[[str], Read]) -> Read:
-    """The sums that an attribute of a row has as text."""
+def _sums_of_row(row: SummaryRow) -> Sums:
     try:
-        return read(getattr(row, name))
+        return from_text(row.moments)
     except ValueError as error:
-        msg = f"{_figure_in_words(row)} has {_READ[name]} that cannot be read: {error}"
+        msg = f"{_figure_in_words(row)} has moments that cannot be read: {error}"
         raise MergeError(msg) from error
 
 

@@ -37,7 +37,7 @@ from spark_rankeval.spark.scoring import Apart, Scoring, ids_apart
 from spark_rankeval.spark.sql import column, example_of
 from spark_rankeval.spark.tables import Model, Sources
 from spark_rankeval.statistics.exact import Moments
-from spark_rankeval.statistics.intervals import checked_level, warn_of_few_clusters
+from spark_rankeval.statistics.intervals import check_level, warn_of_few_clusters
 from spark_rankeval.worker.features import CONFLICTS
 from spark_rankeval.worker.reading import GRADED
 from spark_rankeval.worker.vectors import LARGEST
@@ -681,7 +681,7 @@ class Result(Shown, Plain):
             OptionError: an option is not valid.
             UnknownMetricError: a metric is not in the result.
         """
-        checked_level(level)
+        check_level(level)
         if not is_number(margin) or not 0 <= margin < math.inf:
             msg = f"margin must be a finite number from 0 on; got {margin!r}"
             raise OptionError(msg)

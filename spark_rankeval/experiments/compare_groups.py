@@ -7,26 +7,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pyspark.sql import types as T
+
 from spark_rankeval.checks import as_names, check_name, check_table, is_number, one_of
 from spark_rankeval.comparison import compared_models
 from spark_rankeval.comparison.compared_models import Margin, MetricsToCompare, Results
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.evaluation.result import Result, RowsInTable
+from spark_rankeval.evaluation.result import RowsInTable
 from spark_rankeval.experiments import covariates
 from spark_rankeval.experiments.covariates import Adjusted, CovariateSums
 from spark_rankeval.printed_tables import Document, remarks
 from spark_rankeval.records.comparisons import GROUP_COMPARISON, GroupRow, groups_table
 from spark_rankeval.records.judges import Judged
-from spark_rankeval.records.summary import ALL_VALUES, ClusterFigures
+from spark_rankeval.records.summary import ALL_VALUES, ClusterFigures, Key
 from spark_rankeval.records.tables_of_means import VerdictTables
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.models import ModelTable, ModelTables, read_table
 from spark_rankeval.spark.per_user import marked_as_covariate
 from spark_rankeval.spark.sql import find_column
-from spark_rankeval.statistics import intervals
-from spark_rankeval.statistics.comparisons import ShownFigures, adjusted, as_decided, family_of, verdict_of
+from spark_rankeval.statistics import comparisons, intervals
+from spark_rankeval.statistics.comparisons import ShownFigures, as_decided, family_of, verdict_of
 from spark_rankeval.statistics.exact import State
-from spark_rankeval.statistics.groups import TIGHTEST_AT, Difference, Group, difference_of, sequence_of
+from spark_rankeval.statistics.groups import TIGHTEST_AT, Group, difference_of, sequence_of
 from spark_rankeval.statistics.intervals import Clusters, Interval, Lift
 from spark_rankeval.worker import comparing
 from spark_rankeval.worker.comparing import Owner
@@ -43,16 +45,14 @@ class ClustersOfGroups(NamedTuple):
     all_groups: Sequence[Clusters]
 
     @classmethod
-    def read(cls, states: ClusterStates, groups: Sequence[str]) -> ClustersOfGroups:
+    def read(cls, states: ClusterStates, groups: Sequence[str], n_metrics: int) -> ClustersOfGroups:
         """From the merged sums of clusters; a group without users has none."""
-        names = {group: group_name((group,)) for group in groups}
-        by_group = {group: intervals.clusters_of(states[name]) for group, name in names.items() if name in states}
-        every = group_name((ALL_VALUES,))
-        return cls(by_group, intervals.clusters_of(states[every]) if every in states else [])
 
-    def clusters(self, group: str, place: int) -> Clusters:
-        """The clusters of a group on a metric, by its place."""
-        return self.by_group[group][place] if group in self.by_group else Clusters(0)
+        def read_group(key: Key) -> Sequence[Clusters]:
+            name = group_name(key)
+            return intervals.clusters_of(states[name]) if name in states else [Clusters(0)] * n_metrics
+
+        return cls({group: read_group((group,)) for group in groups}, read_group((ALL_VALUES,)))
 
     @property
     def n_shared(self) -> int:
@@ -60,11 +60,8 @@ class ClustersOfGroups(NamedTuple):
         sums = [sum(each[place].n for each in self.by_group.values()) for place in range(len(self.all_groups))]
         return max((total - each.n for total, each in zip(sums, self.all_groups, strict=True)), default=0)
 
-    def notes(self, rows: Sequence[GroupRow]) -> tuple[str, ...]:
-        """What the clusters do to the figures, in sentences."""
-        if not rows:
-            return ()
-        cluster = rows[0].cluster
+    def notes(self, cluster: str) -> tuple[str, ...]:
+        """What the clusters by some columns do to the figures, in sentences."""
         notes = [f"intervals take clusters by {cluster} as independent, not their users"]
         if self.n_shared:
             notes.append(
@@ -87,37 +84,28 @@ class ComparedGroup(NamedTuple):
 
     metric: compared_models.ComparedMetric
     groups: tuple[Group, Group]
-    adjustment: Adjusted | None
-    difference: Difference
+    adjusted: Adjusted  # without a covariate nothing is
     interval: Interval
     p: float
     n_without_covariate: int
 
-    @property
-    def means(self) -> tuple[float, float]:
-        """The means of the group and the baseline, adjusted for the covariate if there is one."""
-        group, other = self.groups
-        return (group.mean, other.mean) if self.adjustment is None else self.adjustment.means
-
     def interval_at(self, level: float, options: GroupTest) -> Interval:
         """The interval of the difference at a level."""
+        difference = self.adjusted.difference
         if options.tightest_at is None:
-            return self.difference.interval(level)
-        return sequence_of(self.difference, level, self.groups, options.tightest_at, self.metric.margin)[0]
+            return difference.interval(level)
+        return sequence_of(difference, level, self.groups, options.tightest_at, self.metric.margin)[0]
 
     def lift_at(self, level: float, options: GroupTest) -> Lift:
         """The difference as a share of the baseline's mean, with Fieller's interval at a level."""
-        difference, (group, other) = self.difference, self.groups
-        variance, covariance = difference.variances[1], -difference.variances[1]
-        if self.adjustment is not None:
-            variance += self.adjustment.extra_variance
-            covariance += self.adjustment.extra_covariance
+        adjusted, (group, other) = self.adjusted, self.groups
+        difference = adjusted.difference
         lift = intervals.lift_of(
             difference.estimate,
-            self.means[1],
+            adjusted.means[1],
             difference.standard_error**2,
-            variance,
-            covariance,
+            difference.variances[1] + adjusted.extra_variance,
+            -difference.variances[1] + adjusted.extra_covariance,
             difference.df,
             level,
             intervals.bounds_of_lifts(group.bounds, group.moments, other.moments),
@@ -128,7 +116,7 @@ class ComparedGroup(NamedTuple):
             else "clusters have users in both groups" if math.isfinite(difference.most_df)
             else ""
         )  # fmt: skip
-        return Lift(lift.value, reason=reason) if reason and self.means[1] else lift
+        return Lift(lift.value, reason=reason) if reason and adjusted.means[1] else lift
 
 
 def compared_group(
@@ -146,33 +134,33 @@ def compared_group(
         fields = owners.get(name, {})
         state = {field: fields.get(field, entries)[place] for field, entries in empty.items()}
         group, covariate = covariates.group_of(state, name, metric.bounds)
-        return group if clusters is None else replace(group, clusters=clusters.clusters(name, place)), covariate
+        return group if clusters is None else replace(group, clusters=clusters.by_group[name][place]), covariate
 
     (group, sums), (other, other_sums) = read_group(names[0]), read_group(names[1])
     are_shared = clusters is not None and clusters.n_shared > 0
-    difference, adjustment, n_without_covariate = difference_of(group, other, shares_clusters=are_shared), None, 0
-    if sums is not None and other_sums is not None and clusters is not None:
-        reason = difference.problem or "users come in clusters, and the adjustment takes users as independent"
-        adjustment = Adjusted(difference, (group.mean, other.mean), problem=reason)
-    elif sums is not None and other_sums is not None:
-        adjustment = covariates.adjusted_difference(difference, (group, other), (sums, other_sums))
-        difference, n_without_covariate = adjustment.difference, group.n + other.n - sums.n - other_sums.n
+    difference, n_without_covariate = difference_of(group, other, shares_clusters=are_shared), 0
+    adjusted = Adjusted(difference, (group.mean, other.mean))
+    if sums is not None and other_sums is not None:
+        adjusted = covariates.adjusted_difference(difference, (group, other), (sums, other_sums))
+        if clusters is None:
+            n_without_covariate = group.n + other.n - sums.n - other_sums.n
+    difference = adjusted.difference
     if options.tightest_at is None:
         difference = difference.cautious((group, other))
         interval, p = difference.interval(options.level), difference.p_of(metric.margin)
     else:
         interval, p = sequence_of(difference, options.level, (group, other), options.tightest_at, metric.margin)
-    return ComparedGroup(metric, (group, other), adjustment, difference, interval, p, n_without_covariate)
+    adjusted = adjusted._replace(difference=difference)
+    return ComparedGroup(metric, (group, other), adjusted, interval, p, n_without_covariate)
 
 
 def group_rows(compared: Sequence[ComparedGroup], options: GroupTest, cluster: str) -> Iterator[GroupRow]:
     """The row of each group and metric, with the p-value corrected for all of them."""
     family = family_of([each.p for each in compared], options.correction, options.level)
     for each, judged in zip(compared, family, strict=True):
-        metric, (group, other), adjustment, difference, interval, _, n_without_covariate = each
-        p = judged.p
+        metric, (group, other), adjusted, interval, _, n_without_covariate = each
+        difference, p = adjusted.difference, judged.p
         joint = as_decided(each.interval_at(judged.level, options), p, options.level, metric.margin)
-        mean, other_mean = each.means
         lift = each.lift_at(judged.level, options)
         verdict = verdict_of(
             interval,
@@ -182,13 +170,8 @@ def group_rows(compared: Sequence[ComparedGroup], options: GroupTest, cluster: s
             names=(group.name, other.name),
             metric=metric.name,
             higher_is_better=metric.direction,
-            shown=ShownFigures(joint, judged.n, (mean, other_mean), lift[:3]),
+            shown=ShownFigures(joint, judged.n, adjusted.means, lift[:3]),
         )
-        of_covariate = dict[str, Any]()
-        if adjustment is not None:
-            of_covariate = {
-                "theta": adjustment.theta, "variance_saved": adjustment.variance_saved, "not_adjusted": adjustment.problem,
-            }  # fmt: skip
         clusters = ClusterFigures(cluster)
         if group.clusters is not None:
             clusters = ClusterFigures(
@@ -196,12 +179,12 @@ def group_rows(compared: Sequence[ComparedGroup], options: GroupTest, cluster: s
             )
         yield GroupRow(
             metric=metric.label, group=group.name, baseline=other.name, n_users=group.n, n_baseline_users=other.n,
-            n_undefined=group.moments.n_undefined + other.moments.n_undefined, mean=mean, baseline_mean=other_mean,
+            n_undefined=group.moments.n_undefined + other.moments.n_undefined, mean=adjusted.means[0], baseline_mean=adjusted.means[1],
             difference=difference.estimate, standard_error=difference.standard_error, df=difference.df, interval=interval,
             joint=joint, lift=lift, judged=Judged(p, metric.margin, *verdict, judged.n),
             larger_is_better=metric.larger_is_better, n_without_covariate=n_without_covariate, asked=metric.asked,
             clusters=clusters, n_baseline_clusters=0 if other.clusters is None else other.clusters.n,
-            **of_covariate,
+            theta=adjusted.theta, variance_saved=adjusted.variance_saved, not_adjusted=adjusted.problem,
         )  # fmt: skip
 
 
@@ -324,8 +307,8 @@ def compare_groups(
         OptionError, InputError, UnknownMetricError: an argument is not valid.
         DataError: users are in several groups or in none, have several rows or invalid weights, or could not be ranked.
     """
-    intervals.checked_level(level)
-    adjusted([], correction)
+    intervals.check_level(level)
+    comparisons.adjusted([], correction)
     one_of("sequential", sequential, (True, False))
     if not is_number(tightest_at) or not 1 <= tightest_at < math.inf:
         msg = f"tightest_at must be a number of users from 1 on; got {tightest_at!r}"
@@ -340,23 +323,24 @@ def compare_groups(
     collected = tables.collected(labels, run, _STATE * len(compared), clusters=merger)
     owners = collected.users.everyone
     _check(owners, tables)
-    states = compared_models.states_by_model(owners)
-    groups = tables.names or sorted(name for name, fields in states if int(fields[comparing.N_USERS][0]))
+    groups = tables.names or compared_models.names_met(owners)
     _check_baseline(baseline, groups, group)
     options = GroupTest(level, correction, tightest_at if sequential else None)
     others = [name for name in groups if name != baseline]
     empty = covariates.GroupSumAccumulator(len(compared), weighted=weighted, covariate=covariate is not None).state()
-    clusters = None if layout is None else ClustersOfGroups.read(collected.clusters, groups)
+    clusters = None if layout is None else ClustersOfGroups.read(collected.clusters, groups, len(compared))
     compared_groups = [
         compared_group(metric, place, owners, (name, baseline), empty, options, clusters)
         for place, metric in enumerate(compared)
         for name in others
     ]
-    rows = tuple(group_rows(compared_groups, options, ", ".join(tables.clusters)))
+    cluster_columns = ", ".join(tables.clusters)
+    rows = tuple(group_rows(compared_groups, options, cluster_columns))
     notes = tables.notes(labels)
     if clusters is not None:
         intervals.warn_of_few_clusters(rows)
-        notes = (*notes, *clusters.notes(rows), *tables.notes_without_cluster(comparing.n_without_cluster(owners)))
+        n_without_cluster = comparing.count_of(owners, comparing.N_WITHOUT_CLUSTER)
+        notes = (*notes, *clusters.notes(cluster_columns), *tables.notes_without_cluster(n_without_cluster))
     return GroupComparison(
         rows, baseline, level, correction, covariate, sequential, options.tightest_at, tables.tables[0].weights, notes,
     )  # fmt: skip
@@ -381,46 +365,29 @@ def read_groups(
                 f"group={group!r} is for one table of all groups; in a dict the keys name the groups. Leave group= out"
             )
             raise InputError(msg)
-        compared_models.check_named(per_user)
-        named_tables: list[tuple[str | None, DataFrame | Result]] = list(per_user.items())
     elif group is None:
         raise InputError(
             "group= must name the column of the users' groups, or per_user must be a dict of tables by group"
         )
-    else:
-        named_tables = [(None, per_user)]
-    tables = [
-        _table(
-            table.per_user if isinstance(table, Result) else table, name, users, group, user_weight, covariate, clusters
-        )
-        for name, table in named_tables
-    ]
+
+    def read(name: str | None, frame: DataFrame) -> ModelTable:
+        words = "the table" if name is None else f"the table of {name!r}"
+        check_table(words, frame, instead="a Result")
+        weight, before = (_number(frame, column, option, words) for column, option in (
+            (user_weight, "user_weight"), (covariate, "covariate"),
+        ))  # fmt: skip
+        if before is not None:
+            frame = marked_as_covariate(frame, before)
+        table = read_table(frame, name, users, group, clusters)
+        weights = (weight,) if weight is not None else table.weights
+        extra = (*weights, *([] if before is None else [before]))
+        metrics = {label: metric for label, metric in table.metrics.items() if metric.column not in extra}
+        return replace(table, weights=weights, extra_columns=extra, metrics=metrics)
+
+    tables = [read(name, table) for name, table in compared_models.named_tables(per_user)]
     if len({bool(table.weights) for table in tables}) > 1:
         raise InputError("some of the tables have users' weights and others have none; pass user_weight=")
     return ModelTables.checked(tables)
-
-
-def _table(
-    frame: DataFrame,
-    name: str | None,
-    users: tuple[str, ...] | None,
-    group: str | None,
-    user_weight: str | None,
-    covariate: str | None,
-    clusters: Sequence[str] | None = None,
-) -> ModelTable:
-    words = "the table" if name is None else f"the table of {name!r}"
-    check_table(words, frame, instead="a Result")
-    weight, before = (_number(frame, column, option, words) for column, option in (
-        (user_weight, "user_weight"), (covariate, "covariate"),
-    ))  # fmt: skip
-    if before is not None:
-        frame = marked_as_covariate(frame, before)
-    table = read_table(frame, name, users, group, clusters)
-    weights = (weight,) if weight is not None else table.weights
-    extra = (*weights, *([] if before is None else [before]))
-    metrics = {label: metric for label, metric in table.metrics.items() if metric.column not in extra}
-    return replace(table, weights=weights, extra_columns=extra, metrics=metrics)
 
 
 def _number(frame: DataFrame, name: str | None, option: str, words: str) -> str | None:
@@ -428,12 +395,9 @@ def _number(frame: DataFrame, name: str | None, option: str, words: str) -> str 
     if name is None:
         return None
     column = find_column(frame, name)
-    kind = "no column of that name" if column is None else frame.schema[column].dataType.simpleString()
-    if column is None or (
-        kind not in ("double", "float", "tinyint", "smallint", "int", "bigint", "boolean")
-        and (not kind.startswith("decimal"))
-    ):
-        has = kind if column is None else f"it as {kind}, which is not a number"
+    kind = None if column is None else frame.schema[column].dataType
+    if not isinstance(kind, T.NumericType | T.BooleanType):
+        has = "no column of that name" if kind is None else f"it as {kind.simpleString()}, which is not a number"
         msg = f"{option}={name!r}: {words} has {has}; it has: {', '.join(frame.columns)}"
         raise InputError(msg)
     return column
@@ -441,13 +405,12 @@ def _number(frame: DataFrame, name: str | None, option: str, words: str) -> str 
 
 def _check(owners: dict[Owner, State], tables: ModelTables) -> None:
     """Refuse users who cannot be compared, with their numbers."""
-    everyone = owners.get((), {})
-    if comparing.N_TOO_MANY in everyone:
+    if comparing.count_of(owners, comparing.N_TOO_MANY):
         raise InputError(
             f"there are more than {covariates.MOST_GROUPS} groups; group= must name a column of a few groups"
         )
     refused = compared_models.RefusedUsers()
-    n = int(everyone.get(comparing.N_IN_SEVERAL, [0])[0])
+    n = comparing.count_of(owners, comparing.N_IN_SEVERAL)
     problem = f"users in several groups: {n:,}. Leave them out; compare is for models on the same users"
     refused.add(n, comparing.N_IN_SEVERAL, problem)
     refused.add_without_cluster(owners, tables)

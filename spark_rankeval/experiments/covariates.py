@@ -100,9 +100,9 @@ def covariate_sums_of(state: dict[str, Any]) -> CovariateSums:
 class Adjusted(NamedTuple):
     """A difference between two groups after an adjustment for a covariate.
 
-    `theta` is NaN and `problem` says why if there was none; then means and difference are those without it. The covariate's mean in both
-    groups is an estimate as well. It adds `extra_variance` to the variance of the baseline's mean, and `extra_covariance` to its
-    covariance with the difference.
+    Without one `theta` is NaN, and means and difference are those without it; `problem` says why if there is a covariate. The covariate's
+    mean in both groups is an estimate as well. It adds `extra_variance` to the variance of the baseline's mean, and `extra_covariance` to
+    its covariance with the difference.
     """
 
     difference: Difference
@@ -119,10 +119,13 @@ def adjusted_difference(
 ) -> Adjusted:
     """The difference adjusted for the covariate; `variance_saved` is the share of the variance of the difference."""
     means = (groups[0].mean, groups[1].mean)
-    if plain.problem:
-        return Adjusted(plain, means, problem=plain.problem)
-    if plain.rare:
-        return Adjusted(plain, means, problem="a value is rare, or all users of a group have the same")
+    problem = plain.problem
+    if not problem and groups[0].clusters is not None:
+        problem = "users come in clusters, and the adjustment takes users as independent"
+    elif not problem and plain.rare:
+        problem = "a value is rare, or all users of a group have the same"
+    if problem:
+        return Adjusted(plain, means, problem=problem)
     sides = _centred(groups, covariates)
     if isinstance(sides, str):
         return Adjusted(plain, means, problem=sides)
@@ -161,17 +164,15 @@ def _unevenness(groups: tuple[Group, Group], covariates: tuple[CovariateSums, Co
     sizes = [group.n for group in groups]
     shares = [each.n / size for each, size in zip(covariates, sizes, strict=True)]
     share = sum(each.n for each in covariates) / sum(sizes)
-    moments = []
+    means, variances = [], []
     for sums in (each.sums for each in covariates if each.sums):
-        mean = sums[1, 1, 0] / sums[1, 0, 0]
-        moments.append(
-            (mean, (sums[2, 2, 0] - 2 * mean * sums[2, 1, 0] + mean**2 * sums[2, 0, 0]) / sums[1, 0, 0] ** 2)
-        )
-    (first, variance), (second, other_variance) = moments
-    if not variance + other_variance:
+        mean, squares, _ = exact.influences_of({(j, a): each for (j, a, b), each in sums.items() if not b})
+        means.append(mean)
+        variances.append(squares / sums[1, 0, 0] ** 2)
+    if not sum(variances):
         return math.inf
     of_shares = (shares[0] - shares[1]) ** 2 / (share * (1 - share) * (1 / sizes[0] + 1 / sizes[1]))
-    return of_shares + float((first - second) ** 2 / (variance + other_variance))
+    return of_shares + float((means[0] - means[1]) ** 2 / sum(variances))
 
 
 def _common_mean_terms(

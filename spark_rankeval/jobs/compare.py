@@ -16,8 +16,8 @@ from spark_rankeval.jobs.config import INSTEAD, JobConfig, Output, Source, keys_
 from spark_rankeval.records.columns import check_run
 from spark_rankeval.request.call import parts_of
 from spark_rankeval.statistics.groups import TIGHTEST_AT
-from spark_rankeval.statistics.intervals import checked_level
-from spark_rankeval.statistics.resampling import checked_replicates
+from spark_rankeval.statistics.intervals import check_level
+from spark_rankeval.statistics.resampling import check_replicates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -104,8 +104,8 @@ class Comparison:
     same_labels: bool = False
 
     def __post_init__(self) -> None:
-        checked_level(self.level)
-        checked_replicates(self.replicates)
+        check_level(self.level)
+        check_replicates(self.replicates)
         parts_of(self.by, totals=self.totals)
 
     def arguments(self) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class Experiment:
     correction: Literal["holm", "benjamini_hochberg", "none"] = "holm"
 
     def __post_init__(self) -> None:
-        checked_level(self.level)
+        check_level(self.level)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 _FIGURE = ("model", "slice", "metric", "relevance", "definition", "dialect", "user_weight")
 _SAME = (*_FIGURE, "interval_method", "interval_level", "cluster")
 # Columns that no gate compares, and that take long to read.
-_NOT_COMPARED = ("quantiles", "moments", "cluster_sums")
+_NOT_COMPARED = ("quantiles", "moments")
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 

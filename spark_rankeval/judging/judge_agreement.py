@@ -30,7 +30,7 @@ from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.source_tables import SourceTable, read_source, require_column, user_column
 from spark_rankeval.spark.sql import Sql, call, named
 from spark_rankeval.statistics.description import N_BLOCKS
-from spark_rankeval.statistics.intervals import checked_level
+from spark_rankeval.statistics.intervals import check_level
 from spark_rankeval.statistics.judges import MEASUREMENTS, GradeCounts, Measurement, pairs_of
 from spark_rankeval.worker.reading import slice_column
 
@@ -143,10 +143,15 @@ class JudgedLabels:
             *(call("sum", named(name)).alias(name) for name in (_N_ROWS, _N_INVALID)),
         )
         user_keys = list(map(named, (*users, *keys)))
+        # For each pair of judges, and last for any two, whether an item has a grade of both.
+        have_both = [
+            sql.all_of(named(self._grades[place]).is_not_null() for place in pair)
+            for pair in pairs_of(len(self.judges))
+        ]
         is_first = sql.over(call("row_number"), user_keys, map(named, self._grades)) == 1
         once = {
             name: sql.when(is_first, sql.over(call("max", sql.when(has_both, 1, 0)), user_keys), 0)
-            for name, has_both in zip(self._pair_columns(), self._have_grades(), strict=True)
+            for name, has_both in zip(self._pair_columns(), [*have_both, sql.any_of(have_both)], strict=True)
         }
         types = self.source.user_types
         block = call("pmod", sql.user_hash(map(named, users), types), N_BLOCKS).cast("bigint")
@@ -189,14 +194,6 @@ class JudgedLabels:
         counts = list(map(named, (*self._users, *self._grades, _N_ROWS, _N_INVALID)))
         exploded = sql.select(items, *counts, call("explode", call("array", *parts)).alias(_PART))
         return sql.select(exploded, *counts, *(named(_PART).field(name).alias(name) for name in (_KEPT, *self._slices)))
-
-    def _have_grades(self) -> list[Sql]:
-        """For each pair of judges, and last for any two, whether an item has a grade of both."""
-        pairs = [
-            sql.all_of(named(self._grades[place]).is_not_null() for place in pair)
-            for pair in pairs_of(len(self.judges))
-        ]
-        return [*pairs, sql.any_of(pairs)]
 
 
 def _grade(name: str) -> Sql:
@@ -357,7 +354,7 @@ def judge_agreement(
         DataError: rows lack a user or item, repeat them, or have infinite or too many grades.
     """
     one_of("measurement", measurement, MEASUREMENTS)
-    checked_level(level)
+    check_level(level)
     check_table("labels", labels)
     judged = read_labels(labels, judges, user=user, item=item, by=by)
     counts = judged.counts_by_slice()
@@ -376,7 +373,8 @@ def rows_of_counts(
     for key in sorted_keys(list(counts)):
         name = slice_name(attributes, key)
         for judge, other in counts[key].pairs:
-            rows.append(JudgePair(name, judges[judge], judges[other], *counts[key].pair_figures(judge, other, level)))
+            figures = vars(counts[key].pair_figures(judge, other, level))
+            rows.append(JudgePair(**figures, slice=name, judge=judges[judge], other=judges[other]))
         alphas.append(JudgesAlpha(name, judges, measurement, *counts[key].alpha(level, measurement)))
     return JudgeAgreement(tuple(rows), tuple(alphas), tuple(next(iter(counts.values())).scale.tolist()))
 
@@ -401,24 +399,19 @@ def read_labels(
         )
     columns = [require_column("labels", labels, name, "judges", problems) for name in judges]
     judge_columns = tuple(column for column in columns if column is not None)
-    problems += _problems_judge_columns(source, judge_columns)
-    slices = [require_column("labels", labels, name, "by", problems) for name in attributes]
-    if problems:
-        raise InputError("; ".join(problems))
-    attribute_columns = tuple(column for column in slices if column is not None)
-    sql.check_types(labels, attribute_columns, "slice", "labels")
-    return JudgedLabels(source, judge_columns, attribute_columns, totals=isinstance(by, Cube))
-
-
-def _problems_judge_columns(source: SourceTable, judges: Sequence[str]) -> list[str]:
-    """Why columns are no columns of grades."""
-    problems = [f"judges names the column {name!r} twice" for name in dict.fromkeys(judges) if judges.count(name) > 1]
-    kinds = {name: source.frame.schema[name].dataType for name in judges}
-    for name, kind in kinds.items():
+    twice = [name for name in dict.fromkeys(judge_columns) if judge_columns.count(name) > 1]
+    problems += [f"judges names the column {name!r} twice" for name in twice]
+    for name in dict.fromkeys(judge_columns):
+        kind = source.frame.schema[name].dataType
         if name in (*source.user, source.item):
             problems.append(f"judges: {name!r} identifies users or items; name the columns of grades")
         elif not isinstance(kind, T.NumericType | T.BooleanType):
             problems.append(
                 f"labels: the grades of judge {name!r} must be numbers; they are {kind.simpleString()}. Cast them"
             )
-    return problems
+    slices = [require_column("labels", labels, name, "by", problems) for name in attributes]
+    if problems:
+        raise InputError("; ".join(problems))
+    attribute_columns = tuple(column for column in slices if column is not None)
+    sql.check_types(labels, attribute_columns, "slice", "labels")
+    return JudgedLabels(source, judge_columns, attribute_columns, totals=isinstance(by, Cube))

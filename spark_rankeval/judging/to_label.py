@@ -251,13 +251,10 @@ class _Draw:
             sql.when(~call("isnan", grade.cast("double")), grade.cast("double"))
             for grade in self.labels.values_sql()[:2]
         )
-        values = {**dict.fromkeys(self._ranks, sql.null_of(T.IntegerType())), _JUDGE: judge, _HUMAN: human}
-        tables.append(
-            sql.select(
-                self.labels.frame, *self._ids(self.labels), *(value.alias(name) for name, value in values.items())
-            )
-        )
-        pairs = sql.aggregate(sql.rows_of_all(tables), keys, *(call("max", named(name)).alias(name) for name in values))
+        ids = self._ids(self.labels)
+        tables.append(sql.select(self.labels.frame, *ids, judge.alias(_JUDGE), human.alias(_HUMAN)))
+        values = [call("max", named(name)).alias(name) for name in (*self._ranks, _JUDGE, _HUMAN)]
+        pairs = sql.aggregate(sql.rows_of_all(tables, may_lack_columns=True), keys, *values)
         is_there = sql.any_of(named(name).is_not_null() for name in (*self._ranks, _JUDGE))
         return sql.where(
             pairs, is_there & named(_HUMAN).is_null() & sql.all_of(named(name).is_not_null() for name in keys)
@@ -289,12 +286,7 @@ class _Draw:
         ranked = sql.with_columns(rows, {_PLACE: place})
         k = view.metrics[0].reads.depth
         first = ranked if k is None else sql.where(ranked, named(_PLACE) <= k)
-        ranks = [
-            (named(_PLACE) if name == f"rank_{index}_" else sql.null_of(T.IntegerType())).alias(name)
-            for name in self._ranks
-        ]
-        none = [sql.null_of(T.DoubleType()).alias(name) for name in (_JUDGE, _HUMAN)]
-        return sql.select(first, *map(named, (*self._users, _ITEM)), *ranks, *none)
+        return sql.select(first, *map(named, (*self._users, _ITEM)), named(_PLACE).alias(f"rank_{index}_"))
 
     def queries(self, pairs: DataFrame) -> DataFrame:
         """One row per query: how much models differ, whether it can be drawn, and how many pairs it has then."""

@@ -19,7 +19,7 @@ from spark_rankeval.statistics.comparisons import ShownFigures, as_decided, fami
 from spark_rankeval.statistics.description import with_reliable_figures
 from spark_rankeval.statistics.exact import Sums, added, from_text, mean_of_sums, moments_of_sums
 from spark_rankeval.statistics.groups import Difference, Group, difference_of, largest_gap
-from spark_rankeval.statistics.intervals import PREDICTION_POWERED, GroupedClusters, Interval, clusters_of_days
+from spark_rankeval.statistics.intervals import PREDICTION_POWERED, GroupedClusters, Interval, clusters_of_groups
 
 #: What a row compares, and what it calls the users of all other slices.
 LARGEST_GAP, AGAINST_OTHERS = "largest gap", "against all others"
@@ -29,7 +29,7 @@ _CORRECTION = "holm"
 # Slices of fewer users are small.
 _SMALL = 30
 _NO_SUMS = "the row has no sums: it has one value for all lists together, or its values are too large for exact sums"
-_CLUSTERED = "users come in clusters, and only results with ci='t' keep the sums of these that a gap needs"
+_CLUSTERED = "users come in clusters, and a gap needs sums of these, which a result has with ci='t' unless it was merged or stored"
 _ESTIMATED = "two judges estimate the mean, which is of no user's values"
 _DRAWN = "people graded users who were not drawn alike, and sums of their values do not tell the mean"
 _SPOILT = "the mean is over all users, and some have no value"
@@ -133,7 +133,7 @@ def gap_rows(
     for row, slices in _figures(rows, attributes):
         parts = {} if summary.is_over_lists(row) else slices
         users = {name: _users_of_rows(slice_rows) for name, slice_rows in parts.items()}
-        gap = largest_gap([each.named(name, row) for name, each in users.items()], level, least_n)
+        gap = largest_gap([each.named(name, row) for name, each in users.items()], least_n)
         pair = (gap.highest or _Users().named("", row), gap.lowest or _Users().named("", row))
         largest.append(
             _without_unknown_interval(
@@ -231,16 +231,16 @@ class _Users(NamedTuple):
     greatest: float = -math.inf
     sums: Sums = {}  # noqa: RUF012 # never changed
     problem: str = ""
-    grouped: tuple[GroupedClusters, ...] | None = ()  # sums of clusters, to be added up; None if they are not known
+    grouped: GroupedClusters | None = None  # sums of the users' clusters; None if they are not known
 
     def plus(self, more: _Users) -> _Users:
         """These and other users together."""
-        parts = (*(self.grouped or ()), *(more.grouped or ()))
-        grouped = (GroupedClusters.added(parts),) if len(parts) > 1 else parts
+        grouped = [users.grouped for users in (self, more) if users.n]
+        known = [each for each in grouped if each is not None]
         return _Users(
             self.n + more.n, self.n_undefined + more.n_undefined, self.n_zero + more.n_zero, min(self.least, more.least),
             max(self.greatest, more.greatest), added([self.sums, more.sums]), self.problem or more.problem,
-            None if self.grouped is None or more.grouped is None else grouped,
+            GroupedClusters.added(known) if known and len(known) == len(grouped) else None,
         )  # fmt: skip
 
     def named(self, name: str, row: SummaryRow) -> Group:
@@ -253,7 +253,7 @@ class _Users(NamedTuple):
             weighted = with_reliable_figures(mean_of_sums(n_users, sums, is_weighted=True), moments)
         if problem:
             moments, weighted = moments._replace(mean=math.nan), None
-        clusters = clusters_of_days(self.grouped) if row.cluster and self.grouped else None
+        clusters = None if self.grouped is None else clusters_of_groups(self.grouped)
         return Group(name, moments, weighted, summary.bounds_of(row.definition), problem, clusters)
 
 
@@ -268,10 +268,7 @@ def _users_of(row: SummaryRow) -> _Users:
     if not row.n_users:
         return _Users(n_undefined=row.n_undefined, problem=problem)
     sums = {} if problem else from_text(row.moments)
-    grouped: tuple[GroupedClusters, ...] | None = ()
-    if row.cluster:
-        grouped = (GroupedClusters.from_text(row.cluster_sums),) if row.cluster_sums else None
-    return _Users(row.n_users, row.n_undefined, row.n_zero, row.minimum, row.maximum, sums, problem, grouped)
+    return _Users(row.n_users, row.n_undefined, row.n_zero, row.minimum, row.maximum, sums, problem, row.cluster_groups)
 
 
 def _users_of_rows(rows: Sequence[SummaryRow]) -> _Users:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
@@ -45,6 +45,7 @@ from spark_rankeval.statistics.judges import (
     Estimate,
     JudgedEstimate,
     LabelsNeeded,
+    PairFigures,
     draw_check,
     judged_estimate,
     labels_needed,
@@ -573,7 +574,7 @@ _MOST_SHOWN_GRADES = 11
 
 
 @dataclass(frozen=True)
-class JudgePair:
+class JudgePair(PairFigures):
     """How far two judges agree on the items of a slice that both graded.
 
     Examples:
@@ -602,17 +603,6 @@ class JudgePair:
     slice: str
     judge: str
     other: str
-    n_items: int
-    n_users: int
-    n_judge_only: int
-    n_other_only: int
-    mean: float
-    other_mean: float
-    agreement: Estimate
-    kappa: Estimate
-    linear_kappa: Estimate
-    quadratic_kappa: Estimate
-    confusion: tuple[tuple[int, ...], ...] = field(repr=False)
 
     @property
     def name(self) -> str:
@@ -634,8 +624,9 @@ class JudgePair:
     def record(self) -> dict[str, Any]:
         """The row by column: each figure with its standard error and the ends of its interval."""
         figures = {name: getattr(self, name) for name in PAIR_FIGURES}
-        others = {name: value for name, value in vars(self).items() if name not in (*figures, "confusion")}
-        return others | _columns_of(figures)
+        users = {"slice": self.slice, "judge": self.judge, "other": self.other}
+        counts = {name: value for name, value in vars(self).items() if name not in (*users, *figures, "confusion")}
+        return users | counts | _columns_of(figures)
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 def metrics_record(row: SummaryRow) -> dict[str, Any]:
     """A row's values by the columns of the table of metrics, which also has the time of the run."""
-    sums = {name: getattr(row, name) for name in ("over_all", "moments", "cluster_sums")}
+    sums = {name: getattr(row, name) for name in ("over_all", "moments")}
     return {**row.shown(), **sums, "fingerprints": dict(row.fingerprints)}
 
 

@@ -34,7 +34,14 @@ from spark_rankeval.request.task import GROUP_FACTS
 from spark_rankeval.statistics.comparisons import interval_in_words
 from spark_rankeval.statistics.description import MEDIAN, Description
 from spark_rankeval.statistics.exact import as_text
-from spark_rankeval.statistics.intervals import UNBOUNDED, Clusters, Interval, adjusted_interval, requested_method
+from spark_rankeval.statistics.intervals import (
+    UNBOUNDED,
+    Clusters,
+    GroupedClusters,
+    Interval,
+    adjusted_interval,
+    requested_method,
+)
 
 Key = tuple[Any, ...]
 
@@ -316,7 +323,7 @@ NOT_REQUESTED = "not asked for"
 #: What `SummaryRow.user_weight` says of means that are quotients of sums over all users.
 SELF_NORMALISED = "self-normalised"
 # What only programs read of a row.
-_MERGED = ("over_all", "moments", "cluster_sums", "fingerprints")
+_MERGED = ("over_all", "moments", "fingerprints")
 _STANDARD = ("standard", "standard_mean")
 _INFINITIES = (math.inf, -math.inf)
 
@@ -426,8 +433,7 @@ class SummaryRow(ClusteredRow):
         effective_n_users: how many users of equal weights would do as well, (Σw)² / Σw² (Kish 1965); n_users without weights.
         cluster: the columns of the clusters that users come in, such as ``user`` for sessions; empty: users are independent.
             Standard error and interval are those of clusters.
-        n_clusters: how many clusters have a user with a value; 0 if users are independent. Of a merged summary, how many of 1,024
-            groups of clusters.
+        n_clusters: how many clusters have a user with a value; 0 if users are independent, and of merged means of users' values.
         effective_n_clusters: how many clusters of equal weight would do as well, (ΣW)² / ΣW² for their weights W; NaN if users are
             independent.
         df: the degrees of freedom of the standard error; n_users − 1 if users count alike and are independent.
@@ -436,19 +442,19 @@ class SummaryRow(ClusteredRow):
         moments: the exact sums behind mean and spread, as text, from which `merge` makes the figures of several evaluations; empty
             if values are too large for exact sums. Of two judges it has the values of all users whom people graded, and the hashes of
             their clusters. No column of tables; JSON and a job's table of metrics have it.
-        cluster_sums: the sums of 1,024 groups of clusters, as text of some 7 kB, from which `merge` makes the interval of several days;
-            empty without clusters and t intervals, and of two judges. Likewise.
         standard: what dialect ``standard`` means by the metric, if few systems define it as this row does and the caller did not
             choose this definition; else empty. No column of tables; JSON has it.
         standard_mean: the mean by that definition; NaN if it was not computed. Likewise.
         asked: the caller's name for the metric, such as ``map@10`` for ``ap@10``; empty if it equals `metric`.
         fingerprints: those of the tables that the model was evaluated on, by table; empty if they are not known. No column of tables.
+        cluster_groups: the sums of 1,024 groups of clusters, from which slices are compared; None without clusters and t intervals.
+            It is not stored.
     """
 
     order = (
         "model dialect metric relevance definition cutoff slice mean n_users n_undefined std standard_error minimum maximum n_zero "
         "interval_low interval_high interval_level interval_method no_interval median quantiles user_weight effective_n_users cluster "
-        "n_clusters effective_n_clusters df design_effect asked over_all moments cluster_sums fingerprints standard standard_mean"
+        "n_clusters effective_n_clusters df design_effect asked over_all moments fingerprints standard standard_mean"
     )
 
     model: str = described("the name of the predictions; empty if they have none")
@@ -485,7 +491,6 @@ class SummaryRow(ClusteredRow):
         "whether the mean is over every user, so that one undefined value makes it undefined", False
     )
     moments: str = described("the exact sums behind mean and spread, which merge reads; empty if there are none", "")
-    cluster_sums: str = described("the sums of groups of clusters, which merge reads; empty if there are none", "")
     # What stands beside the figure is no part of it: a stored table gives equal rows without knowing that.
     standard: str = described(
         "what dialect standard means by the metric, if that is another definition", "", compare=False
@@ -495,6 +500,7 @@ class SummaryRow(ClusteredRow):
     fingerprints: Mapping[str, str] = described(
         "the fingerprints of the tables that the model was evaluated on, by table", default_factory=dict, compare=False
     )
+    cluster_groups: GroupedClusters | None = field(default=None, compare=False, repr=False)
 
     def record(self) -> dict[str, Any]:
         """The figures by column, as tables have them; each quantile is a column."""
@@ -511,7 +517,7 @@ class SummaryRow(ClusteredRow):
 
     def stored(self) -> dict[str, Any]:
         """All of the row by name, as JSON has it: NaN is None, and infinities are the texts ``inf`` and ``-inf``."""
-        stored = self.record() | {name: getattr(self, name) for name in (*_MERGED[:3], *_STANDARD)}
+        stored = self.record() | {name: getattr(self, name) for name in (*_MERGED[:2], *_STANDARD)}
         stored["quantile_shares"] = list(self.quantiles)
         return {name: str(value) if value in _INFINITIES else as_json_value(value) for name, value in stored.items()}
 
@@ -569,7 +575,7 @@ def summary_row(
         spread=Spread(moments.least, moments.greatest, moments.n_zero, figures.median, figures.quantiles),
         effective_n_users=effective_n, clusters=ClusterFigures.of(cluster, clusters, figures.error_of_users),
         over_all=over_all, moments="" if sums is None else as_text(sums),
-        cluster_sums="" if clusters is None or clusters.grouped is None else clusters.grouped.text(),
+        cluster_groups=None if clusters is None else clusters.grouped,
         **about,
     )  # fmt: skip
 

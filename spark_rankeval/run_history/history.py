@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 # The columns of the table of metrics that no history shows.
-_FOR_MERGE = ("over_all", "moments", "cluster_sums")
+_FOR_MERGE = ("over_all", "moments")
 _DATE = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
 # So many are listed if one is not found.
 _MOST_NAMED = 20

@@ -295,10 +295,11 @@ def union(frame: DataFrame, other: DataFrame) -> DataFrame:
     return rows_of_all([whole(frame), whole(other)])
 
 
-def rows_of_all(tables: Iterable[DataFrame]) -> DataFrame:
-    """The rows of several tables, whose columns meet by name."""
+def rows_of_all(tables: Iterable[DataFrame], *, may_lack_columns: bool = False) -> DataFrame:
+    """The rows of several tables, whose columns meet by name; what a table lacks is null."""
     # Sail merges a union into the one around it, and fails if its second table is filtered. A name keeps them apart.
-    return reduce(lambda rows, more: rows.unionByName(more), [table.alias("rows") for table in tables])
+    named_tables = [table.alias("rows") for table in tables]
+    return reduce(lambda rows, more: rows.unionByName(more, allowMissingColumns=may_lack_columns), named_tables)
 
 
 def with_columns(frame: DataFrame, columns: Mapping[str, Sql]) -> DataFrame:

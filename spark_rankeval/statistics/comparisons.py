@@ -29,8 +29,8 @@ _ROUNDING_OF_SUMS = 2.0**-41
 SIDES = ("difference", "value", "baseline")
 _COUNTS = ("n_undefined", "n_excessive", "wins", "losses")
 _KEPT = "size_smallest"
-# The prefix of the fields of clusters' signs, and so many clusters get their signs at once.
-_SIGNS, _TOGETHER = "signs", 1 << 12
+# The prefix of the fields of clusters' signs.
+_SIGNS = "signs"
 
 
 class PairedAccumulator:
@@ -40,7 +40,7 @@ class PairedAccumulator:
     """
 
     def __init__(self, n_columns: int, *, replicates: int = 9999, seed: int = 0) -> None:
-        self._replicates = resampling.checked_replicates(replicates) if replicates else 0
+        self._replicates = replicates
         self._seed = seed
         self._moments = {side: MomentsAccumulator(n_columns) for side in SIDES}
         self._counts = np.zeros((len(_COUNTS), n_columns), np.int64)
@@ -104,36 +104,25 @@ def paired_sides(values: Floats, baseline: Floats) -> Floats:
     return np.concatenate([difference, *(np.where(is_missing, np.nan, side) for side in (values, baseline))])
 
 
-class PairedClusters:
+class PairedClusters(intervals.ClusterAccumulator):
     """The sums of `paired_sides` over clusters, for the precision of their means. Each cluster's difference has a sign of its own."""
 
     def __init__(self, n_columns: int, *, replicates: int = 0, seed: int = 0) -> None:
+        super().__init__(len(SIDES) * n_columns)
         self._n_columns = n_columns
-        self._precision = intervals.ClusterAccumulator(len(SIDES) * n_columns)
         self._signs = PairedAccumulator(n_columns, replicates=replicates, seed=seed)
-        self._waiting: list[intervals.ClusterSums] = []
-        self._n_waiting = 0
 
-    def add(self, sums: intervals.ClusterSums, n_without: int = 0) -> None:
-        """Add clusters, each of them once, with the sums of their users."""
-        self._precision.add(sums, n_without)
-        self._waiting.append(sums)
-        self._n_waiting += len(sums.clusters)
-        if self._n_waiting >= _TOGETHER:
-            self._settle()
-
-    def _settle(self) -> None:
-        waiting, self._waiting, self._n_waiting = self._waiting, [], 0
-        if waiting:
-            together = intervals.ClusterSums(*map(np.concatenate, zip(*waiting, strict=True)))
-            values = np.where(together.weights > 0, together.values, np.nan).T[: self._n_columns]
-            self._signs.add(together.clusters, values, np.zeros_like(values))
+    def add_batch(self, batch: intervals.ClusterSums) -> None:
+        """Add some clusters at once, and draw their signs."""
+        super().add_batch(batch)
+        values = np.where(batch.weights > 0, batch.values, np.nan).T[: self._n_columns]
+        self._signs.add(batch.clusters, values, np.zeros_like(values))
 
     def state(self) -> dict[str, Array]:
         """The state so far: the fields of `ClusterAccumulator` for each side, and those of `PairedAccumulator`, with prefixes."""
-        self._settle()
+        precision = super().state()
         state = {f"{_SIGNS}_{name}": numbers for name, numbers in self._signs.state().items()}
-        for name, numbers in self._precision.state().items():
+        for name, numbers in precision.items():
             state |= {f"{side}_{name}": part for side, part in zip(SIDES, np.split(numbers, len(SIDES)), strict=True)}
         return state
 
@@ -543,7 +532,6 @@ def all_pairs_of(
     difference of each pair is; without them users are independent. For clusters of equal size the residual mean square of clusters and
     models is half the mean variance of the pairs.
     """
-    intervals.checked_level(level)
     n_models = len(state["value_n"])
     values, residuals, pair_moments = (moments_of_each(state, side) for side in (*_SIDES, _PAIR))
     n = values[0].n
@@ -582,8 +570,11 @@ def all_pairs_of(
             )
         else:
             critical = studentized_range_critical(level, n_models, df) if error > 0 else math.nan
-            method, ends = "games_howell" if pairwise else "tukey", far.interval(difference, error, critical)
-            interval = _interval(ends, n, level, problem, method).within(bounds)
+            low, high = far.interval(difference, error, critical)
+            reason, method = intervals.why_none(n, problem, low), "games_howell" if pairwise else "tukey"
+            interval = (
+                Interval.missing(level, method, reason) if reason else Interval(low, high, level, method).within(bounds)
+            )
         total = abs(residuals[second].total - residuals[first].total)
         p_randomised = math.nan
         if n and len(ranges) and not excessive:
@@ -632,16 +623,6 @@ def moments_of_each(state: dict[str, Any], side: str) -> list[Moments]:
     fields = exact.with_prefix(state, side)
     places = range(len(fields["n"]) if fields else 0)
     return [exact.moments_of({name: each[place] for name, each in fields.items()}) for place in places]
-
-
-def _interval(ends: tuple[float, float], n: int, level: float, problem: str, method: str) -> Interval:
-    if problem:
-        return Interval.missing(level, method, problem)
-    if n < 2:
-        return Interval.missing(level, method, "no user" if n == 0 else "one user has no spread")
-    if math.isnan(ends[0]):
-        return Interval.missing(level, method, intervals.UNKNOWN_MEAN)
-    return Interval(*ends, level, method)
 
 
 def permuted_sums(values: Floats, users: Array, replicates: int, seed: int) -> Array:

@@ -28,7 +28,7 @@ class BootstrapAccumulator:
     """
 
     def __init__(self, n_columns: int, *, replicates: int = 1000, seed: int = 0) -> None:
-        self._replicates = resampling.checked_replicates(replicates)
+        self._replicates = replicates
         self._seed = seed
         self._values = resampling.zero_sums(n_columns, replicates)
         self._weights = resampling.zero_sums(n_columns, replicates)
@@ -91,23 +91,6 @@ def bootstrap_means_of(state: dict[str, Any]) -> BootstrapMeans:
     return BootstrapMeans(means, int(np.count_nonzero(~drawn)), int(state["n_excessive"]))
 
 
-def percentile_interval(samples: BootstrapMeans, mean: Mean, level: float = 0.95) -> Interval:
-    """The interval between the (1 ∓ level)/2 quantiles of the samples' means (Efron 1979)."""
-    return _interval(samples, mean, level, "percentile", 0.0, 0.0)
-
-
-def bca_interval(samples: BootstrapMeans, mean: Mean, level: float = 0.95) -> Interval:
-    """The bias-corrected and accelerated interval (Efron 1987; Efron and Tibshirani 1993, 14.3).
-
-    The bias correction comes from the share of samples below the mean, plus half of those equal to it. The acceleration is
-    that of the jackknife, from the third moment of the values.
-    """
-    same = _SAME * max(abs(mean.mean), 1.0)
-    below, not_above = np.searchsorted(samples.means, [mean.mean - same, mean.mean + same])
-    share = (below + not_above) / 2 / max(len(samples.means), 1)
-    return _interval(samples, mean, level, "bca", normal_quantile(share), mean.acceleration)
-
-
 # Weights are held to 2⁻⁴², so if the mean weight is smaller than this, they keep too few digits.
 _LEAST_MEAN_WEIGHT = 2.0**-20
 # Values are held to 2⁻⁴², too, so a smaller spread keeps too few digits.
@@ -118,13 +101,20 @@ _SAME_COUNT = 1e-6
 _SAME = 2.0**-41
 
 
-def _interval(
-    samples: BootstrapMeans, mean: Mean, level: float, method: str, bias: float, acceleration: float
-) -> Interval:
-    intervals.checked_level(level)
-    reason = _why_none(samples, mean, level)
-    if reason:
+def bootstrap_interval(samples: BootstrapMeans, mean: Mean, level: float = 0.95, method: str = "bca") -> Interval:
+    """The interval of a mean from its bootstrap samples.
+
+    ``percentile`` is the interval between the (1 ∓ level)/2 quantiles of the samples' means (Efron 1979). ``bca`` is the bias-corrected and
+    accelerated one (Efron 1987; Efron and Tibshirani 1993, 14.3). The bias correction comes from the share of samples below the mean, plus
+    half of those equal to it. The acceleration is that of the jackknife, from the third moment of the values.
+    """
+    if reason := _why_none(samples, mean, level):
         return Interval.missing(level, method, reason)
+    bias = acceleration = 0.0
+    if method == "bca":
+        same = _SAME * max(abs(mean.mean), 1.0)
+        below, not_above = np.searchsorted(samples.means, [mean.mean - same, mean.mean + same])
+        bias, acceleration = normal_quantile((below + not_above) / 2 / len(samples.means)), mean.acceleration
     ends = []
     for z in (normal_quantile((1 - level) / 2), normal_quantile((1 + level) / 2)):
         shifted = bias + z
@@ -231,7 +221,6 @@ def jackknife_interval(
     at an end, with all users or without some, the interval is on its own scale, and cut at the bounds. If a figure `may_rest_on_few`
     users, its degrees of freedom know how few they are.
     """
-    intervals.checked_level(level)
     if math.isnan(value):
         return math.nan, Interval.missing(level, intervals.JACKKNIFE, "no user")
     spread = spread_of(value, left_out)
@@ -280,7 +269,7 @@ def _within_ends(stretched: float, bounds: tuple[float, float]) -> float:
 #: The states of the accumulators by what they are for: ``moments``, ``quantiles``, ``means``, ``bootstrap``. The first axis is the groups.
 State = dict[str, dict[str, Array]]
 
-_RESAMPLED = {"percentile": percentile_interval, "bca": bca_interval}
+_RESAMPLED = ("percentile", "bca")
 MEDIAN = 0.5
 
 
@@ -549,7 +538,7 @@ def _resampled_interval(
         return Interval.missing(options.level, options.method, reason)
     if clusters is not None:
         mean = replace(mean, acceleration=clusters.acceleration)
-    return _RESAMPLED[options.method](samples, mean, options.level)
+    return bootstrap_interval(samples, mean, options.level, options.method)
 
 
 def _as_precise(clusters: Clusters, moments: Moments) -> Clusters:

@@ -59,7 +59,8 @@ def t_sf(t: float, df: float) -> float:
 @lru_cache(maxsize=4096)
 def t_critical(level: float, df: float) -> float:
     """The t with P(|T| ≤ t) = level: how far a two-sided interval of this level reaches."""
-    return _t_isf((1.0 - _probability(level)) / 2, df)
+    tail = (1.0 - _probability(level)) / 2
+    return _where_falls_to(lambda t: t_sf(t, df), tail)
 
 
 @lru_cache(maxsize=4096)
@@ -104,12 +105,6 @@ def studentized_range_critical(level: float, groups: int, df: float) -> float:
     """The q with P(Q ≤ q) = level."""
     alpha = 1.0 - _probability(level)
     return _where_falls_to(lambda q: studentized_range_sf(q, groups, df), alpha)
-
-
-def _t_isf(p: float, df: float) -> float:
-    if p == 0.5:
-        return 0.0
-    return _where_falls_to(lambda t: t_sf(t, df), p)
 
 
 def _probability(p: float) -> float:

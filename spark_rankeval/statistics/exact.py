@@ -132,10 +132,6 @@ class QuantileAccumulator:
         self._pending: list[dict[str, Array]] = []
         self._n_pending = 0
 
-    def add(self, column: int, values: Column) -> None:
-        """Add float64 values of a column; NaN is left out."""
-        self.add_tally(tally([values], column))
-
     def add_tally(self, counted: Tally) -> None:
         """Add counted values of some columns."""
         column, distinct, times = counted.column, counted.values, counted.times

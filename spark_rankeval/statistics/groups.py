@@ -291,28 +291,21 @@ class LargestGap:
         n_groups: how many groups there are to choose from.
         n_left_out: how many groups are not, because they have too few users or no interval.
         difference: of the two, without a correction.
-        level: of the interval.
     """
 
     highest: Group | None
     lowest: Group | None
     n_groups: int
     difference: Difference
-    level: float
     n_left_out: int = 0
 
-    @cached_property
-    def interval(self) -> Interval:
-        """The interval of the difference.
+    def interval_at(self, level: float) -> Interval:
+        """The interval of the difference at a level.
 
         The intervals of all pairs of groups hold together, and so does that of the pair that was chosen for its difference. Source: Games
         and Howell 1976, with the studentized range of `n_groups` means and Welch's degrees of freedom of the pair. If a variance says
         little, it is that of `Difference` with Bonferroni's level for all pairs.
         """
-        return self.interval_at(self.level)
-
-    def interval_at(self, level: float) -> Interval:
-        """The interval at another level."""
         if self.difference.problem:
             return Interval.missing(level, GAMES_HOWELL, self.difference.problem)
         if self.difference.rare:
@@ -326,7 +319,7 @@ class LargestGap:
     def p_of(self, margin: float = 0.0) -> float:
         """The p-value, corrected for the choice among all pairs; see `Difference.p_of`."""
         n_pairs = math.comb(self.n_groups, 2)
-        if not self.interval:
+        if self.difference.problem:
             return math.nan
         if self.difference.rare:
             return min(1.0, n_pairs * self.difference.p_of(margin))
@@ -334,14 +327,14 @@ class LargestGap:
         return studentized_range_sf(q, self.n_groups, self.difference.df)
 
 
-def largest_gap(groups: Sequence[Group], level: float, least_n: int = 2) -> LargestGap:
+def largest_gap(groups: Sequence[Group], least_n: int = 2) -> LargestGap:
     """The largest gap between groups of at least `least_n` users that have an interval."""
     chosen = [group for group in groups if group.n >= least_n and not group.problem]
     if len(chosen) < 2:
         nan = math.nan
         reason = f"fewer than two slices have {max(least_n, 2)} users or more, and an interval"
         none = Difference(nan, (nan, nan), (nan, nan), problem=reason)
-        return LargestGap(None, None, len(chosen), none, level, len(groups) - len(chosen))
+        return LargestGap(None, None, len(chosen), none, len(groups) - len(chosen))
     highest, lowest = max(chosen, key=lambda group: group.mean), min(chosen, key=lambda group: group.mean)
     if highest is lowest:
         # All means are equal: any two groups will do.
@@ -349,7 +342,7 @@ def largest_gap(groups: Sequence[Group], level: float, least_n: int = 2) -> Larg
     clustered = highest.clusters is not None
     difference, n_groups = difference_of(highest, lowest, shares_clusters=clustered), len(chosen)
     difference = difference.cautious((highest, lowest))
-    return LargestGap(highest, lowest, n_groups, difference, level, len(groups) - n_groups)
+    return LargestGap(highest, lowest, n_groups, difference, len(groups) - n_groups)
 
 
 SEQUENCE = "confidence_sequence"

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import math
-import re
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache, reduce
-from operator import or_
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -21,7 +16,7 @@ from spark_rankeval.errors import OptionError, warn
 from spark_rankeval.ranking.user_lists import starts_of_runs
 from spark_rankeval.statistics import distributions, exact
 from spark_rankeval.statistics.exact import Mean, Moments
-from spark_rankeval.statistics.resampling import check_seed, checked_replicates
+from spark_rankeval.statistics.resampling import check_replicates, check_seed
 
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -31,141 +26,81 @@ FEWEST_WITHOUT_WARNING = 30
 #: With fewer effective clusters bootstraps, and t intervals of skewed values, hold too rarely: docs/evidence/simulations.md.
 FEWEST_IF_SKEWED = 50
 
-#: How many groups there are, a power of 2: more would make intervals over days hardly narrower, but each summary longer.
+#: How many groups there are, a power of 2: more would make intervals hardly narrower, but each summary larger.
 N_GROUPS = 1 << 10
 #: A 64-bit hash that is shifted right by so many bits is the number of its group.
 SHIFT = np.uint64(64 - N_GROUPS.bit_length() + 1)
-# Sums of groups are rounded to so many bits of the largest: with the sign they fill four bytes.
+# Sums of groups are rounded to so many bits of the largest.
 _BITS = 31
-# Limits that keep a spoilt text from filling the memory. The numbers of merged days are longer than four bytes. Floats reach from 2^-1074
-# to 2^1024.
-_MOST_BYTES, _MOST_EXPONENT = 64, 1200
-_TEXT = re.compile(r"(-?\d{1,4}),(\d{1,2});(-?\d{1,4}),(\d{1,2});([A-Za-z0-9+/=]*)")
 
 
-class Scaled(NamedTuple):
-    """One whole number per group, in units of 2 to the power of `exponent`."""
-
-    exponent: int
-    numbers: tuple[int, ...]
-
-    @classmethod
-    def rounded(cls, values: Array) -> Scaled:
-        """Finite sums, rounded to 31 bits of the largest."""
-        greatest = float(np.abs(values).max(initial=0.0))
-        exponent = math.frexp(greatest)[1] - _BITS
-        return cls(exponent, tuple(np.rint(np.ldexp(values, -exponent)).astype(np.int64).tolist()))._reduced()
-
-    @classmethod
-    def added(cls, parts: Sequence[Scaled]) -> Scaled:
-        """The sums of all parts, group by group."""
-        exponent = min(part.exponent for part in parts)
-        shifted = [[number << (part.exponent - exponent) for number in part.numbers] for part in parts]
-        return cls(exponent, tuple(map(sum, zip(*shifted, strict=True))))._reduced()
-
-    def _reduced(self) -> Scaled:
-        """The same sums in the largest possible unit: equal sums become equal objects."""
-        bits = reduce(or_, self.numbers, 0)
-        if not bits:
-            return Scaled(0, self.numbers)
-        n_zeros = (bits & -bits).bit_length() - 1
-        return Scaled(self.exponent + n_zeros, tuple(number >> n_zeros for number in self.numbers))
-
-    @property
-    def width(self) -> int:
-        """How many bytes each number needs."""
-        return max(number.bit_length() for number in self.numbers) // 8 + 1
-
-    @property
-    def unit(self) -> Fraction:
-        """The unit of the numbers, a power of 2."""
-        return Fraction(2) ** self.exponent
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GroupedClusters:
-    """The sums of weights and of weighted values over the clusters of each group."""
+    """The sums of weights, and of weighted values, over the clusters of each group.
 
-    weights: Scaled
-    values: Scaled
+    Attributes:
+        numbers: whole numbers of any size, 2 × groups.
+        exponents: the powers of 2 in whose units the two rows of numbers are.
+    """
+
+    numbers: Array
+    exponents: tuple[int, int]
 
     @classmethod
     def from_rows(cls, rows: Array) -> GroupedClusters | None:
-        """From rows of a group's number and its sums of weights and of values; None if a sum is too large for a float."""
+        """From rows of a group's number and its sums of weights and of values; None if a sum is too large for a float.
+
+        Sums are rounded to 31 bits of the largest.
+        """
         if not np.isfinite(rows).all():
             return None
         groups = rows[np.argsort(rows[:, 0], kind="stable")]
         sums = np.zeros((N_GROUPS, 2))
         np.add.at(sums, groups[:, 0].astype(np.int64), groups[:, 1:])
-        return cls(*map(Scaled.rounded, sums.T)) if np.isfinite(sums).all() else None
+        if not np.isfinite(sums).all():
+            return None
+        exponents = np.frexp(np.abs(sums).max(axis=0))[1] - _BITS
+        numbers = np.rint(np.ldexp(sums, -exponents)).astype(np.int64).T.astype(object)
+        return cls(numbers, (int(exponents[0]), int(exponents[1])))
 
     @classmethod
     def added(cls, parts: Sequence[GroupedClusters]) -> GroupedClusters:
-        """The sums over all parts, such as days, group by group."""
-        return cls(Scaled.added([part.weights for part in parts]), Scaled.added([part.values for part in parts]))
+        """The sums over all parts, such as slices, group by group."""
+        least = [min(exponents) for exponents in zip(*(part.exponents for part in parts), strict=True)]
+        total = np.zeros((2, N_GROUPS), object)
+        for part in parts:
+            shifts = [exponent - lowest for exponent, lowest in zip(part.exponents, least, strict=True)]
+            total += part.numbers << np.array(shifts, object)[:, np.newaxis]
+        return cls(total, (least[0], least[1]))
 
     @property
     def n(self) -> int:
         """How many groups have a weight."""
-        return sum(weight != 0 for weight in self.weights.numbers)
+        return int(np.count_nonzero(self.numbers[0]))
+
+    @property
+    def _units(self) -> tuple[Fraction, Fraction]:
+        return Fraction(2) ** self.exponents[0], Fraction(2) ** self.exponents[1]
 
     def influences(self) -> list[float | None] | None:
         """By how much each group moves the mean, Σ(y − mean) w / Σw; None for one without weight, and for all if there is none."""
-        weights, values = self.weights, self.values
-        total = sum(weights.numbers)
+        (weights, values), (unit_of_weights, unit_of_values) = self.numbers.tolist(), self._units
+        total = sum(weights)
         if not total:
             return None
-        mean, unit = Fraction(sum(values.numbers), total), float(values.unit / (weights.unit * total))
+        mean, unit = Fraction(sum(values), total), float(unit_of_values / (unit_of_weights * total))
         return [
             None if not weight else float(value - mean * weight) * unit
-            for weight, value in zip(weights.numbers, values.numbers, strict=True)
+            for weight, value in zip(weights, values, strict=True)
         ]
 
     def terms(self, exponents: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Fraction]:
         """The sum over groups of W^(j−k) S^k for each pair of exponents j and k."""
-        weights, values = self.weights, self.values
-        by_term = {}
-        for j, k in exponents:
-            total = sum(w ** (j - k) * s**k for w, s in zip(weights.numbers, values.numbers, strict=True) if w or s)
-            by_term[j, k] = total * weights.unit ** (j - k) * values.unit**k
-        return by_term
-
-    def text(self) -> str:
-        """The sums as text of some kilobytes; equal sums have one text."""
-        heads, packed = "", b""
-        for part in (self.weights, self.values):
-            width = part.width
-            heads += f"{part.exponent},{width};"
-            packed += b"".join(number.to_bytes(width, "little", signed=True) for number in part.numbers)
-        return heads + base64.b64encode(zlib.compress(packed, 9)).decode()
-
-    @classmethod
-    def from_text(cls, text: str) -> GroupedClusters:
-        """The sums of `text`; any other text is a ValueError."""
-        match = _TEXT.fullmatch(text)
-        problem = "these are not the sums of groups of clusters"
-        if match is None:
-            raise ValueError(problem)
-        exponents, widths = (int(match[1]), int(match[3])), (int(match[2]), int(match[4]))
-        n_bytes = N_GROUPS * sum(widths)
-        if not all(0 < width <= _MOST_BYTES for width in widths) or max(map(abs, exponents)) > _MOST_EXPONENT:
-            raise ValueError(problem)
-        try:
-            unpacking = zlib.decompressobj()
-            packed = unpacking.decompress(base64.b64decode(match[5], validate=True), n_bytes + 1)
-        except (zlib.error, binascii.Error) as error:
-            raise ValueError(problem) from error
-        if len(packed) != n_bytes:
-            raise ValueError(problem)
-        parts, start = [], 0
-        for exponent, width in zip(exponents, widths, strict=True):
-            firsts = range(start, start + N_GROUPS * width, width)
-            numbers = (int.from_bytes(packed[first : first + width], "little", signed=True) for first in firsts)
-            parts.append(Scaled(exponent, tuple(numbers)))
-            start += N_GROUPS * width
-        if min(parts[0].numbers) < 0:
-            raise ValueError(problem)
-        return cls(*parts)
+        (weights, values), (unit_of_weights, unit_of_values) = self.numbers, self._units
+        return {
+            (j, k): int((weights ** (j - k) * values**k).sum()) * unit_of_weights ** (j - k) * unit_of_values**k
+            for j, k in exponents
+        }
 
 
 # The sums over clusters of W^(j−k) S^k that are kept, as (j, k). Those of `_CUBES` serve only the acceleration.
@@ -227,9 +162,11 @@ class ClusterAccumulator:
 
     def _add_waiting(self) -> None:
         waiting, self._waiting, self._n_waiting = self._waiting, [], 0
-        if not waiting:
-            return
-        batch = ClusterSums(*map(np.concatenate, zip(*waiting, strict=True)))
+        if waiting:
+            self.add_batch(ClusterSums(*map(np.concatenate, zip(*waiting, strict=True))))
+
+    def add_batch(self, batch: ClusterSums) -> None:
+        """Add some clusters at once."""
         for column, (weights, values) in enumerate(zip(batch.weights.T, batch.values.T, strict=True)):
             self._n_clusters[column] += np.count_nonzero(weights)
             first = column * len(self._terms)
@@ -275,7 +212,7 @@ class Clusters:
         df: degrees of freedom of the standard error; G − 1 for clusters of equal weight.
         standard_error: of the mean; NaN for fewer than two clusters, or if sums are too large.
         acceleration: how the standard error changes with the mean; NaN if the cubes were not kept.
-        grouped: the sums of groups of clusters, from which several days are merged; None if they were not kept.
+        grouped: the sums of groups of clusters, from which slices are compared; None if they were not kept.
     """
 
     n: int
@@ -357,9 +294,8 @@ def clusters_of_column(state: dict[str, Any]) -> Clusters:
     return replace(_clusters_from_sums(n, n_without, sums), grouped=grouped)
 
 
-def clusters_of_days(days: Sequence[GroupedClusters]) -> Clusters:
-    """The precision of a mean over several days, for which each group of clusters counts as one cluster."""
-    grouped = GroupedClusters.added(days)
+def clusters_of_groups(grouped: GroupedClusters) -> Clusters:
+    """The precision of a mean for which each group of clusters counts as one cluster."""
     if not grouped.n:
         return Clusters(0)
     return replace(_clusters_from_sums(grouped.n, 0, grouped.terms(_TERMS)), grouped=grouped)
@@ -508,12 +444,17 @@ def ratio(numerator: float, denominator: float) -> float:
     return numerator / denominator
 
 
-def checked_level(level: float) -> float:
-    """The level; raises an OptionError unless it is between 0 and 1."""
-    # Thousands of slices check the same float again, and its exact type is quicker to check than `numbers.Real`.
-    if (type(level) is float or is_number(level)) and 0 < level < 1:
-        return level
-    raise OptionError(f"the level of an interval must be between 0 and 1, such as 0.95; got {level!r}")
+def check_level(level: float) -> None:
+    """Refuse a level that is not between 0 and 1."""
+    if not is_number(level) or not 0 < level < 1:
+        raise OptionError(f"the level of an interval must be between 0 and 1, such as 0.95; got {level!r}")
+
+
+def why_none(n: int, problem: str, *figures: float) -> str:
+    """Why n users have no interval: they have a problem, are fewer than two, or a figure is not known; empty if they have one."""
+    if problem or n < 2:
+        return problem or ("one user has no spread" if n else "no user")
+    return "" if all(map(math.isfinite, figures)) else UNKNOWN_MEAN
 
 
 #: No few users lie far from the mean.
@@ -528,13 +469,8 @@ def t_interval(
 
     It is longer on the side of few users who are `far`.
     """
-    checked_level(level)
-    if problem:
-        return Interval.missing(level, "t", problem)
-    if n < 2:
-        return Interval.missing(level, "t", "no user" if n == 0 else "one user has no spread")
-    if not (math.isfinite(mean) and math.isfinite(standard_error)):
-        return Interval.missing(level, "t", UNKNOWN_MEAN)
+    if reason := why_none(n, problem, mean, standard_error):
+        return Interval.missing(level, T, reason)
     ends = far.interval(mean, standard_error, distributions.t_critical(level, n - 1 if df is None else df))
     return Interval(*ends, level, SCORE if any(far) else T)
 
@@ -750,7 +686,7 @@ class Student:
     name = "t"
 
     def __post_init__(self) -> None:
-        checked_level(self.level)
+        check_level(self.level)
 
 
 @dataclass(frozen=True)
@@ -760,8 +696,8 @@ class _Bootstrap:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        checked_level(self.level)
-        checked_replicates(self.replicates)
+        check_level(self.level)
+        check_replicates(self.replicates)
         check_seed(self.seed)
 
 
@@ -820,7 +756,7 @@ def detectable_difference(
     difference / std · √n. Both have `df` degrees of freedom, n − 1 by default. The result is NaN for fewer than two users.
     Source: Cohen 1988, chapter 2; statsmodels' `TTestPower`.
     """
-    checked_level(level)
+    check_level(level)
     if not is_number(power) or not 1 - level < power < 1:
         raise OptionError(f"power must be between 1 − level = {1 - level:g} and 1; got {power!r}")
     df = n - 1 if df is None else df

@@ -849,10 +849,7 @@ def drawn_strata(bins: Sequence[Bin], budget: int, n_strata: int) -> list[QueryS
         if n_drawn[place] < stratum.n_queries and stratum.pairs_per_query <= left + 1e-9:
             n_drawn[place] += 1
             left -= stratum.pairs_per_query
-    return [
-        QueryStratum(stratum.steps, stratum.n_queries, stratum.n_pairs, stratum.spread, n)
-        for n, stratum in zip(n_drawn, strata, strict=True)
-    ]
+    return [replace(stratum, n_drawn=n) for n, stratum in zip(n_drawn, strata, strict=True)]
 
 
 def _shares(strata: Sequence[QueryStratum], budget: float) -> list[float]:

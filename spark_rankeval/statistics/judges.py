@@ -22,7 +22,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -170,7 +170,6 @@ def judged_estimate(
         >>> round(estimate.value, 3), round(estimate.lambda_, 2), estimate.gain > 5
         (0.5, 1.0, True)
     """
-    intervals.checked_level(level)
     if lambda_ is not None and not (is_number(lambda_) and 0 <= lambda_ <= 1):
         raise OptionError(f"lambda_ must be a number from 0 to 1, or None; got {lambda_!r}")
     sample, problem = sample_of(queries)
@@ -420,7 +419,6 @@ def labels_needed(queries: JudgedQueries, width: float, level: float = 0.95) -> 
         >>> labels_needed(queries, 0.1)
         LabelsNeeded(with_judge=53, by_hand=318)
     """
-    intervals.checked_level(level)
     if not (is_number(width) and width > 0):
         raise OptionError(f"width must be a positive number; got {width!r}")
     sample, problem = sample_of(queries)
@@ -592,7 +590,8 @@ class Estimate(NamedTuple):
     interval: Interval
 
 
-class PairFigures(NamedTuple):
+@dataclass(frozen=True)
+class PairFigures:
     """How far two judges agree on the items that both graded."""
 
     n_items: int
@@ -605,7 +604,7 @@ class PairFigures(NamedTuple):
     kappa: Estimate
     linear_kappa: Estimate
     quadratic_kappa: Estimate
-    confusion: tuple[tuple[int, ...], ...]  # how many items, by the first judge's grade and then the other's
+    confusion: tuple[tuple[int, ...], ...] = field(repr=False)  # items by the first judge's grade, then by the other's
 
 
 @dataclass(frozen=True)

@@ -107,11 +107,10 @@ def floats_of(limbs: Integers) -> Floats:
     return result
 
 
-def checked_replicates(replicates: int) -> int:
-    """The number of replicates, or an error."""
+def check_replicates(replicates: int) -> None:
+    """Refuse a number of replicates that is no whole number from 1 on."""
     if not is_number(replicates, numbers.Integral) or replicates < 1:
         raise OptionError(f"replicates must be a whole number from 1 on; got {replicates!r}")
-    return replicates
 
 
 def check_seed(seed: object) -> None:

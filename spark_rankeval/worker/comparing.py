@@ -93,27 +93,15 @@ def merged_owners(parts: Iterable[Mapping[Owner, State]]) -> dict[Owner, State]:
     return owners
 
 
-def n_without_cluster(owners: Mapping[Owner, State]) -> int:
-    """How many users have no cluster, by owner."""
-    return int(owners.get((), {}).get(N_WITHOUT_CLUSTER, [0])[0])
-
-
-def n_unequal_rows(owners: Mapping[Owner, State], table: str) -> int:
-    """Of how many users the rows of a table are not the same for all of their models, if there is no baseline."""
-    return int(owners.get((), {}).get(f"{N_OTHER}{table}", [0])[0])
+def count_of(owners: Mapping[Owner, State], name: str, owner: Owner = ()) -> int:
+    """A count of a model, or of all users; 0 if nothing was counted."""
+    return int(owners.get(owner, {}).get(name, [0])[0])
 
 
 def n_other_rows(owners: Mapping[Owner, State], model: str, baseline: str, table: str) -> int:
     """Of how many users the rows of a table are not the same for a model and the baseline, by owner."""
-    name = f"{N_OTHER}{table}"
     counted = [model] if table == grouped_row.PARTIAL_TABLE else [model, baseline]
-    return sum(int(owners.get(owner, {}).get(name, [0])[0]) for owner in counted)
-
-
-def n_empty_lists(owners: Mapping[Owner, State], model: str) -> tuple[int, int]:
-    """How many users of a model count as 0 for want of predictions, and how many have a value."""
-    n_empty, n_valued = (int(owners.get(model, {}).get(name, [0])[0]) for name in (N_EMPTY, N_VALUED))
-    return n_empty, n_valued
+    return sum(count_of(owners, f"{N_OTHER}{table}", owner) for owner in counted)
 
 
 class RowHashes(NamedTuple):
@@ -134,16 +122,9 @@ class RowHashes(NamedTuple):
         """Those of some users."""
         return RowHashes(self.values[:, users], self.has_hash[:, users])
 
-    def for_model(self, index: int | None) -> tuple[Array, Array]:
-        """Those of a model by its index, None if the batch does not have it: the hashes, and which are known."""
-        if index is None:
-            n_users = self.values.shape[1]
-            return np.zeros(n_users, np.int64), np.zeros(n_users, np.bool_)
-        return self.values[index], self.has_hash[index]
-
 
 class ComparedUsers(NamedTuple):
-    """Users of a batch, with their values under the models that occur in it."""
+    """Users of a batch, with their values under the models that occur in it, and the baseline if there is one."""
 
     ids: IntArray  # int64 hashes, one for each user
     hashes: IntArray  # those by which users are drawn: of their clusters, if they come in these
@@ -192,7 +173,9 @@ class ComparedUsers(NamedTuple):
         return rows
 
 
-def read_users(batch: pa.RecordBatch, n_metrics: int, tables: tuple[str, ...] = ()) -> ComparedUsers:
+def read_users(
+    batch: pa.RecordBatch, n_metrics: int, tables: tuple[str, ...] = (), baseline: str | None = None
+) -> ComparedUsers:
     """The users of a batch. Each row of a model has a code for the model and the position of its user."""
     columns = grouped_row.columns_of(batch)
     n_users = batch.num_rows
@@ -201,6 +184,8 @@ def read_users(batch: pa.RecordBatch, n_metrics: int, tables: tuple[str, ...] = 
     user = np.repeat(np.arange(n_users), grouped_row.whole_numbers(columns[ROWS].value_lengths()))
     encoded = fields[MODEL].dictionary_encode()
     models = encoded.dictionary.to_pylist()
+    if baseline is not None and baseline not in models:
+        models.append(baseline)
     code = grouped_row.filled(encoded.indices, 0).astype(np.int64)
     has_user = ~grouped_row.flags(columns[IS_NULL_USER])[user]
     position = (code * n_users + user)[has_user]
@@ -266,7 +251,7 @@ class UserCounts:
             if self._baseline is None:
                 self._count_unequal(table, hashes, users)
             else:
-                self._count_others(table, hashes, users)
+                self._count_others(table, hashes, users, users.models.index(self._baseline))
 
     def _count_unequal(self, table: str, hashes: RowHashes, users: ComparedUsers) -> None:
         """Count the users of several models whose rows of a table are not the same for all of these."""
@@ -275,22 +260,18 @@ class UserCounts:
         smallest = np.where(has_row, hashes.values, np.iinfo(np.int64).max).min(axis=0, initial=np.iinfo(np.int64).max)
         self._count((), f"{N_OTHER}{table}", smallest < largest)
 
-    def _count_others(self, table: str, hashes: RowHashes, users: ComparedUsers) -> None:
-        baseline_index = users.models.index(self._baseline) if self._baseline in users.models else None
-        baseline_hashes, has_hash = hashes.for_model(baseline_index)
-        name = f"{N_OTHER}{table}"
-        if table == grouped_row.PARTIAL_TABLE:
-            for index, model in enumerate(users.models):
-                others, have_hash = hashes.for_model(index)
-                self._count(model, name, has_hash & have_hash & (others != baseline_hashes))
-            return
-        # Whom a model does not know at all has no rows there. Its batch may lack the model, so the driver adds those of the baseline.
+    def _count_others(self, table: str, hashes: RowHashes, users: ComparedUsers, baseline_index: int) -> None:
+        baseline_hashes = hashes.values[baseline_index]
         for index, model in enumerate(users.models):
-            has, (others, _) = users.n_rows[index] > 0, hashes.for_model(index)
-            differs, n_both = has & (others != baseline_hashes), has & (baseline_hashes != 0)
-            self._count(
-                model, name, baseline_hashes != 0 if index == baseline_index else differs.astype(np.int64) - n_both
-            )
+            has, differs = users.n_rows[index] > 0, hashes.values[index] != baseline_hashes
+            if table == grouped_row.PARTIAL_TABLE:
+                counted = hashes.has_hash[baseline_index] & hashes.has_hash[index] & differs
+            elif index == baseline_index:
+                counted = baseline_hashes != 0
+            else:
+                # Whom a model does not know has no rows. The batch may lack the model, so the driver adds the rows of the baseline.
+                counted = (has & differs).astype(np.int64) - (has & (baseline_hashes != 0))
+            self._count(model, f"{N_OTHER}{table}", counted)
 
     def _count(self, owner: Owner, name: str, counted: Array) -> None:
         counts = self._owners.setdefault(owner, {})
@@ -353,9 +334,9 @@ def paired_batches(
         slices = _Slices(lambda: _Pairs(baseline, n_metrics, 0, seed))
         judged = None if judges is None else _JudgedPairs(baseline, judges)
         for batch in batches:
-            users = every = read_users(batch, n_metrics if judges is None else n_metrics + 1, tables)
+            users = every = read_users(batch, n_metrics if judges is None else n_metrics + 1, tables, baseline)
             if judged is not None:
-                judged.add(every, batch, attributes)
+                judged.add_users(every, batch, attributes)
                 users = every._replace(values=every.values[:n_metrics])
             everyone.add(users)
             if clusters is not None:
@@ -383,12 +364,12 @@ def side_of(side: str, model: str, place: int) -> str:
     return json.dumps([side, model, place])
 
 
-class _JudgedPairs:
+class _JudgedPairs(JudgedAccumulator):
     """Every model against the baseline under two judges."""
 
     def __init__(self, baseline: str, judges: TwoJudges) -> None:
+        super().__init__()
         self._baseline, self._judges = baseline, judges
-        self._judged = JudgedAccumulator()
 
     def _grading_weight(self, users: ComparedUsers, model: str) -> Array:
         """The users' grading weights for the comparison of a model; NaN of users who are not in it.
@@ -399,10 +380,10 @@ class _JudgedPairs:
         weights = np.where(own == 0, 0.0 * weight, weight + 0.0 * own)
         return np.where(users.has(model) & users.has(self._baseline), weights, np.nan)
 
-    def add(self, users: ComparedUsers, batch: pa.RecordBatch, attributes: Sequence[str]) -> None:
+    def add_users(self, users: ComparedUsers, batch: pa.RecordBatch, attributes: Sequence[str]) -> None:
         """Add the users of a batch, whose last value is their grading weight, in groups by columns of it."""
         baseline, weight = users.values_of(self._baseline), np.full(batch.num_rows, np.nan)
-        everyone = self._judged.graded(
+        everyone = self.graded(
             batch, attributes, weight, is_weighted=self._judges.is_weighted, user=USER, cluster=CLUSTER
         )
         for model in sorted(set(users.present) - {self._baseline}):
@@ -414,11 +395,7 @@ class _JudgedPairs:
             for pair in self._judges.pairs:
                 for name, values in zip(comparisons.SIDES, sides, strict=True):
                     figure = side_of(name, model, pair.human)
-                    self._judged.add(figure, values[pair.human], values[pair.judge], graded)
-
-    def messages(self) -> Iterator[Message]:
-        """What they say."""
-        yield from self._judged.messages()
+                    self.add(figure, values[pair.human], values[pair.judge], graded)
 
 
 def send_to_clusters(

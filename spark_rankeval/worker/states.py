@@ -296,7 +296,7 @@ class ClusterLayout(NamedTuple):
         n_keys: how many columns divide users into groups.
         masks: for each kind of group, which of these columns it keeps; the others are rolled up.
         cubes: whether the acceleration is needed.
-        grouped: whether the sums of groups of clusters are kept, so that summaries of several days merge.
+        grouped: whether the sums of groups of clusters are kept, from which slices are compared.
     """
 
     n_values: int

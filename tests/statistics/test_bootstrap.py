@@ -14,12 +14,11 @@ from spark_rankeval.statistics.description import (
     BootstrapMeans,
     DescriptionOptions,
     WithoutBlock,
-    bca_interval,
     blocks_of,
+    bootstrap_interval,
     bootstrap_means_of,
     jackknife_interval,
     one_figure,
-    percentile_interval,
     spread_of,
 )
 from spark_rankeval.statistics.exact import MeanAccumulator, mean_of
@@ -43,7 +42,7 @@ def samples(values, weights=None, users=None, **options):
 
 def intervals(values, weights=None, level=0.95, **options):
     drawn, middle = samples(values, weights, **options), mean(values, weights)
-    return percentile_interval(drawn, middle, level), bca_interval(drawn, middle, level)
+    return bootstrap_interval(drawn, middle, level, "percentile"), bootstrap_interval(drawn, middle, level)
 
 
 @pytest.mark.parametrize("weights", [None, RNG.exponential(size=60)], ids=["plain", "weighted"])
@@ -73,12 +72,12 @@ def test_the_ends_of_bca_are_moved_by_bias_and_acceleration(level):
     middle, shares = mean([0.0, 0.0, 1.0, 5.0, 20.0]), np.array([(1 - level) / 2, (1 + level) / 2])
     # Of a sample that is equal to the mean one half is below it.
     means = middle.mean + np.concatenate([np.linspace(-4, -0.1, 300), np.zeros(40), np.linspace(0.1, 9, 660)])
-    found = bca_interval(BootstrapMeans(means, 0, 0), middle, level)
+    found = bootstrap_interval(BootstrapMeans(means, 0, 0), middle, level)
     bias = stats.norm.ppf((300 + 40 / 2) / 1000)
     moved = bias + stats.norm.ppf(shares)
     ends = stats.norm.cdf(bias + moved / (1 - middle.acceleration * moved))
     assert found[:2] == pytest.approx(np.quantile(means, ends), rel=1e-12)
-    plain = percentile_interval(BootstrapMeans(means, 0, 0), middle, level)
+    plain = bootstrap_interval(BootstrapMeans(means, 0, 0), middle, level, "percentile")
     assert plain[:2] == pytest.approx(np.quantile(means, shares), rel=1e-12)
     assert (found.method, plain.method) == ("bca", "percentile")
 
@@ -166,9 +165,9 @@ def test_too_few_replicates_for_a_level_are_said_to_be():
 
 def test_samples_on_one_side_and_values_too_skewed_have_no_bca():
     middle = mean([0.0, 0.0, 1.0])
-    assert "one side of the mean" in bca_interval(BootstrapMeans(np.ones(100), 0, 0), middle).reason
+    assert "one side of the mean" in bootstrap_interval(BootstrapMeans(np.ones(100), 0, 0), middle).reason
     skewed, means = replace(middle, acceleration=0.5), middle.mean + np.linspace(-9, 1, 100)
-    assert "too skewed" in bca_interval(BootstrapMeans(means, 0, 0), skewed).reason
+    assert "too skewed" in bootstrap_interval(BootstrapMeans(means, 0, 0), skewed).reason
 
 
 BOUNDS = (0.0, 1.0)

@@ -10,7 +10,7 @@ from worlds.user_groups import SHARE, group
 
 from spark_rankeval.comparison.compared_models import ComparedMetric
 from spark_rankeval.experiments.compare_groups import ComparedGroup, GroupTest
-from spark_rankeval.experiments.covariates import CovariateAccumulator, adjusted_difference, covariate_sums_of
+from spark_rankeval.experiments.covariates import Adjusted, CovariateAccumulator, adjusted_difference, covariate_sums_of
 from spark_rankeval.statistics.exact import merged
 from spark_rankeval.statistics.groups import difference_of
 from spark_rankeval.statistics.intervals import UNBOUNDED, lift_of
@@ -141,8 +141,8 @@ def test_a_covariate_that_explains_everything_is_not_certain(samples, bounds, pr
 def lift_of_groups(samples, adjustment=None, bounds=UNBOUNDED, weights=PLAIN):
     """The lift of the first group beside the second, each its values and its covariate."""
     groups = groups_of(samples, weights, bounds)
-    difference = difference_of(*groups) if adjustment is None else adjustment.difference
-    figures = difference, difference.interval(0.95), difference.p_of(), 0
+    adjustment = adjustment or Adjusted(difference_of(*groups), (groups[0].mean, groups[1].mean))
+    figures = adjustment.difference.interval(0.95), adjustment.difference.p_of(), 0
     return ComparedGroup(ComparedMetric("m"), groups, adjustment, *figures).lift_at(0.95, GroupTest(0.95, "holm", None))
 
 

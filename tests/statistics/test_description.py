@@ -12,7 +12,7 @@ from spark_rankeval.statistics.description import (
     BootstrapAccumulator,
     DescriptionAccumulator,
     DescriptionOptions,
-    bca_interval,
+    bootstrap_interval,
     bootstrap_means_of,
     descriptions_of_groups,
 )
@@ -53,7 +53,7 @@ def test_the_figures_are_those_of_the_parts():
     for index, values in enumerate(VALUES):
         means.add(index, values)
         samples = bootstrap_means_of(column(bootstrap.state(), index))
-        expected = bca_interval(samples, mean_of(column(means.state(), index)), 0.8)
+        expected = bootstrap_interval(samples, mean_of(column(means.state(), index)), 0.8)
         assert repr(described[index].interval) == repr(expected)
     assert (described[1].median, described[1].quantiles) == (np.nanmedian(VALUES[1]), {0.25: np.nanquantile(VALUES[1], 0.25)})  # fmt: skip
     assert (described[2].interval.reason, math.isnan(described[2].median)) == ("no user", True)

@@ -120,7 +120,7 @@ def test_the_interval_of_a_difference_keeps_its_bounds():
 
 def test_the_largest_gap_is_that_of_games_and_howell():
     samples = [RNG.normal(place / 50, 1 + place / 10, 5000 + 3 * place) for place in range(3)]
-    found = largest_gap([group(values, name=str(place)) for place, values in enumerate(samples)], 0.95)
+    found = largest_gap([group(values, name=str(place)) for place, values in enumerate(samples)])
     means = [values.mean() for values in samples]
     high, low = int(np.argmax(means)), int(np.argmin(means))
     assert (found.highest.name, found.lowest.name) == (str(high), str(low))
@@ -129,31 +129,31 @@ def test_the_largest_gap_is_that_of_games_and_howell():
     error = math.sqrt(sum(samples[place].var(ddof=1) / len(samples[place]) for place in (high, low)))
     reach = stats.studentized_range.isf(0.05, 3, df) * error / math.sqrt(2)
     gap = means[high] - means[low]
-    assert found.interval[:2] == pytest.approx((gap - reach, gap + reach), rel=1e-6)
+    assert found.interval_at(0.95)[:2] == pytest.approx((gap - reach, gap + reach), rel=1e-6)
     assert found.p_of() == pytest.approx(stats.studentized_range.sf(gap / error * math.sqrt(2), 3, df), rel=1e-6)
-    assert found.p_of(found.interval.high) == pytest.approx(0.05)
+    assert found.p_of(found.interval_at(0.95).high) == pytest.approx(0.05)
 
 
 def test_the_largest_gap_of_rare_values_is_corrected_for_all_pairs():
     groups = [group([1] * hits + [0] * (20 - hits), SHARE, str(hits)) for hits in (2, 5, 12)]
-    found, alone = largest_gap(groups, 0.94), difference_of(groups[2], groups[0])
-    assert (found.interval.low, found.p_of()) == pytest.approx((alone.interval(0.98).low, 3 * alone.p_of()))
+    found, alone = largest_gap(groups), difference_of(groups[2], groups[0])
+    assert (found.interval_at(0.94).low, found.p_of()) == pytest.approx((alone.interval(0.98).low, 3 * alone.p_of()))
 
 
 def test_the_largest_gap_of_few_skewed_users_is_cautious():
     pair = tuple(group(np.r_[np.zeros(n - 5), np.full(5, size)], name=str(n)) for n, size in ((190, 0.9), (2000, 0.3)))
-    assert largest_gap(pair, 0.95).difference == difference_of(*pair).cautious(pair) != difference_of(*pair)
+    assert largest_gap(pair).difference == difference_of(*pair).cautious(pair) != difference_of(*pair)
 
 
 def test_slices_of_few_users_are_no_largest_gap():
     groups = [group([0.0, 0.1, 0.3]), group([0.9], name="one"), group([0.3, 0.1, 0.5]), group([0.8, 0.7], name="two")]
-    assert largest_gap(groups, 0.95).highest.name == "two"
-    assert largest_gap(groups, 0.95, least_n=3).n_groups == 2
-    none = largest_gap(groups[:2], 0.95)
+    assert largest_gap(groups).highest.name == "two"
+    assert largest_gap(groups, least_n=3).n_groups == 2
+    none = largest_gap(groups[:2])
     assert (none.highest, math.isnan(none.p_of())) == (None, True)
-    assert none.interval.reason == "fewer than two slices have 2 users or more, and an interval"
+    assert none.interval_at(0.95).reason == "fewer than two slices have 2 users or more, and an interval"
 
 
 def test_slices_of_equal_means_have_a_gap_of_0():
-    found = largest_gap([group([0.0, 0.5], name="a"), group([0.25, 0.25 + Fraction(1, 4), 0.0], name="b")], 0.95)
+    found = largest_gap([group([0.0, 0.5], name="a"), group([0.25, 0.25 + Fraction(1, 4), 0.0], name="b")])
     assert (found.highest.name != found.lowest.name, found.difference.estimate) == (True, 0)

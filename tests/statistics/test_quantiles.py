@@ -37,7 +37,7 @@ COLUMNS = {
 def state_of(values, parts=1):
     accumulator = QuantileAccumulator()
     for part in np.array_split(np.asarray(values, float), parts):
-        accumulator.add(0, part)
+        accumulator.add_tally(tally([part]))
     return accumulator.state()
 
 
@@ -71,8 +71,8 @@ def test_between_ordered_values_quantiles_are_numpys_and_of_values_that_repeat_e
 
 def test_columns_are_kept_apart_and_undefined_values_left_out():
     accumulator = QuantileAccumulator()
-    accumulator.add(0, np.array([1.0, 2.0, np.nan]))
-    accumulator.add(2, np.array([-5.0, np.nan, -5.0, -1.0]))
+    accumulator.add_tally(tally([np.array([1.0, 2.0, np.nan])]))
+    accumulator.add_tally(tally([np.array([-5.0, np.nan, -5.0, -1.0])], 2))
     assert quantiles_of(accumulator.state(), 3, [0.5]) == pytest.approx(
         np.array([[1.5], [math.nan], [-5.0]]), nan_ok=True
     )

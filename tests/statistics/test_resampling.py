@@ -14,7 +14,7 @@ from spark_rankeval.statistics.resampling import (
     CoinDraw,
     PoissonDraw,
     carried,
-    checked_replicates,
+    check_replicates,
     exact_sums,
     floats_of,
     mixed,
@@ -126,4 +126,4 @@ def test_threads_of_blas_change_no_bit():
 @pytest.mark.parametrize("replicates", [0, -1, 1.5, "many"])
 def test_the_number_of_replicates_is_a_positive_whole_number(replicates):
     with pytest.raises(OptionError, match="replicates"):
-        checked_replicates(replicates)
+        check_replicates(replicates)

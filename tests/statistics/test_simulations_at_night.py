@@ -157,7 +157,6 @@ PROMISES = [
     # Persons of one session each are independent users.
     ("clusters", 1000, 0.05, 0.03, sessions_of, [(250, 1, 0.0)]),
     ("clusters", 1000, 0.06, 0.1, sessions_of, [(60, 5, 0.5)]),
-    ("clusters", 500, 0.06, 0.1, lambda t, runs: tuple(1 - each for each in t.week(rng(), 60, 0.9, 0.5, runs)[::-1]), [()]),
     ("clusters", 500, 0.08, 0.15, sizes_of, [*itertools.product(["one half"], [40], range(6))]),
     ("clusters", 500, 0.08, 0.03, sizes_of, [*itertools.product(("Pareto 1.1", "1 to 50"), [20], range(6))]),
     ("clusters", 500, 0.08, 0, shared_of, [*itertools.product(

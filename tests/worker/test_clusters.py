@@ -78,7 +78,7 @@ def exactly(states):
             state["n"].tolist(),
             state["n_without"].tolist(),
             list(map(exact_sum, state["limbs"].reshape(-1, LIMBS))),
-            [clusters.grouped for clusters in clusters_of(state)],
+            [each.grouped and (each.grouped.exponents, each.grouped.numbers.tolist()) for each in clusters_of(state)],
         )
         for name, state in states.items()
     }
