@@ -18,25 +18,24 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.errors import ConfigurationError, DataError, GateError, TrackingError
+from spark_rankeval.errors import ConfigurationError, GateError, TrackingError
 from spark_rankeval.evaluation.audit import Audit, audit, read_audited
 from spark_rankeval.evaluation.dialect_map import dialect_map
-from spark_rankeval.evaluation.evaluate import evaluate, quarantine, result_of, scoring_to_describe
+from spark_rankeval.evaluation.evaluate import prepare, result_of
 from spark_rankeval.evaluation.input_tables import roll_up
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.evaluation.summarise import check_memory, summary_of
+from spark_rankeval.evaluation.summarise import check_memory
 from spark_rankeval.jobs import outputs
 from spark_rankeval.jobs.config import EventLog, redacted
 from spark_rankeval.jobs.evaluate import EvaluateConfig, Tracking, parted
 from spark_rankeval.metrics.item_groups import GroupShare
-from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics
 from spark_rankeval.records.columns import RUN_ID, TIME
 from spark_rankeval.records.quality import CHECKS
 from spark_rankeval.records.stored import fingerprints_of, qualities_in, row_of
 from spark_rankeval.records.summary import METRICS as METRIC_COLUMNS
-from spark_rankeval.records.summary import SummaryRow, has_item_group
+from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.records.tables_of_means import MapRow, headline_keys
-from spark_rankeval.request.call import POPULARITY, UNUSABLE_FACTS, Facts, attributes_in
+from spark_rankeval.request.call import POPULARITY, Facts, ScoringOptions, attributes_in
 from spark_rankeval.run_history import gates
 from spark_rankeval.run_history.gates import GATES as GATE_COLUMNS
 from spark_rankeval.run_history.history import date_of_run
@@ -234,7 +233,7 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
     log = EventLog("evaluate") if log is None else log
     tables = outputs.read_tables(spark, config.sources(), config.names_of_ids())
     frames = _frames(config, tables)
-    users = without_standards(frames[outputs.PER_USER])
+    users = frames[outputs.PER_USER]
     with outputs.running(spark, "evaluate", config, tables, log) as run:
         outputs.prepare_catalog(spark, config.output, _schemas(config, users, frames))
         counts = _split_counts(config, run)
@@ -472,28 +471,25 @@ def _arguments(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
     return arguments
 
 
-def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
-    """The arguments of `score_users`: metrics of all lists together are another matter."""
+def _scoring(config: EvaluateConfig, tables: Tables) -> Scoring:
+    """What is computed of the tables. Making it runs no job, but for one that reads the names in a column of models."""
     options = config.evaluation
     about_items = {"item_by": options.item_by, "popularity_groups": options.popularity_groups}
-    arguments = {**_arguments(config, tables), **about_items}
+    arguments = {**_arguments(config, tables), **about_items, **config.scoring()}
     facts = Facts(**{fact.name: arguments.pop(fact.name) for fact in fields(Facts) if fact.name in arguments})
-    call = {**arguments, **config.scoring(), "facts": facts, "metrics": parted(config.evaluation.metrics)[0]}
-    if config.evaluation.model:
-        call["predictions"] = {config.evaluation.model: call["predictions"]}
-    return call
+    predictions, labels = arguments.pop("predictions"), arguments.pop("labels")
+    if options.model:
+        predictions = {options.model: predictions}
+    return prepare(predictions, labels, options.metrics, ScoringOptions(**arguments, facts=facts)).with_notes()
 
 
 def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
     """Lazy tables with the columns of those that a run writes, of users and of rejected rows; making them runs no job."""
-    call, options = _call(config, tables), config.evaluation
-    frames = {outputs.PER_USER: scoring_to_describe(**call).per_user()}
-    check_memory(frames[outputs.PER_USER], options.summary())
-    if options.on_invalid == "quarantine" or parted(options.metrics)[1]:
-        # The table of rejected rows knows all metrics, so that what those of all lists together lack is found here.
-        frames[outputs.QUARANTINE] = quarantine(**{**call, "metrics": options.metrics})
-    if options.on_invalid != "quarantine":
-        frames.pop(outputs.QUARANTINE, None)
+    scoring = _scoring(config, tables)
+    frames = {outputs.PER_USER: _users_of(scoring)}
+    check_memory(frames[outputs.PER_USER], config.evaluation.summary())
+    if config.evaluation.on_invalid == "quarantine":
+        frames[outputs.QUARANTINE] = scoring.quarantine().frame()
     for name, frame in frames.items():
         outputs.check_columns(name, frame)
     return frames
@@ -501,56 +497,25 @@ def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
 
 def _write_users(run: outputs.Run, config: EvaluateConfig) -> Result:
     """Write every user's values, and give the result; one action computes both from the tables."""
-    call = _call(config, run.tables)
-    user_metrics, other_metrics = parted(config.evaluation.metrics)
-    scoring = scoring_to_describe(**call)
-    if other_metrics or call["facts"].item_groups is not None:
-        # Metrics of users come first, so that their columns have the same names as without the others.
-        ordered = NamedMetrics({**user_metrics, **other_metrics}, user_metrics.spelled)
-        whole = scoring_to_describe(**{**call, "metrics": ordered}, users_alone=False)
-        result = _write_whole(run, config, call, scoring, whole)
-    else:
-        with run.staged(scoring.sampled().per_user(), outputs.PER_USER) as table:
-            result = _summary(table, config, call, scoring)
-            run.write(without_standards(table), outputs.PER_USER, is_empty=table.isEmpty())
+    summary, scoring = config.evaluation.summary(), _scoring(config, run.tables).sampled()
+    with run.staged(scoring.with_rows(summary), outputs.PER_USER) as stored:
+        scoring = replace(scoring, stored=stored)
+        result, table = result_of(scoring, summary), _users_of(scoring)
+        run.write(table, outputs.PER_USER, is_empty=table.isEmpty())
     if result.notes:
         run.log.tell("notes", notes=result.notes)
-    return result
+    return replace(result, columns={key: name for key, name in result.columns.items() if name in table.columns})
 
 
-def _write_whole(
-    run: outputs.Run, config: EvaluateConfig, call: Mapping[str, Any], scoring: Scoring, whole: Scoring
-) -> Result:
-    """Write every user's values, and give the result with figures of all lists together or of groups of items, which `whole` has."""
-    summary = config.evaluation.summary()
-    with run.staged(whole.sampled().with_rows(summary), outputs.PER_USER) as stored:
-        whole = replace(whole, stored=stored)
-        others = result_of(whole, summary)
-        table = whole.per_user().select(*map(column, scoring.schema.marks()))
-        result = _with_all_lists(config, _summary(table, config, call, scoring), others)
-        run.write(without_standards(table), outputs.PER_USER, is_empty=table.isEmpty())
-    return result
-
-
-def _summary(table: DataFrame, config: EvaluateConfig, call: Mapping[str, Any], scoring: Scoring) -> Result:
-    try:
-        return summary_of(table, config.evaluation.summary(), evaluation=scoring)
-    except DataError as error:
-        if UNUSABLE_FACTS in error.counts:
-            # The table has one number for all kinds, and the error needs that of each.
-            evaluate(**call)
-        raise
-
-
-def _with_all_lists(config: EvaluateConfig, result: Result, others: Result) -> Result:
-    """The result with the metrics of all lists together and the groups of items, which no table of users can give."""
-    labels, other_metrics = list(parse_metrics(config.evaluation.metrics)), parted(config.evaluation.metrics)[1]
-    blocks: dict[tuple[str, str, str], list[SummaryRow]] = {}
-    other_rows = [row for row in others.summary if row.metric in other_metrics or has_item_group(row.slice)]
-    for row in (*result.summary, *other_rows):
-        blocks.setdefault((row.model, row.slice, row.relevance), []).append(row)
-    summary = tuple(row for rows in blocks.values() for row in sorted(rows, key=lambda row: labels.index(row.metric)))
-    return replace(result, summary=summary, item_groups=others.item_groups)
+def _users_of(scoring: Scoring) -> DataFrame:
+    """The table of users that a run writes: no user has a share of a group of items."""
+    users, reading = without_standards(scoring.per_user()), scoring.reading
+    shares = {
+        name
+        for value, name in zip(reading.values, reading.columns, strict=False)
+        if isinstance(value.metric, GroupShare)
+    }
+    return users.select(*(column(name) for name in users.columns if name not in shares))
 
 
 @dataclass(frozen=True)
