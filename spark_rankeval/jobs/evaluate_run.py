@@ -328,6 +328,8 @@ class TrackedRun:
         them side by side.
         """
         summary, title = self.summary, self.tracking.run_name or self.run.run_id
+        # What cannot be read leaves no run in MLflow that is still running.
+        report = outputs.report_text(self.run, self.manifest)
         models = list(dict.fromkeys(row.model for row in summary))
         experiment, qualities = self._experiment(client, models), qualities_in(self.manifest, summary)
         earlier = [
@@ -351,7 +353,7 @@ class TrackedRun:
                 child = log_rows(short, rows, mlflow.figures_of(rows, qualities.get(model)), nested)
                 client.set_terminated(child, state)
         client.log_text(parent, json.dumps(self.manifest, indent=2, ensure_ascii=False, default=str), "manifest.json")
-        if (report := outputs.report_text(self.run)) is not None:
+        if report is not None:
             client.log_text(parent, report, "report.html")
         client.set_terminated(parent, state)
         for run_id in earlier:

@@ -418,9 +418,11 @@ def running(
 
 
 def _refuse_another_job(run: Run) -> None:
-    # A folder that cannot be is left to the first write. Other lines are no manifests.
+    # A folder that cannot be is left to the first write. Other lines are neither manifests nor statuses.
     with suppress(OptionError, json.JSONDecodeError):
-        for line in manifests_of(run.spark, run.config.output, run.run_id)[:1]:
+        # A run that was killed has tables and a status, and no manifest.
+        statuses = catalog.lines_at(run.spark, run.place(STATUS))
+        for line in (*manifests_of(run.spark, run.config.output, run.run_id), *statuses):
             other = json.loads(line).get("job")
             if other not in (None, run.job):
                 msg = (
@@ -750,13 +752,13 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
         run.write(run.spark.createDataFrame([(text,)], "value string").coalesce(1), REPORTS, "text")
 
 
-def report_text(run: Run) -> str | None:
-    """The page of a run; None if it has no report."""
-    report, folder = run.config.output.report, run.folder(REPORTS)
-    if not report:
-        return None
-    if isinstance(report, str):
+def report_text(run: Run, manifest: Mapping[str, Any]) -> str | None:
+    """The page of a run, of which the manifest says whether it has one; None if it has none."""
+    written, report, folder = manifest.get("outputs", {}), run.config.output.report, run.folder(REPORTS)
+    if isinstance(report, str) and "report" in written:
         return Path(report).read_text(encoding="utf-8")
+    if REPORTS not in written:
+        return None
     if folder is not None:
         return (folder / "report.html").read_text(encoding="utf-8")
     (record,) = run.spark.read.text(run.place(REPORTS), wholetext=True).collect()

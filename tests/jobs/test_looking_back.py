@@ -36,7 +36,8 @@ def write_days(spark, output, days):
     for day, (rows, n_failed) in enumerate(days):
         frame = table_of([{**metrics_record(one), TIME: at(day)} for one in rows], METRICS, spark)
         outputs.write_partition(frame.coalesce(1), Output(str(output)), "metrics", f"day{day}")
-        manifest = {"run_id": f"day{day}", "started": at(day).isoformat(), "gates_failed": n_failed}
+        started = at(day).isoformat()
+        manifest = {"run_id": f"day{day}", "job": "evaluate", "started": started, "gates_failed": n_failed}
         lines.append((json.dumps(manifest), f"day{day}"))
     manifests = spark.createDataFrame(lines, "value string, run_id string").coalesce(1)
     manifests.write.partitionBy("run_id").text(f"{output}/manifests")

@@ -242,11 +242,13 @@ def test_a_run_of_another_job_is_not_replaced(finished, files):
     copy_run(finished, files, "day")
     users = '{ path = "FOLDER/out/per_user/run_id=day" }'
     text = f"models = {{ a = {users}, b = {users} }}\ncomparison.baseline = 'a'\noutput.path = 'FOLDER/out'"
-    done = run_here(compare, files, text, DAY)
-    assert done.code == 2
     said = "FOLDER/out already has a run 'day' of jobs/evaluate.py, and this run would replace its manifest; choose another"
-    assert said in done.err
-    assert state_of(files, "job") == ["evaluate"]
+    for _ in range(2):
+        done = run_here(compare, files, text, DAY)
+        assert (done.code, said in done.err) == (2, True)
+        assert state_of(files, "job") == ["evaluate"]
+        # A driver that was killed has left a status alone.
+        shutil.rmtree(files / "out/manifests", ignore_errors=True)
 
 
 # --- tables that do not fit each other
