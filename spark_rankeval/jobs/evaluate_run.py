@@ -420,9 +420,7 @@ class TrackedRun:
             places = {"labels": places["split.log"], "exclude": places["split.log"], **places}
         if config.vectors is not None:
             places["predictions"] = [*config.vectors.sources("").values()]
-        places |= {
-            f"predictions of {name}": [*each.sources_of_model("").values()] for name, each in config.models.items()
-        }
+        places |= {f"predictions of {name}": [*each.sources("").values()] for name, each in config.models.items()}
         described = {}
         for name in datasets:
             # Several models may be in one table.

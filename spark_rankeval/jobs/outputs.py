@@ -753,7 +753,7 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
 
 
 def report_text(run: Run, manifest: Mapping[str, Any]) -> str | None:
-    """The page of a run, of which the manifest says whether it has one; None if it has none."""
+    """The page of a run, which has one if its manifest says so; None if it has none."""
     written, report, folder = manifest.get("outputs", {}), run.config.output.report, run.folder(REPORTS)
     if isinstance(report, str) and "report" in written:
         return Path(report).read_text(encoding="utf-8")
