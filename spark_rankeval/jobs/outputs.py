@@ -253,10 +253,6 @@ class Run:
         """Where its partition of a table is."""
         return place_of(self.config.output, table, self.run_id)
 
-    def folder(self, table: str) -> Path | None:
-        """Its partition of a table as a folder of the driver's disk; None: it is on other storage."""
-        return catalog.on_this_disk(self.place(table)) if self.is_on_disk else None
-
     def staged(self, frame: DataFrame, table: str) -> AbstractContextManager[DataFrame]:
         """Compute a table once, beside its place: what is read back is the same for its figures and for `write`."""
         return catalog.staged(frame, f"{self.output}/{table}@{self.run_id}")
@@ -326,11 +322,15 @@ class Run:
         texts = texts_on_disk(self.place(STATUS))
         # Spark may resolve the same path to other storage, or to another machine's disk.
         self.is_on_disk = any(self.started.isoformat() in text for text in texts.values())
-        if self.is_on_disk and len(texts) == 1:
-            (file,) = texts
-            # Spark has chosen the file's name. A driver that may only read leaves it.
+        self.name_file(STATUS, "status.json")
+
+    def name_file(self, table: str, name: str) -> None:
+        """Give the only file of its text, whose name Spark has chosen, another one; a driver that may only read leaves it."""
+        files = [*texts_on_disk(self.place(table))] if self.is_on_disk else []
+        if len(files) == 1:
+            (file,) = files
             with suppress(OSError):
-                file.rename(file.with_name("status.json"))
+                file.rename(file.with_name(name))
                 file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
     def begin(self) -> None:
@@ -734,33 +734,22 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
             raise ConfigurationError(msg) from error
         run.has_written("report", report)
         return
-    folder = run.folder(REPORTS)
-    if folder is not None:
-        # The report has the rights of the tables: Hadoop's setting counts, not the umask.
-        status = catalog.on_this_disk(run.place(STATUS))
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copymode(status.parent, folder.parent)
-        shutil.copymode(status, folder)
-        write(folder / "report.html")
-        shutil.copymode(next(iter(texts_on_disk(run.place(STATUS)))), folder / "report.html")
-        run.has_written(REPORTS, run.place(REPORTS))
-    else:
-        with tempfile.TemporaryDirectory() as temporary:
-            file = Path(temporary, "report.html")
-            write(file)
-            text = file.read_text(encoding="utf-8")
-        run.write(run.spark.createDataFrame([(text,)], "value string").coalesce(1), REPORTS, "text")
+    with tempfile.TemporaryDirectory() as temporary:
+        file = Path(temporary, "report.html")
+        write(file)
+        text = file.read_text(encoding="utf-8")
+    # Spark gives it the rights of the tables, and not those of the umask.
+    run.write(run.spark.createDataFrame([(text,)], "value string").coalesce(1), REPORTS, "text")
+    run.name_file(REPORTS, "report.html")
 
 
 def report_text(run: Run, manifest: Mapping[str, Any]) -> str | None:
     """The page of a run, which has one if its manifest says so; None if it has none."""
-    written, report, folder = manifest.get("outputs", {}), run.config.output.report, run.folder(REPORTS)
+    written, report = manifest.get("outputs", {}), run.config.output.report
     if isinstance(report, str) and "report" in written:
         return Path(report).read_text(encoding="utf-8")
     if REPORTS not in written:
         return None
-    if folder is not None:
-        return (folder / "report.html").read_text(encoding="utf-8")
     (record,) = run.spark.read.text(run.place(REPORTS), wholetext=True).collect()
     return str(record[0])
 
