@@ -24,7 +24,7 @@ from spark_rankeval.jobs.config import (
     names_in,
     parse_config,
 )
-from spark_rankeval.metrics.base import REGISTRY
+from spark_rankeval.metrics.base import REGISTRY, Metric
 from spark_rankeval.metrics.expected_values import EstimatorOption
 from spark_rankeval.metrics.item_groups import GroupShare
 from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics, reads_as
@@ -292,8 +292,7 @@ class Evaluation(SummaryOptions, RankingOptions):
             _import_metrics(self.metrics_from)
         if self.dialect is not None:
             find_dialect(self.dialect)
-        user_metrics, _ = parted(self.metrics)
-        if not user_metrics:
+        if not any(map(is_of_users, parse_metrics(self.metrics).values())):
             # A run writes a table of users, for which such metrics have no values.
             msg = (
                 "metrics: no user has a value of any of them: they are of all lists together or shares of groups of items; add a metric "
@@ -535,14 +534,9 @@ class EvaluateConfig(JobConfig):
         return [*names, *(name for name, value in settings.items() if value is not None)]
 
 
-def parted(metrics: str | tuple[str, ...] | Mapping[str, str]) -> tuple[NamedMetrics, NamedMetrics]:
-    """The metrics of single users and the others, of all lists together or of groups of items, by label."""
-    all_metrics = parse_metrics(metrics)
-    other_metrics = {
-        label: one for label, one in all_metrics.items() if one.corpus_level or isinstance(one, GroupShare)
-    }
-    user_metrics = {label: metric for label, metric in all_metrics.items() if label not in other_metrics}
-    return NamedMetrics(user_metrics, all_metrics.spelled), NamedMetrics(other_metrics, all_metrics.spelled)
+def is_of_users(metric: Metric) -> bool:
+    """Whether users have values of a metric: it is neither of all lists together nor a share of groups of items."""
+    return not (metric.corpus_level or isinstance(metric, GroupShare))
 
 
 def _import_metrics(module: str) -> None:

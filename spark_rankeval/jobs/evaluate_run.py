@@ -27,8 +27,8 @@ from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.summarise import check_memory
 from spark_rankeval.jobs import outputs
 from spark_rankeval.jobs.config import EventLog, redacted
-from spark_rankeval.jobs.evaluate import EvaluateConfig, Tracking, parted
-from spark_rankeval.metrics.item_groups import GroupShare
+from spark_rankeval.jobs.evaluate import EvaluateConfig, Tracking, is_of_users
+from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.columns import RUN_ID, TIME
 from spark_rankeval.records.quality import CHECKS
 from spark_rankeval.records.stored import fingerprints_of, qualities_in, row_of
@@ -232,12 +232,13 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
     """
     log = EventLog("evaluate") if log is None else log
     tables = outputs.read_tables(spark, config.sources(), config.names_of_ids())
-    frames = _frames(config, tables)
+    scoring = _scoring(config, tables)
+    frames = _frames(config, scoring)
     users = frames[outputs.PER_USER]
     with outputs.running(spark, "evaluate", config, tables, log) as run:
         outputs.prepare_catalog(spark, config.output, _schemas(config, users, frames))
         counts = _split_counts(config, run)
-        result = _write_users(run, config)
+        result = _write_users(run, config, scoring)
         if outputs.QUARANTINE in frames:
             with run.staged(frames[outputs.QUARANTINE], outputs.QUARANTINE) as table:
                 run.write(table, outputs.QUARANTINE, is_empty=table.isEmpty())
@@ -483,9 +484,8 @@ def _scoring(config: EvaluateConfig, tables: Tables) -> Scoring:
     return prepare(predictions, labels, options.metrics, ScoringOptions(**arguments, facts=facts)).with_notes()
 
 
-def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
+def _frames(config: EvaluateConfig, scoring: Scoring) -> dict[str, DataFrame]:
     """Lazy tables with the columns of those that a run writes, of users and of rejected rows; making them runs no job."""
-    scoring = _scoring(config, tables)
     frames = {outputs.PER_USER: _users_of(scoring)}
     check_memory(frames[outputs.PER_USER], config.evaluation.summary())
     if config.evaluation.on_invalid == "quarantine":
@@ -495,9 +495,9 @@ def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
     return frames
 
 
-def _write_users(run: outputs.Run, config: EvaluateConfig) -> Result:
+def _write_users(run: outputs.Run, config: EvaluateConfig, scoring: Scoring) -> Result:
     """Write every user's values, and give the result; one action computes both from the tables."""
-    summary, scoring = config.evaluation.summary(), _scoring(config, run.tables).sampled()
+    summary, scoring = config.evaluation.summary(), scoring.sampled()
     with run.staged(scoring.with_rows(summary), outputs.PER_USER) as stored:
         scoring = replace(scoring, stored=stored)
         result, table = result_of(scoring, summary), _users_of(scoring)
@@ -510,11 +510,8 @@ def _write_users(run: outputs.Run, config: EvaluateConfig) -> Result:
 def _users_of(scoring: Scoring) -> DataFrame:
     """The table of users that a run writes: no user has a share of a group of items."""
     users, reading = without_standards(scoring.per_user()), scoring.reading
-    shares = {
-        name
-        for value, name in zip(reading.values, reading.columns, strict=False)
-        if isinstance(value.metric, GroupShare)
-    }
+    values = zip(reading.values, reading.columns, strict=False)
+    shares = {name for value, name in values if not is_of_users(value.metric)}
     return users.select(*(column(name) for name in users.columns if name not in shares))
 
 
@@ -600,13 +597,14 @@ def plan(spark: SparkSession, config: EvaluateConfig) -> str:
     """What a run would do; nothing is computed."""
     outputs.check_committer(spark)
     tables = outputs.read_tables(spark, config.sources(), config.names_of_ids())
-    frames = _frames(config, tables)
+    frames = _frames(config, _scoring(config, tables))
     schema = PerUserSchema.read(frames[outputs.PER_USER])
     metrics = [(metric.asked or metric.label, metric.definition) for metric in schema.metrics]
-    other_metrics = parted(config.evaluation.metrics)[1]
-    for label, metric in other_metrics.items():
-        scope = "groups of items" if isinstance(metric, GroupShare) else "all lists together"
-        metrics.append((other_metrics.spelled.get(label, label), f"of {scope}"))
+    all_metrics = parse_metrics(config.evaluation.metrics)
+    for label, metric in all_metrics.items():
+        if not is_of_users(metric):
+            scope = "all lists together" if metric.corpus_level else "groups of items"
+            metrics.append((all_metrics.spelled.get(label, label), f"of {scope}"))
     parts: list[outputs.Part] = [
         (f"metrics, dialect '{schema.settings.dialect}'", outputs.folded(list(dict(metrics).items())))
     ]
