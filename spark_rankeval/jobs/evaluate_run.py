@@ -241,7 +241,7 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
         result = _write_users(run, config, scoring)
         if outputs.QUARANTINE in frames:
             with run.staged(frames[outputs.QUARANTINE], outputs.QUARANTINE) as table:
-                run.write(table, outputs.QUARANTINE, is_empty=table.isEmpty())
+                run.write(table, outputs.QUARANTINE)
         run.write(result.to_stored(run.started, spark).coalesce(1), outputs.METRICS)
         audited = audit_tables(config, tables)
         outcomes = [*outcomes_of_audit(config, audited), *outcomes_of(run, [*config.gates.values()], result)]
@@ -501,7 +501,7 @@ def _write_users(run: outputs.Run, config: EvaluateConfig, scoring: Scoring) -> 
     with run.staged(scoring.with_rows(summary), outputs.PER_USER) as stored:
         scoring = replace(scoring, stored=stored)
         result, table = result_of(scoring, summary), _users_of(scoring)
-        run.write(table, outputs.PER_USER, is_empty=table.isEmpty())
+        run.write(table, outputs.PER_USER)
     if result.notes:
         run.log.tell("notes", notes=result.notes)
     return replace(result, columns={key: name for key, name in result.columns.items() if name in table.columns})
@@ -595,7 +595,6 @@ def _table(result: Result) -> str:
 
 def plan(spark: SparkSession, config: EvaluateConfig) -> str:
     """What a run would do; nothing is computed."""
-    outputs.check_committer(spark)
     tables = outputs.read_tables(spark, config.sources(), config.names_of_ids())
     frames = _frames(config, _scoring(config, tables))
     schema = PerUserSchema.read(frames[outputs.PER_USER])
