@@ -432,14 +432,6 @@ def write_per_user(
     return replace(summarised, _table=lambda: published)
 
 
-def check_memory(per_user: DataFrame, options: call.SummaryOptions) -> None:
-    """Refuse, without a job, a table of `score_users` that `summarise` would refuse because it needs too much memory."""
-    schema = user_tables.PerUserSchema.read(per_user)
-    described = options.described(weighted=options.user_weight is not None)
-    n_keys = (schema.model is not None) + len(call.attributes_in(options.by))
-    scoring.check_size(len(schema.metrics), len(schema.counts), described, n_keys=n_keys)
-
-
 def _states_of(
     per_user: DataFrame, options: call.SummaryOptions, user: str | Sequence[str] | None, model: str | None
 ) -> tuple[DataFrame, scoring.Groups, user_tables.PerUserSchema, str | None]:

@@ -24,7 +24,6 @@ from spark_rankeval.evaluation.dialect_map import dialect_map
 from spark_rankeval.evaluation.evaluate import prepare, result_of
 from spark_rankeval.evaluation.input_tables import roll_up
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.evaluation.summarise import check_memory
 from spark_rankeval.jobs import outputs
 from spark_rankeval.jobs.config import EventLog, redacted
 from spark_rankeval.jobs.evaluate import EvaluateConfig, Tracking, is_of_users
@@ -486,8 +485,8 @@ def _scoring(config: EvaluateConfig, tables: Tables) -> Scoring:
 
 def _frames(config: EvaluateConfig, scoring: Scoring) -> dict[str, DataFrame]:
     """Lazy tables with the columns of those that a run writes, of users and of rejected rows; making them runs no job."""
+    scoring.check_memory(config.evaluation.summary())
     frames = {outputs.PER_USER: _users_of(scoring)}
-    check_memory(frames[outputs.PER_USER], config.evaluation.summary())
     if config.evaluation.on_invalid == "quarantine":
         frames[outputs.QUARANTINE] = scoring.quarantine().frame()
     for name, frame in frames.items():
