@@ -66,8 +66,7 @@ def outcomes_of(run: outputs.Run, rules: Sequence[gates.GateRule], result: Resul
     """Whether a run meets its gates; it is not yet among the earlier runs."""
     earlier: list[tuple[str, SummaryRow]] = []
     output, summary = run.config.output, result.summary
-    looks_back = bool(gates.lacking_rows(rules, summary, ()))
-    if looks_back and all(
+    if gates.rows_to_compare(rules, summary) and all(
         outputs.has_table(run.spark, output, table) for table in (outputs.MANIFESTS, outputs.METRICS)
     ):
         earlier = read_while_others_write(partial(_look_back, run, rules, summary))
@@ -95,12 +94,12 @@ def _look_back(
         (name for name, place in places.items() if place < own_places[not place[0]]), key=places.__getitem__
     )[::-1]
     table = outputs.read_metrics(run.spark, run.config.output, missing_ok=missing_ok)
-    earlier: list[tuple[str, SummaryRow]] = []
-    # The newest run mostly has all others; further runs are read only for what it lacks.
-    for runs in (ordered[:1], ordered[1:]):
-        times = {name: good[name] for name in runs}
-        for figure, rows in gates.lacking_rows(rules, summary, earlier) if runs else ():
-            earlier += _rows_of_runs(table, times, gates.ATTRIBUTES[figure], rows)
+    times = {name: good[name] for name in ordered}
+    earlier = [
+        found
+        for figure, rows in (gates.rows_to_compare(rules, summary).items() if times else ())
+        for found in _rows_of_runs(table, times, gates.ATTRIBUTES[figure], rows)
+    ]
     return sorted(earlier, key=lambda row: places[row[0]], reverse=True)
 
 
