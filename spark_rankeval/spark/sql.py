@@ -565,6 +565,12 @@ def user_hash(columns: Iterable[Sql], types: Iterable[T.DataType]) -> Sql:
     return call("xxhash64", *ids) if ids else number(0).cast("bigint")
 
 
+def cluster_hash(columns: Iterable[tuple[Sql, T.DataType]]) -> Sql:
+    """The hash of a user's cluster by values and their types; null if one of the values is."""
+    values, types = zip(*columns, strict=True)
+    return when(all_of(value.is_not_null() for value in values), user_hash(values, types))
+
+
 def hash_in(frame: DataFrame, names: Sequence[str]) -> Sql:
     """The hash of a user by columns of a table."""
     return user_hash(map(named, names), [frame.schema[name].dataType for name in names])
