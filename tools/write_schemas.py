@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -85,13 +85,12 @@ def _described(attributes: str) -> dict[str, str]:
 
 def _schema_of(hint: object, definitions: dict[str, Any]) -> dict[str, Any]:
     nested, many = section_of(hint)
-    if nested is not None:
+    if nested is not None and not many:
         if nested.__name__ not in definitions:
             # Its name stands before its content, which may be about it again.
             definitions[nested.__name__] = {}
             definitions[nested.__name__] = _object(nested, definitions)
-        reference = {"$ref": f"#/$defs/{nested.__name__}"}
-        return {"type": "object", "additionalProperties": reference, "minProperties": 1} if many else reference
+        return {"$ref": f"#/$defs/{nested.__name__}"}
     parts = alternatives(hint)
     if parts != [hint]:
         kinds = [_schema_of(part, definitions) for part in parts]
@@ -102,7 +101,9 @@ def _schema_of(hint: object, definitions: dict[str, Any]) -> dict[str, Any]:
     if origin in LISTS:
         return {"type": "array", "items": _schema_of(arguments[0], definitions)}
     if origin is Mapping:
-        return {"type": "object", "additionalProperties": _schema_of(arguments[1], definitions)}
+        are_sections = all(map(is_dataclass, alternatives(arguments[1])))
+        entries = {"additionalProperties": _schema_of(arguments[1], definitions)}
+        return {"type": "object", **entries, **({"minProperties": 1} if are_sections else {})}
     return {"type": _TYPES[hint]}  # type: ignore[index] # a type
 
 

@@ -587,18 +587,6 @@ def score_users(predictions: Predictions, labels: call.Table | None, metrics: Me
     return prepare(predictions, labels, metrics, scoring_options, users_alone=True).per_user()
 
 
-def scoring_to_describe(
-    predictions: Predictions, labels: DataFrame | None, metrics: Metrics, *, users_alone: bool = True, **options: Any
-) -> Scoring:
-    """What `score_users` computes, with columns that only notes and warnings need; `without_standards` takes them out.
-
-    Without `users_alone` the metrics may be of all lists together and of groups of items, which the table does not have.
-    """
-    return prepare(
-        predictions, labels, metrics, call.ScoringOptions.read(options), users_alone=users_alone
-    ).with_notes()
-
-
 @takes_local_tables
 @_takes_scoring_options
 def quarantine(predictions: Predictions, labels: call.Table | None, metrics: Metrics, **options: Any) -> DataFrame:

@@ -372,14 +372,10 @@ def summary_of(
     *,
     user: str | Sequence[str] | None = None,
     model: str | None = None,
-    evaluation: scoring.Scoring | None = None,
 ) -> result.Result:
-    """The result of a table of users.
-
-    With the `evaluation` that made it, errors have examples, and a warning names ids that never match.
-    """
+    """The result of a table of users."""
     messages, groups, schema, run = _states_of(per_user, options, user, model)
-    findings = _findings(scoring.collected(messages, groups), schema, run, on_invalid, evaluation)
+    findings = _findings(scoring.collected(messages, groups), schema, run, on_invalid)
     return build_result(findings, options, lambda: per_user)
 
 
@@ -436,14 +432,6 @@ def write_per_user(
     return replace(summarised, _table=lambda: published)
 
 
-def check_memory(per_user: DataFrame, options: call.SummaryOptions) -> None:
-    """Refuse, without a job, a table of `score_users` that `summarise` would refuse because it needs too much memory."""
-    schema = user_tables.PerUserSchema.read(per_user)
-    described = options.described(weighted=options.user_weight is not None)
-    n_keys = (schema.model is not None) + len(call.attributes_in(options.by))
-    scoring.check_size(len(schema.metrics), len(schema.counts), described, n_keys=n_keys)
-
-
 def _states_of(
     per_user: DataFrame, options: call.SummaryOptions, user: str | Sequence[str] | None, model: str | None
 ) -> tuple[DataFrame, scoring.Groups, user_tables.PerUserSchema, str | None]:
@@ -472,7 +460,6 @@ def _findings(
     schema: user_tables.PerUserSchema,
     run: str | None,
     on_invalid: call.OnInvalid | None,
-    evaluation: scoring.Scoring | None = None,
 ) -> Findings:
     """What the figures of a table's groups say; rows of several runs, which the column `run` tells apart, are an `InputError`."""
     has_models = schema.model is not None
@@ -487,7 +474,7 @@ def _findings(
         {call.UNUSABLE_FACTS: unusable},
         ("The table of users was summarised as it is.",),
     )
-    return Findings(figures, (*estimated, *schema.metrics), schema, evaluation, on_invalid)
+    return Findings(figures, (*estimated, *schema.metrics), schema, on_invalid=on_invalid)
 
 
 def _check_counts(per_user: DataFrame, schema: user_tables.PerUserSchema) -> None:

@@ -173,7 +173,6 @@ def _one_table(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 def plan(spark: SparkSession, config: ComparisonConfig) -> str:
     """What a run would do; nothing is computed."""
-    outputs.check_committer(spark)
     tables = read_per_user(spark, config)
     metrics, options = _check(config, config.compared(tables)), config.options
     facts: list[tuple[str, str]] = [("baseline", options.baseline)]

@@ -250,7 +250,7 @@ def errors_with_keys(keys: Mapping[str, str]) -> Iterator[None]:
 Section = TypeVar("Section")
 #: The key of a field's metadata that names the sections that can stand in its place. Exactly one of all must be given.
 INSTEAD = "instead"
-#: The key of a field's metadata that has the function to read its sections with.
+#: The key of a field's metadata that has the function to read its sections by name with.
 READ = "read"
 # What hints call a list of a file.
 LISTS = (tuple, Sequence)
@@ -305,7 +305,8 @@ def _read_value(item: Field[Any], hint: object, value: Any, path: str) -> object
     nested, many = section_of(hint)
     if nested and not many:
         return parse_config(value, nested, path)
-    if nested and not (isinstance(value, Mapping) and value and all(isinstance(name, str) for name in value)):
+    by_name = nested or READ in item.metadata
+    if by_name and not (isinstance(value, Mapping) and value and all(isinstance(name, str) for name in value)):
         raise ConfigurationError(f"{path} must be sections by their names, [{path}.…]; found {_form_of(value)}")
     if READ in item.metadata:
         return item.metadata[READ](value)
@@ -382,7 +383,7 @@ def is_required(item: Field[Any]) -> bool:
 def alternatives(hint: object) -> list[Any]:
     """What a file may hold for a hint: the parts of a union, without None and without objects that only Python has."""
     parts = [part for part in (get_args(hint) if get_origin(hint) in _UNIONS else (hint,)) if part is not type(None)]
-    return [part for part in parts if len(parts) == 1 or not is_dataclass(part)]
+    return [part for part in parts if not is_dataclass(part)] or parts
 
 
 def section_of(hint: object) -> tuple[type | None, bool]:
@@ -519,6 +520,14 @@ class Source:
     def redacted(self, text: str) -> str:
         """A string without the secrets of this source."""
         return redacted(text, secrets_of(asdict(self)))
+
+    def sources(self, section: str) -> dict[str, Source]:
+        """The table to read, by the name of its section."""
+        return {section: self}
+
+    def read(self, tables: Mapping[str, Any], section: str) -> Any:
+        """The table among those that were read."""
+        return tables[section]
 
     def __post_init__(self) -> None:
         of_format = f"of format {self.format!r}"

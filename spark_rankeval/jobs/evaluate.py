@@ -15,8 +15,18 @@ from spark_rankeval.checks import check_extra
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError
 from spark_rankeval.jobs.command import Command, run_as_task
-from spark_rankeval.jobs.config import INSTEAD, READ, JobConfig, Output, Source, errors_with_keys, keys_of, names_in
-from spark_rankeval.metrics.base import REGISTRY
+from spark_rankeval.jobs.config import (
+    INSTEAD,
+    READ,
+    JobConfig,
+    Output,
+    Source,
+    errors_with_keys,
+    keys_of,
+    names_in,
+    parse_config,
+)
+from spark_rankeval.metrics.base import REGISTRY, Metric
 from spark_rankeval.metrics.expected_values import EstimatorOption
 from spark_rankeval.metrics.item_groups import GroupShare
 from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics, reads_as
@@ -129,32 +139,23 @@ class LogSplit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VectorOptions:
-    """How vectors of users and items make scores; the keys are arguments of `Vectors`.
+class VectorTables:
+    """Vectors of users and items, from which the whole catalogue is ranked; the keys are the arguments of `Vectors`.
 
     Attributes:
         vector: the column of both tables that holds the vectors: arrays of numbers, all of the same length.
         user_bias: the column of users with a number to add to all scores of the user.
         item_bias: the column of items with a number to add to all scores of the item.
         similarity: dot, the sum of products; or cosine, the same of vectors that are scaled to length 1 first.
+        users: a row for each user, with the user's columns and the vector.
+        items: the catalogue: a row for each item, with the column of items and the vector.
+        candidates: the items that can be recommended, or those of each user; left out, the whole catalogue.
     """
 
     vector: str = Vectors.vector
     user_bias: str | None = Vectors.user_bias
     item_bias: str | None = Vectors.item_bias
     similarity: Similarity = Vectors.similarity
-
-
-@dataclass(frozen=True, kw_only=True)
-class VectorTables(VectorOptions):
-    """Vectors of users and items, from which the whole catalogue is ranked; the keys are the arguments of `Vectors`.
-
-    Attributes:
-        users: a row for each user, with the user's columns and the vector.
-        items: the catalogue: a row for each item, with the column of items and the vector.
-        candidates: the items that can be recommended, or those of each user; left out, the whole catalogue.
-    """
-
     users: Source
     items: Source
     candidates: Source | None = None
@@ -166,48 +167,6 @@ class VectorTables(VectorOptions):
     def read(self, tables: Mapping[str, Any], section: str) -> Vectors:
         """The vectors in tables that were read, by the names of their sections in this one."""
         return Vectors(**{name: tables.get(f"{section}.{name}", value) for name, value in vars(self).items()})
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelTables(VectorOptions, Source):
-    """One of several models: the keys of [predictions] name its table of rows or arrays, those of [vectors] its vectors.
-
-    Attributes:
-        users: vectors in the place of predictions: a row for each user, with the user's columns and the vector.
-        items: the catalogue of vectors: a row for each item, with the column of items and the vector.
-        candidates: the items that can be recommended, or those of each user; left out, the whole catalogue.
-    """
-
-    users: Source | None = None
-    items: Source | None = None
-    candidates: Source | None = None
-
-    def __post_init__(self) -> None:
-        keys = {each.name for each in fields(self) if getattr(self, each.name) not in (None, {}, each.default)}
-        vector_keys = [each.name for each in fields(VectorTables) if each.name in keys]
-        prediction_keys = [each.name for each in fields(Source) if each.name in keys]
-        if vector_keys and prediction_keys:
-            msg = f"has {prediction_keys[0]} of predictions and {vector_keys[0]} of vectors; leave one out"
-            raise ConfigurationError(msg)
-        if vector_keys and (self.users is None or self.items is None):
-            raise ConfigurationError("of vectors needs two tables, users and items")
-        if not vector_keys:
-            super().__post_init__()
-
-    @property
-    def vectors(self) -> VectorTables | None:
-        """The vectors of the model; None if it has predictions."""
-        if self.users is None or self.items is None:
-            return None
-        return VectorTables(**{each.name: getattr(self, each.name) for each in fields(VectorTables)})
-
-    def sources_of_model(self, section: str) -> dict[str, Source]:
-        """The tables to read, by the names of their sections."""
-        return {section: self} if self.vectors is None else self.vectors.sources(section)
-
-    def read(self, tables: Mapping[str, Any], section: str) -> Any:
-        """The predictions or the vectors among tables that were read, by the names of their sections."""
-        return tables[section] if self.vectors is None else self.vectors.read(tables, section)
 
 
 @dataclass(frozen=True)
@@ -335,8 +294,7 @@ class Evaluation(SummaryOptions, RankingOptions):
             _import_metrics(self.metrics_from)
         if self.dialect is not None:
             find_dialect(self.dialect)
-        user_metrics, _ = parted(self.metrics)
-        if not user_metrics:
+        if not any(map(is_of_users, parse_metrics(self.metrics).values())):
             # A run writes a table of users, for which such metrics have no values.
             msg = (
                 "metrics: no user has a value of any of them: they are of all lists together or shares of groups of items; add a metric "
@@ -367,6 +325,17 @@ class EvaluationOutput(Output):
     """
 
     printed: Literal["table", "trec", "trec_queries"] = "table"
+
+
+def models_by_name(settings: Mapping[str, Any]) -> dict[str, Source | VectorTables]:
+    """The tables of models of a file by the models' names; a section that names tables of its own has vectors."""
+    models: dict[str, Source | VectorTables] = {}
+    for name, section in settings.items():
+        kind: type[Source | VectorTables] = Source
+        if isinstance(section, Mapping) and not section.keys().isdisjoint(("users", "items", "candidates")):
+            kind = VectorTables
+        models[name] = parse_config(section, kind, f"models.{name}")
+    return models
 
 
 def gates_by_name(settings: Mapping[str, Any]) -> dict[str, GateRule]:
@@ -401,7 +370,7 @@ class EvaluateConfig(JobConfig):
     output: EvaluationOutput
     predictions: Source | None = field(default=None, metadata={INSTEAD: ("vectors", "models")})
     vectors: VectorTables | None = None
-    models: Mapping[str, ModelTables] = field(default_factory=dict)
+    models: Mapping[str, Source | VectorTables] = field(default_factory=dict, metadata={READ: models_by_name})
     evaluation: Evaluation
     labels: Source | None = None
     split: LogSplit | None = None
@@ -435,7 +404,7 @@ class EvaluateConfig(JobConfig):
         """The tables to read, by their names in `evaluate`."""
         sources = {} if self.vectors is None else self.vectors.sources("vectors")
         for name, model in self.models.items():
-            sources |= model.sources_of_model(f"models.{name}")
+            sources |= model.sources(f"models.{name}")
         sources |= {name: source for name in _TABLES if (source := getattr(self, name)) is not None}
         return sources if self.split is None else {**sources, "split.log": self.split.log}
 
@@ -482,8 +451,14 @@ class EvaluateConfig(JobConfig):
 
     def keys(self) -> dict[str, str]:
         """The keys of the options of `evaluate` in the file, by the options' names."""
-        sections = {name: f"[{name}]" for name in _TABLES}
-        keys = {**sections, **keys_of("evaluation", Evaluation), **keys_of("columns", Columns)}
+        has_vectors = any(isinstance(tables, VectorTables) for tables in (self.vectors, *self.models.values()))
+        section = "models.…" if self.models else "vectors"
+        keys = keys_of(section, VectorTables) if has_vectors else {}
+        keys |= {name: f"[{name}]" for name in _TABLES}
+        keys |= {**keys_of("evaluation", Evaluation), **keys_of("columns", Columns)}
+        if has_vectors:
+            # Both Vectors and Facts have a column of vectors.
+            keys["vector"] = f"{section}.vector or columns.vector"
         keys["item=None"] = "columns.item = false"
         if self.split is not None:
             keys |= {"log": "[split.log]", **keys_of("split", LogSplit)}
@@ -491,10 +466,6 @@ class EvaluateConfig(JobConfig):
                 keys["exclude"] = "split.exclude_training"
         if self.audit is not None:
             keys["time"] = "audit.time"
-        if self.vectors is not None or any(model.vectors for model in self.models.values()):
-            section = "models.…" if self.models else "vectors"
-            # Both Vectors and Facts have a column of vectors.
-            keys |= {**keys_of(section, VectorOptions), "vector": f"{section}.vector or columns.vector"}
         return keys
 
     def conflicts(self) -> Iterator[str]:
@@ -565,14 +536,9 @@ class EvaluateConfig(JobConfig):
         return [*names, *(name for name, value in settings.items() if value is not None)]
 
 
-def parted(metrics: str | tuple[str, ...] | Mapping[str, str]) -> tuple[NamedMetrics, NamedMetrics]:
-    """The metrics of single users and the others, of all lists together or of groups of items, by label."""
-    all_metrics = parse_metrics(metrics)
-    other_metrics = {
-        label: one for label, one in all_metrics.items() if one.corpus_level or isinstance(one, GroupShare)
-    }
-    user_metrics = {label: metric for label, metric in all_metrics.items() if label not in other_metrics}
-    return NamedMetrics(user_metrics, all_metrics.spelled), NamedMetrics(other_metrics, all_metrics.spelled)
+def is_of_users(metric: Metric) -> bool:
+    """Whether users have values of a metric: it is neither of all lists together nor a share of groups of items."""
+    return not (metric.corpus_level or isinstance(metric, GroupShare))
 
 
 def _import_metrics(module: str) -> None:

@@ -18,25 +18,23 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.errors import ConfigurationError, DataError, GateError, TrackingError
+from spark_rankeval.errors import ConfigurationError, GateError, TrackingError
 from spark_rankeval.evaluation.audit import Audit, audit, read_audited
 from spark_rankeval.evaluation.dialect_map import dialect_map
-from spark_rankeval.evaluation.evaluate import evaluate, quarantine, result_of, scoring_to_describe
+from spark_rankeval.evaluation.evaluate import prepare, result_of
 from spark_rankeval.evaluation.input_tables import roll_up
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.evaluation.summarise import check_memory, summary_of
 from spark_rankeval.jobs import outputs
 from spark_rankeval.jobs.config import EventLog, redacted
-from spark_rankeval.jobs.evaluate import EvaluateConfig, Tracking, parted
-from spark_rankeval.metrics.item_groups import GroupShare
-from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics
+from spark_rankeval.jobs.evaluate import EvaluateConfig, Tracking, is_of_users
+from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.columns import RUN_ID, TIME
 from spark_rankeval.records.quality import CHECKS
 from spark_rankeval.records.stored import fingerprints_of, qualities_in, row_of
 from spark_rankeval.records.summary import METRICS as METRIC_COLUMNS
-from spark_rankeval.records.summary import SummaryRow, has_item_group
+from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.records.tables_of_means import MapRow, headline_keys
-from spark_rankeval.request.call import POPULARITY, UNUSABLE_FACTS, Facts, attributes_in
+from spark_rankeval.request.call import POPULARITY, Facts, ScoringOptions, attributes_in
 from spark_rankeval.run_history import gates
 from spark_rankeval.run_history.gates import GATES as GATE_COLUMNS
 from spark_rankeval.run_history.history import date_of_run
@@ -68,8 +66,7 @@ def outcomes_of(run: outputs.Run, rules: Sequence[gates.GateRule], result: Resul
     """Whether a run meets its gates; it is not yet among the earlier runs."""
     earlier: list[tuple[str, SummaryRow]] = []
     output, summary = run.config.output, result.summary
-    looks_back = bool(gates.lacking_rows(rules, summary, ()))
-    if looks_back and all(
+    if gates.rows_to_compare(rules, summary) and all(
         outputs.has_table(run.spark, output, table) for table in (outputs.MANIFESTS, outputs.METRICS)
     ):
         earlier = read_while_others_write(partial(_look_back, run, rules, summary))
@@ -97,12 +94,12 @@ def _look_back(
         (name for name, place in places.items() if place < own_places[not place[0]]), key=places.__getitem__
     )[::-1]
     table = outputs.read_metrics(run.spark, run.config.output, missing_ok=missing_ok)
-    earlier: list[tuple[str, SummaryRow]] = []
-    # The newest run mostly has all others; further runs are read only for what it lacks.
-    for runs in (ordered[:1], ordered[1:]):
-        times = {name: good[name] for name in runs}
-        for figure, rows in gates.lacking_rows(rules, summary, earlier) if runs else ():
-            earlier += _rows_of_runs(table, times, gates.ATTRIBUTES[figure], rows)
+    times = {name: good[name] for name in ordered}
+    earlier = [
+        found
+        for figure, rows in (gates.rows_to_compare(rules, summary).items() if times else ())
+        for found in _rows_of_runs(table, times, gates.ATTRIBUTES[figure], rows)
+    ]
     return sorted(earlier, key=lambda row: places[row[0]], reverse=True)
 
 
@@ -233,15 +230,16 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
     """
     log = EventLog("evaluate") if log is None else log
     tables = outputs.read_tables(spark, config.sources(), config.names_of_ids())
-    frames = _frames(config, tables)
-    users = without_standards(frames[outputs.PER_USER])
+    scoring = _scoring(config, tables)
+    frames = _frames(config, scoring)
+    users = frames[outputs.PER_USER]
     with outputs.running(spark, "evaluate", config, tables, log) as run:
         outputs.prepare_catalog(spark, config.output, _schemas(config, users, frames))
         counts = _split_counts(config, run)
-        result = _write_users(run, config)
+        result = _write_users(run, config, scoring)
         if outputs.QUARANTINE in frames:
             with run.staged(frames[outputs.QUARANTINE], outputs.QUARANTINE) as table:
-                run.write(table, outputs.QUARANTINE, is_empty=table.isEmpty())
+                run.write(table, outputs.QUARANTINE)
         run.write(result.to_stored(run.started, spark).coalesce(1), outputs.METRICS)
         audited = audit_tables(config, tables)
         outcomes = [*outcomes_of_audit(config, audited), *outcomes_of(run, [*config.gates.values()], result)]
@@ -329,6 +327,8 @@ class TrackedRun:
         them side by side.
         """
         summary, title = self.summary, self.tracking.run_name or self.run.run_id
+        # What cannot be read leaves no run in MLflow that is still running.
+        report = outputs.report_text(self.run, self.manifest)
         models = list(dict.fromkeys(row.model for row in summary))
         experiment, qualities = self._experiment(client, models), qualities_in(self.manifest, summary)
         earlier = [
@@ -352,7 +352,7 @@ class TrackedRun:
                 child = log_rows(short, rows, mlflow.figures_of(rows, qualities.get(model)), nested)
                 client.set_terminated(child, state)
         client.log_text(parent, json.dumps(self.manifest, indent=2, ensure_ascii=False, default=str), "manifest.json")
-        if (report := outputs.report_text(self.run)) is not None:
+        if report is not None:
             client.log_text(parent, report, "report.html")
         client.set_terminated(parent, state)
         for run_id in earlier:
@@ -419,9 +419,7 @@ class TrackedRun:
             places = {"labels": places["split.log"], "exclude": places["split.log"], **places}
         if config.vectors is not None:
             places["predictions"] = [*config.vectors.sources("").values()]
-        places |= {
-            f"predictions of {name}": [*each.sources_of_model("").values()] for name, each in config.models.items()
-        }
+        places |= {f"predictions of {name}": [*each.sources("").values()] for name, each in config.models.items()}
         described = {}
         for name in datasets:
             # Several models may be in one table.
@@ -472,85 +470,47 @@ def _arguments(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
     return arguments
 
 
-def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
-    """The arguments of `score_users`: metrics of all lists together are another matter."""
+def _scoring(config: EvaluateConfig, tables: Tables) -> Scoring:
+    """What is computed of the tables. Making it runs no job, but for one that reads the names in a column of models."""
     options = config.evaluation
     about_items = {"item_by": options.item_by, "popularity_groups": options.popularity_groups}
-    arguments = {**_arguments(config, tables), **about_items}
+    arguments = {**_arguments(config, tables), **about_items, **config.scoring()}
     facts = Facts(**{fact.name: arguments.pop(fact.name) for fact in fields(Facts) if fact.name in arguments})
-    call = {**arguments, **config.scoring(), "facts": facts, "metrics": parted(config.evaluation.metrics)[0]}
-    if config.evaluation.model:
-        call["predictions"] = {config.evaluation.model: call["predictions"]}
-    return call
+    predictions, labels = arguments.pop("predictions"), arguments.pop("labels")
+    if options.model:
+        predictions = {options.model: predictions}
+    return prepare(predictions, labels, options.metrics, ScoringOptions(**arguments, facts=facts)).with_notes()
 
 
-def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
+def _frames(config: EvaluateConfig, scoring: Scoring) -> dict[str, DataFrame]:
     """Lazy tables with the columns of those that a run writes, of users and of rejected rows; making them runs no job."""
-    call, options = _call(config, tables), config.evaluation
-    frames = {outputs.PER_USER: scoring_to_describe(**call).per_user()}
-    check_memory(frames[outputs.PER_USER], options.summary())
-    if options.on_invalid == "quarantine" or parted(options.metrics)[1]:
-        # The table of rejected rows knows all metrics, so that what those of all lists together lack is found here.
-        frames[outputs.QUARANTINE] = quarantine(**{**call, "metrics": options.metrics})
-    if options.on_invalid != "quarantine":
-        frames.pop(outputs.QUARANTINE, None)
+    scoring.check_memory(config.evaluation.summary())
+    frames = {outputs.PER_USER: _users_of(scoring)}
+    if config.evaluation.on_invalid == "quarantine":
+        frames[outputs.QUARANTINE] = scoring.quarantine().frame()
     for name, frame in frames.items():
         outputs.check_columns(name, frame)
     return frames
 
 
-def _write_users(run: outputs.Run, config: EvaluateConfig) -> Result:
+def _write_users(run: outputs.Run, config: EvaluateConfig, scoring: Scoring) -> Result:
     """Write every user's values, and give the result; one action computes both from the tables."""
-    call = _call(config, run.tables)
-    user_metrics, other_metrics = parted(config.evaluation.metrics)
-    scoring = scoring_to_describe(**call)
-    if other_metrics or call["facts"].item_groups is not None:
-        # Metrics of users come first, so that their columns have the same names as without the others.
-        ordered = NamedMetrics({**user_metrics, **other_metrics}, user_metrics.spelled)
-        whole = scoring_to_describe(**{**call, "metrics": ordered}, users_alone=False)
-        result = _write_whole(run, config, call, scoring, whole)
-    else:
-        with run.staged(scoring.sampled().per_user(), outputs.PER_USER) as table:
-            result = _summary(table, config, call, scoring)
-            run.write(without_standards(table), outputs.PER_USER, is_empty=table.isEmpty())
+    summary, scoring = config.evaluation.summary(), scoring.sampled()
+    with run.staged(scoring.with_rows(summary), outputs.PER_USER) as stored:
+        scoring = replace(scoring, stored=stored)
+        result, table = result_of(scoring, summary), _users_of(scoring)
+        run.write(table, outputs.PER_USER)
     if result.notes:
         run.log.tell("notes", notes=result.notes)
-    return result
+    return replace(result, columns={key: name for key, name in result.columns.items() if name in table.columns})
 
 
-def _write_whole(
-    run: outputs.Run, config: EvaluateConfig, call: Mapping[str, Any], scoring: Scoring, whole: Scoring
-) -> Result:
-    """Write every user's values, and give the result with figures of all lists together or of groups of items, which `whole` has."""
-    summary = config.evaluation.summary()
-    with run.staged(whole.sampled().with_rows(summary), outputs.PER_USER) as stored:
-        whole = replace(whole, stored=stored)
-        others = result_of(whole, summary)
-        table = whole.per_user().select(*map(column, scoring.schema.marks()))
-        result = _with_all_lists(config, _summary(table, config, call, scoring), others)
-        run.write(without_standards(table), outputs.PER_USER, is_empty=table.isEmpty())
-    return result
-
-
-def _summary(table: DataFrame, config: EvaluateConfig, call: Mapping[str, Any], scoring: Scoring) -> Result:
-    try:
-        return summary_of(table, config.evaluation.summary(), evaluation=scoring)
-    except DataError as error:
-        if UNUSABLE_FACTS in error.counts:
-            # The table has one number for all kinds, and the error needs that of each.
-            evaluate(**call)
-        raise
-
-
-def _with_all_lists(config: EvaluateConfig, result: Result, others: Result) -> Result:
-    """The result with the metrics of all lists together and the groups of items, which no table of users can give."""
-    labels, other_metrics = list(parse_metrics(config.evaluation.metrics)), parted(config.evaluation.metrics)[1]
-    blocks: dict[tuple[str, str, str], list[SummaryRow]] = {}
-    other_rows = [row for row in others.summary if row.metric in other_metrics or has_item_group(row.slice)]
-    for row in (*result.summary, *other_rows):
-        blocks.setdefault((row.model, row.slice, row.relevance), []).append(row)
-    summary = tuple(row for rows in blocks.values() for row in sorted(rows, key=lambda row: labels.index(row.metric)))
-    return replace(result, summary=summary, item_groups=others.item_groups)
+def _users_of(scoring: Scoring) -> DataFrame:
+    """The table of users that a run writes: no user has a share of a group of items."""
+    users, reading = without_standards(scoring.per_user()), scoring.reading
+    values = zip(reading.values, reading.columns, strict=False)
+    shares = {name for value, name in values if not is_of_users(value.metric)}
+    return users.select(*(column(name) for name in users.columns if name not in shares))
 
 
 @dataclass(frozen=True)
@@ -633,15 +593,15 @@ def _table(result: Result) -> str:
 
 def plan(spark: SparkSession, config: EvaluateConfig) -> str:
     """What a run would do; nothing is computed."""
-    outputs.check_committer(spark)
     tables = outputs.read_tables(spark, config.sources(), config.names_of_ids())
-    frames = _frames(config, tables)
+    frames = _frames(config, _scoring(config, tables))
     schema = PerUserSchema.read(frames[outputs.PER_USER])
     metrics = [(metric.asked or metric.label, metric.definition) for metric in schema.metrics]
-    other_metrics = parted(config.evaluation.metrics)[1]
-    for label, metric in other_metrics.items():
-        scope = "groups of items" if isinstance(metric, GroupShare) else "all lists together"
-        metrics.append((other_metrics.spelled.get(label, label), f"of {scope}"))
+    all_metrics = parse_metrics(config.evaluation.metrics)
+    for label, metric in all_metrics.items():
+        if not is_of_users(metric):
+            scope = "all lists together" if metric.corpus_level else "groups of items"
+            metrics.append((all_metrics.spelled.get(label, label), f"of {scope}"))
     parts: list[outputs.Part] = [
         (f"metrics, dialect '{schema.settings.dialect}'", outputs.folded(list(dict(metrics).items())))
     ]

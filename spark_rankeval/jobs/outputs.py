@@ -67,11 +67,6 @@ _CATALOG_FOLDER = "catalog"
 # The column of a manifest there, as JSON.
 _MANIFEST = "manifest"
 
-_PROTOCOL = "spark.sql.sources.commitProtocolClass"
-#: Hadoop's binding to committers of object stores. With it Spark refuses dynamic overwrite (S3A's committers, MAPREDUCE-7403), or
-#: adds to the partition in silence (file committers, SPARK-56588).
-_UNFIT = "PathOutputCommitProtocol"
-
 
 def place_of(output: Output, table: str, run_id: str) -> str:
     """The path of a run's partition of a table; of a table in a catalogue its name and the run."""
@@ -110,18 +105,6 @@ def prepare_catalog(spark: SparkSession, output: Output, schemas: Mapping[str, T
         _catalog_table(spark, output, table).prepare(schema)
 
 
-def check_committer(spark: SparkSession) -> None:
-    """Refuse a session whose commit protocol cannot replace one partition of a table."""
-    protocol = engine.setting(spark, _PROTOCOL, "")
-    if protocol.endswith(_UNFIT):
-        msg = (
-            f"this session's {_PROTOCOL} is {protocol}, which cannot replace one partition of a table. Start the job with "
-            f"--conf {_PROTOCOL}=org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol --conf "
-            "spark.sql.parquet.output.committer.class=org.apache.parquet.hadoop.ParquetOutputCommitter"
-        )
-        raise ConfigurationError(msg)
-
-
 def check_columns(table: str, frame: DataFrame) -> None:
     """Refuse a table with a column of the name of the column of runs."""
     taken = [name for name in frame.columns if name.lower() == RUN_ID]
@@ -130,25 +113,17 @@ def check_columns(table: str, frame: DataFrame) -> None:
         raise InputError(msg)
 
 
-def write_partition(
-    frame: DataFrame, output: Output, table: str, run_id: str, kind: str = "parquet", *, is_empty: bool = False
-) -> None:
-    """Replace a run's rows of a table by rows without the column of the run; ``text`` is of one column."""
+def write_partition(frame: DataFrame, output: Output, table: str, run_id: str, kind: str = "parquet") -> None:
+    """Replace a run's rows of a table by rows without the column of the run; ``text`` is of one column.
+
+    A folder of its own needs no dynamic overwrite, which not every committer has, and has files even if there is no row.
+    """
     if _is_in_catalog(output, table):
         frame = frame.withColumnRenamed("value", _MANIFEST) if table == MANIFESTS else frame
-        there = _catalog_table(frame.sparkSession, output, table)
-        there.write(frame.limit(0) if is_empty else frame, run_id)
+        _catalog_table(frame.sparkSession, output, table).write(frame, run_id)
         return
-    # Without a row there is no partition to overwrite dynamically, so the old one would stay.
-    if is_empty or not engine.engine_of(frame.sparkSession).is_spark:
-        rows = frame.limit(0) if is_empty else frame
-        with catalog.writable(output.path, "output.path"):
-            rows.write.mode("overwrite").format(kind).save(place_of(output, table, run_id))
-        return
-    marked = frame.withColumn(RUN_ID, F.lit(run_id))
-    writer = marked.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(RUN_ID)
     with catalog.writable(output.path, "output.path"):
-        writer.format(kind).save(folder_of(output, table))
+        frame.write.mode("overwrite").format(kind).save(place_of(output, table, run_id))
 
 
 def write_line(spark: SparkSession, output: Output, table: str, run_id: str, values: Mapping[str, Any]) -> None:
@@ -253,20 +228,16 @@ class Run:
         """Where its partition of a table is."""
         return place_of(self.config.output, table, self.run_id)
 
-    def folder(self, table: str) -> Path | None:
-        """Its partition of a table as a folder of the driver's disk; None: it is on other storage."""
-        return catalog.on_this_disk(self.place(table)) if self.is_on_disk else None
-
     def staged(self, frame: DataFrame, table: str) -> AbstractContextManager[DataFrame]:
         """Compute a table once, beside its place: what is read back is the same for its figures and for `write`."""
         return catalog.staged(frame, f"{self.output}/{table}@{self.run_id}")
 
-    def write(self, frame: DataFrame, table: str, kind: str = "parquet", *, is_empty: bool = False) -> None:
+    def write(self, frame: DataFrame, table: str, kind: str = "parquet") -> None:
         """Write its partition of a table; see `write_partition`."""
         # The manifest of an earlier run of this name never stands beside tables of this one.
         if not self.written:
             self.remove(MANIFESTS)
-        write_partition(frame, self.config.output, table, self.run_id, kind, is_empty=is_empty)
+        write_partition(frame, self.config.output, table, self.run_id, kind)
         self.has_written(table, self.place(table))
 
     def remove(self, table: str) -> None:
@@ -285,7 +256,7 @@ class Run:
             # DataFrames cannot remove a folder.
             kind = "text" if table in (MANIFESTS, REPORTS) else "parquet"
             nothing = self.spark.createDataFrame([], self.spark.read.format(kind).load(place).schema)
-            write_partition(nothing, output, table, self.run_id, kind, is_empty=True)
+            write_partition(nothing, output, table, self.run_id, kind)
 
     def has_written(self, what: str, place: str) -> None:
         """Note what was written, and where."""
@@ -326,34 +297,25 @@ class Run:
         texts = texts_on_disk(self.place(STATUS))
         # Spark may resolve the same path to other storage, or to another machine's disk.
         self.is_on_disk = any(self.started.isoformat() in text for text in texts.values())
-        if self.is_on_disk and len(texts) == 1:
-            (file,) = texts
-            # Spark has chosen the file's name. A driver that may only read leaves it.
+        self.name_file(STATUS, "status.json")
+
+    def name_file(self, table: str, name: str) -> None:
+        """Give the only file of its text, whose name Spark has chosen, another one; a driver that may only read leaves it."""
+        files = [*texts_on_disk(self.place(table))] if self.is_on_disk else []
+        if len(files) == 1:
+            (file,) = files
             with suppress(OSError):
-                file.rename(file.with_name("status.json"))
+                file.rename(file.with_name(name))
                 file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
     def begin(self) -> None:
         """Write the first status, and clear away what is left of a run of this name that was killed."""
         self.write_status("running")
-        if len(catalog.lines_at(self.spark, self.place(STATUS))) > 1:
-            msg = (
-                f"writing to {self.place(STATUS)} added to what was there instead of replacing it, because this session's committer "
-                "cannot replace one partition of a table (dynamic overwrite). Use Spark's own committer, or another output.path"
-            )
-            raise ConfigurationError(self.config.redacted(msg))
-        self._clear_staging()
-
-    def _clear_staging(self) -> None:
-        """Remove what drivers that were killed left of this run on their disk, hidden from readers."""
-        if not self.is_on_disk:
-            return
-        # Other runs move their own files meanwhile.
-        with suppress(OSError):
-            folder = catalog.on_this_disk(self.output)
-            left = [each for each in folder.glob("*/.spark-staging-*") if any(each.rglob(f"{RUN_ID}={self.run_id}"))]
-            for each in (*left, *folder.glob(f"_*@{self.run_id}.staging-*")):
-                shutil.rmtree(each)
+        if self.is_on_disk:
+            # Other runs move their own files meanwhile.
+            with suppress(OSError):
+                for left in catalog.on_this_disk(self.output).glob(f"_*@{self.run_id}.staging-*"):
+                    shutil.rmtree(left)
 
     def manifest(self, facts: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
         """What the run was, as plain values, without secrets."""
@@ -396,7 +358,6 @@ def running(
 
     A driver that is killed leaves ``running``.
     """
-    check_committer(spark)
     run = Run(spark, job, config, tables, log, run_id_of(config, tables))
     log.run_id = run.run_id
     _refuse_another_job(run)
@@ -418,9 +379,11 @@ def running(
 
 
 def _refuse_another_job(run: Run) -> None:
-    # A folder that cannot be is left to the first write. Other lines are no manifests.
+    # A folder that cannot be is left to the first write. Other lines are neither manifests nor statuses.
     with suppress(OptionError, json.JSONDecodeError):
-        for line in manifests_of(run.spark, run.config.output, run.run_id)[:1]:
+        # A run that was killed has tables and a status, and no manifest.
+        statuses = catalog.lines_at(run.spark, run.place(STATUS))
+        for line in (*manifests_of(run.spark, run.config.output, run.run_id), *statuses):
             other = json.loads(line).get("job")
             if other not in (None, run.job):
                 msg = (
@@ -732,33 +695,22 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
             raise ConfigurationError(msg) from error
         run.has_written("report", report)
         return
-    folder = run.folder(REPORTS)
-    if folder is not None:
-        # The report has the rights of the tables: Hadoop's setting counts, not the umask.
-        status = catalog.on_this_disk(run.place(STATUS))
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copymode(status.parent, folder.parent)
-        shutil.copymode(status, folder)
-        write(folder / "report.html")
-        shutil.copymode(next(iter(texts_on_disk(run.place(STATUS)))), folder / "report.html")
-        run.has_written(REPORTS, run.place(REPORTS))
-    else:
-        with tempfile.TemporaryDirectory() as temporary:
-            file = Path(temporary, "report.html")
-            write(file)
-            text = file.read_text(encoding="utf-8")
-        run.write(run.spark.createDataFrame([(text,)], "value string").coalesce(1), REPORTS, "text")
+    with tempfile.TemporaryDirectory() as temporary:
+        file = Path(temporary, "report.html")
+        write(file)
+        text = file.read_text(encoding="utf-8")
+    # Spark gives it the rights of the tables, and not those of the umask.
+    run.write(run.spark.createDataFrame([(text,)], "value string").coalesce(1), REPORTS, "text")
+    run.name_file(REPORTS, "report.html")
 
 
-def report_text(run: Run) -> str | None:
-    """The page of a run; None if it has no report."""
-    report, folder = run.config.output.report, run.folder(REPORTS)
-    if not report:
-        return None
-    if isinstance(report, str):
+def report_text(run: Run, manifest: Mapping[str, Any]) -> str | None:
+    """The page of a run, which has one if its manifest says so; None if it has none."""
+    written, report = manifest.get("outputs", {}), run.config.output.report
+    if isinstance(report, str) and "report" in written:
         return Path(report).read_text(encoding="utf-8")
-    if folder is not None:
-        return (folder / "report.html").read_text(encoding="utf-8")
+    if REPORTS not in written:
+        return None
     (record,) = run.spark.read.text(run.place(REPORTS), wholetext=True).collect()
     return str(record[0])
 

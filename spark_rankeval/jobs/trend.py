@@ -85,8 +85,8 @@ def _read(spark: SparkSession, output: Output, slice_: str | None, metrics: Sequ
     from spark_rankeval.records.columns import RUN_ID  # noqa: PLC0415
     from spark_rankeval.run_history.history import History, history  # noqa: PLC0415
 
-    manifests = run_facts(spark, output, (RUN_ID, "started", "gates_failed"), missing_ok=missing_ok)
-    started = {run[RUN_ID]: run["started"] for run in manifests if run[RUN_ID] is not None}
+    manifests = run_facts(spark, output, (RUN_ID, "job", "started", "gates_failed"), missing_ok=missing_ok)
+    started = {run[RUN_ID]: run["started"] for run in manifests if run["job"] == "evaluate"}
     facts = (RUN_ID, "started", "state", "kind")
     has_status = bool(output.path) and has_table(spark, output, STATUS)
     states = run_facts(spark, output, facts, STATUS, missing_ok=missing_ok) if has_status else []

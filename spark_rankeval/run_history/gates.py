@@ -314,17 +314,13 @@ def _rows_of_metric(rule: GateRule, rows: Sequence[SummaryRow]) -> list[SummaryR
     return [row for row in metric_rows if not row.relevance] or metric_rows
 
 
-def lacking_rows(
-    rules: Iterable[GateRule], rows: Sequence[SummaryRow], earlier: Iterable[tuple[str, SummaryRow]]
-) -> list[tuple[str, list[SummaryRow]]]:
-    """The rows whose gates refer to a figure that no earlier run has, by that figure, such as ``mean``."""
-    earlier_rows = _by_figure(earlier)
+def rows_to_compare(rules: Iterable[GateRule], rows: Sequence[SummaryRow]) -> dict[str, list[SummaryRow]]:
+    """The rows whose gates refer to a figure of an earlier run, by that figure, such as ``mean``."""
     by_figure: dict[str, dict[_Figure, SummaryRow]] = {}
     for rule in rules:
         for row in _rows_of(rule, rows) if rule.looks_back else ():
-            if not any(_same(other, row, rule.on) for _, other in earlier_rows.get(_figure_key(row), ())):
-                by_figure.setdefault(rule.on, {})[_figure_key(row)] = row
-    return [(on, list(lacking.values())) for on, lacking in by_figure.items()]
+            by_figure.setdefault(rule.on, {})[_figure_key(row)] = row
+    return {on: list(asked.values()) for on, asked in by_figure.items()}
 
 
 def _by_figure(rows: Iterable[tuple[str, SummaryRow]]) -> dict[_Figure, list[tuple[str, SummaryRow]]]:

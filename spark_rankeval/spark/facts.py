@@ -227,7 +227,7 @@ def _usable_vectors(frame: DataFrame, name: str) -> sql.Sql:
     """Vectors as arrays of numbers; one with a hole or without a number is none, and is counted by its length."""
     array = vector_type(frame, name)
     vector = sql.named(name).cast(array)
-    broken = sql.call("exists", vector, sql.function_of(["one"], _is_no_number(sql.named("one"))))
+    broken = sql.for_entries("exists", vector, _is_no_number)
     return sql.when(broken, sql.call("array").cast(array), vector)
 
 
@@ -386,17 +386,13 @@ def _vectors_with_reasons(
 
     Of an item's rows that is one of those that can be used. Of a user's rows it is one of all, as they are grouped.
     """
-    vector, bias, entry = sql.named(CATALOGUE_VECTOR), sql.named(ITEM_BIAS), sql.named("entry")
+    vector, bias = sql.named(CATALOGUE_VECTOR), sql.named(ITEM_BIAS)
     reasons = {
         **reasons,
         "null vector": vector.is_null(),
         "empty vector": sql.call("size", vector) == 0,
-        "null, NaN or infinite number in the vector": sql.call(
-            "exists", vector, sql.function_of(["entry"], _is_no_number(entry))
-        ),
-        f"number beyond ±{LARGEST:g} in the vector": sql.call(
-            "exists", vector, sql.function_of(["entry"], _is_too_large(entry))
-        ),
+        "null, NaN or infinite number in the vector": sql.for_entries("exists", vector, _is_no_number),
+        f"number beyond ±{LARGEST:g} in the vector": sql.for_entries("exists", vector, _is_too_large),
         "null, NaN or infinite bias": _is_no_number(bias),
         f"bias beyond ±{LARGEST:g}": _is_too_large(bias),
         "vector of another length than most items have": sql.call("size", vector) != sql.named(USUAL_LENGTH),

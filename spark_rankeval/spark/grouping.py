@@ -532,10 +532,8 @@ class Grouping:
         if not self.sources.clusters:
             return []
         ids = dict(zip(self.sources.predictions.user, zip(users, self.sources.user_types, strict=True), strict=True))
-        columns = [ids[name] if name in ids else (attribute(name), T.StringType()) for name in self.sources.clusters]
-        values, types = zip(*columns, strict=True)
-        has_cluster = ~sql.any_of(value.is_null() for value in values)
-        return [sql.when(has_cluster, sql.user_hash(values, types)).alias(grouped_row.CLUSTER_HASH)]
+        columns = (ids[name] if name in ids else (attribute(name), T.StringType()) for name in self.sources.clusters)
+        return [sql.cluster_hash(columns).alias(grouped_row.CLUSTER_HASH)]
 
     def _hash_of(self, users: list[sql.Sql]) -> sql.Sql:
         return sql.user_hash(users, self.sources.user_types).alias(grouped_row.USER_HASH)

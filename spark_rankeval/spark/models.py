@@ -432,17 +432,14 @@ class ModelTables:
         """The hash of the cluster of each row's user, null if one of its columns is; none if users are independent."""
         if not self.clusters:
             return []
-        types_by_user = dict(zip(table.users, self.user_types, strict=True))
-        text = T.StringType()
-        typed = [
-            (sql.named(name).cast(types_by_user[name]), types_by_user[name])
-            if name in types_by_user
-            else (sql.name_in_sql(table.frame, name), text)
+        types = dict(zip(table.users, self.user_types, strict=True))
+        columns = (
+            (sql.named(name).cast(types[name]), types[name])
+            if name in types
+            else (sql.name_in_sql(table.frame, name), T.StringType())
             for name in table.clusters
-        ]
-        values, types = zip(*typed, strict=True)
-        has_cluster = ~sql.any_null([sql.column(name) for name in table.clusters])
-        return [F.when(has_cluster, sql.user_hash(values, types).column).alias(comparing.CLUSTER)]
+        )
+        return [sql.cluster_hash(columns).alias(comparing.CLUSTER).column]
 
     def collected(
         self,

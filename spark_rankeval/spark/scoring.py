@@ -241,7 +241,10 @@ class Groups(NamedTuple):
     def size(self) -> int:
         """About how many bytes the state of a group has as it travels; an OptionError if it does not fit into memory."""
         n_counts = len(self.names.users) + len(self.names.rows)
-        return check_size(self.n_values, n_counts, self.options, n_keys=self.n_keys)
+        n_bytes = states.bytes_of_a_group(self.n_values, n_counts, self.options)
+        if n_bytes > (states.MERGED_BYTES if self.n_keys else _LARGEST_STATE):
+            raise OptionError(_too_large(None, self.n_values - self.options.n_plain, self.options))
+        return int(n_bytes * _PACKED)
 
 
 def collected(messages: DataFrame, groups: Groups) -> dict[Key, Figures]:
@@ -267,14 +270,6 @@ def messages_of_groups(messages: DataFrame, groups: Groups, features: Mergers | 
     n_bytes = groups.size()
     have_buckets = groups.n_keys > 0 or groups.options.clustered or groups.judges is not None or bool(features)
     return collected_messages(messages, {**groups.mergers, **(features or {})}, n_bytes, have_buckets=have_buckets)
-
-
-def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_keys: int) -> int:
-    """About how many bytes the state of a group has as it travels; an OptionError if it does not fit into memory."""
-    n_bytes = states.bytes_of_a_group(n_values, n_counts, options)
-    if n_bytes > (states.MERGED_BYTES if n_keys else _LARGEST_STATE):
-        raise OptionError(_too_large(None, n_values - options.n_plain, options))
-    return int(n_bytes * _PACKED)
 
 
 @without_collection
@@ -491,6 +486,10 @@ class Scoring:
         sources, reading = self.sources, self.reading
         options = summary.described(weighted=summary.user_weight is not None, clustered=bool(sources.clusters))
         return replace(options, normalised=reading.task.normalised, n_plain=len(reading.standard_values))
+
+    def check_memory(self, summary: SummaryOptions) -> None:
+        """Refuse, without a job, figures of users that do not fit into memory."""
+        self._groups(self.description(summary), totals=summary.totals).size()
 
     def sampled(self) -> Scoring:
         """This scoring, knowing whether a user's list may not fit into memory; if the tables are large, a job draws rows of them."""

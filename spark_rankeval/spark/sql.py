@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
@@ -127,7 +127,7 @@ def field_of(name: str, field: str, columns: Sequence[str] = ()) -> Sql:
     """A field of a column of structs, or of arrays of structs, in a table with these columns."""
     if _PLAIN.fullmatch(field) and field.lower() in {column.lower() for column in columns}:
         # Behind a dot it would be that column, if the table has the first name. Sail takes brackets behind an array for an index.
-        return call("transform", named(name), function_of(["entry"], named("entry").field(field)))
+        return for_entries("transform", named(name), lambda entry: entry.field(field))
     return _identifier(f"{quoted(name)}.{quoted(field)}")
 
 
@@ -187,14 +187,9 @@ def call(function: str, *arguments: Sql | float) -> Sql:
     return Sql(f"{function}({', '.join(map(_operand, arguments))})")
 
 
-def function_of(parameters: Sequence[str], value: Sql) -> Sql:
-    """A function that makes a value of parameters with names of ours, for functions of Spark's that take one."""
-    assert all(map(_PLAIN.fullmatch, parameters)), "a caller's name is no name of ours"
-    return Sql(
-        f"({', '.join(map(quoted, parameters))}) -> {value}"
-        if len(parameters) > 1
-        else f"{quoted(parameters[0])} -> {value}"
-    )
+def for_entries(function: str, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
+    """What a function of Spark's, such as ``transform``, makes of an array by a value of each entry."""
+    return Sql(f"{function}({array}, `entry` -> {value(named('entry'))})")
 
 
 def null_of(kind: T.DataType) -> Sql:
@@ -232,15 +227,10 @@ def first_true(conditions: Mapping[str, Sql]) -> Sql:
     return Sql(f"CASE {cases} END") if cases else null_of(T.StringType())
 
 
-def over(value: Sql, keys: Iterable[Sql], order: Iterable[Sql] = (), *, frame: str = "") -> Sql:
-    """What a function makes of the rows that agree in the keys.
-
-    The frame is of all rows, or of those up to this one if there is an order.
-    """
+def over(value: Sql, keys: Iterable[Sql], order: Iterable[Sql] = ()) -> Sql:
+    """What a function makes of all rows that agree in the keys, or of those up to this one if there is an order."""
     key_text, order_text = (", ".join(map(str, columns)) for columns in (keys, order))
-    return Sql(
-        f"{value} OVER (PARTITION BY {key_text}{f' ORDER BY {order_text}' if order_text else ''}{f' {frame}' if frame else ''})"
-    )
+    return Sql(f"{value} OVER (PARTITION BY {key_text}{f' ORDER BY {order_text}' if order_text else ''})")
 
 
 def descending(value: Sql) -> Sql:
@@ -428,8 +418,10 @@ def id_reasons(what: str, ids: Sql, kind: T.DataType, *, may_be_null: bool = Fal
 def usable(ids: Sql, kind: T.DataType) -> Sql:
     """Ids of this type, or arrays of them; null if they name nothing."""
     if isinstance(kind, T.ArrayType):
-        one = usable(named("one"), kind.elementType)
-        return call("transform", ids, function_of(["one"], one)) if isinstance(kind.elementType, _FLOATING) else ids
+        element = kind.elementType
+        return (
+            for_entries("transform", ids, lambda one: usable(one, element)) if isinstance(element, _FLOATING) else ids
+        )
     if not isinstance(kind, _FLOATING):
         return ids
     # -0.0 becomes 0.0, which it equals.
@@ -482,7 +474,7 @@ def set_in(frame: DataFrame, name: str) -> Sql:
     several = isinstance(kind, T.ArrayType)
     values = named(name) if several else when(named(name).is_not_null(), call("array", named(name)))
     element = kind.elementType if isinstance(kind, T.ArrayType) else kind
-    return call("array_compact", call("transform", values, function_of(["one"], as_text(named("one"), element))))
+    return call("array_compact", for_entries("transform", values, lambda one: as_text(one, element)))
 
 
 def mark_of(item: T.StructField) -> dict[str, Any]:
@@ -549,10 +541,12 @@ def hashable(ids: Sql, kind: T.DataType, *, keeps_null: bool = False) -> Sql:
     A null hashes as one, but only with `keeps_null` it is one.
     """
     if isinstance(kind, T.ArrayType):
-        if isinstance(kind.elementType, T.IntegralType):
+        element = kind.elementType
+        if isinstance(element, T.IntegralType):
             return ids.cast(T.ArrayType(T.LongType()))
-        one = hashable(named("one"), kind.elementType)
-        return call("transform", ids, function_of(["one"], one)) if isinstance(kind.elementType, _FLOATING) else ids
+        return (
+            for_entries("transform", ids, lambda one: hashable(one, element)) if isinstance(element, _FLOATING) else ids
+        )
     if isinstance(kind, T.IntegralType):
         return ids.cast("bigint")
     if not isinstance(kind, _FLOATING):
@@ -570,6 +564,12 @@ def user_hash(columns: Iterable[Sql], types: Iterable[T.DataType]) -> Sql:
     ids = [hashable(column, kind) for column, kind in zip(columns, types, strict=True)]
     # Without ids all users have the same.
     return call("xxhash64", *ids) if ids else number(0).cast("bigint")
+
+
+def cluster_hash(columns: Iterable[tuple[Sql, T.DataType]]) -> Sql:
+    """The hash of a user's cluster by values and their types; null if one of the values is."""
+    values, types = zip(*columns, strict=True)
+    return when(all_of(value.is_not_null() for value in values), user_hash(values, types))
 
 
 def hash_in(frame: DataFrame, names: Sequence[str]) -> Sql:

@@ -186,6 +186,15 @@ def test_runs_are_in_mlflow_and_a_finished_one_is_logged_later_as_it_would_have_
     assert other.says(2, "there is no finished run 'day3' in ")
 
 
+def test_a_run_without_a_report_is_logged_later_without_one(start, tmp_path):
+    assert start("day1", 6).code == 0
+    again = start("day1", 6, "output.report=true", MLFLOW, options=["--only-mlflow"])
+    assert (again.code, again.out) == (0, "run day1 logged to MLflow\n")
+    client, (run,) = runs_of(tmp_path)
+    assert run.info.status == "FINISHED"
+    assert [file.path for file in client.list_artifacts(run.info.run_id)] == ["manifest.json"]
+
+
 @pytest.fixture
 def full_server(monkeypatch):
     def refuse(*_, **__):
@@ -228,10 +237,13 @@ def test_trend_prints_tables_and_writes_a_page(days, tmp_path, golden):
     assert (done.code, done.out) == (0, "3 runs of 2 metrics written to FOLDER/trend.html\n")
     assert "limit min 0.5" in page.read_text()
     (file,) = (output / "manifests/run_id=007").glob("*.txt")
-    file.unlink()
-    # What no manifest names is no whole run.
-    shown = called(trend, tmp_path, "--output", output)
-    assert (shown.code, "2026-10-03" in shown.out, "007" in shown.out) == (0, True, False)
+    text = file.read_text()
+    # What no manifest names is no whole run, nor is one that was killed before another job took its name.
+    for other in (text.replace('"job": "evaluate"', '"job": "compare"'), ""):
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+        file.write_text(other)
+        shown = called(trend, tmp_path, "--output", output)
+        assert (shown.code, "2026-10-03" in shown.out, "007" in shown.out) == (0, True, False)
 
 
 def test_a_trend_shows_the_usual_points_of_curves(start, tmp_path):

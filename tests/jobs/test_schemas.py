@@ -187,11 +187,22 @@ def test_every_key_stands_in_the_example_with_its_default(name, section, kind):
 
 def keys_of(schema, section):
     """What a schema says of the keys of a section."""
+
+    def content_of(hint):
+        """An object of the schema; of several kinds of sections all their keys."""
+        hint = schema["$defs"][hint["$ref"].rpartition("/")[2]] if "$ref" in hint else hint
+        kinds = [content_of(kind) for kind in hint.get("anyOf", ())]
+        if not all("properties" in kind for kind in kinds):
+            return hint
+        return hint | {
+            "properties": {name: key for kind in [hint, *kinds] for name, key in kind.get("properties", {}).items()},
+            "anyOf": [],
+        }
+
     here = schema
     for name in section.split("."):
-        here = here["properties"][name] if name in here.get("properties", ()) else here["additionalProperties"]
-        here = schema["$defs"][here["$ref"].rpartition("/")[2]] if "$ref" in here else here
-    return {name: value for name, value in here.items() if name not in ("required", "allOf")}
+        here = content_of(here["properties"][name] if name in here["properties"] else here["additionalProperties"])
+    return {name: value for name, value in here.items() if name not in ("required", "allOf", "anyOf")}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -321,7 +321,9 @@ def test_every_function_of_the_package_is_tried():
         for node in ast.walk(ast.parse(path.read_text())):
             match node:
                 case ast.Call(
-                    func=ast.Name(id="call") | ast.Attribute(value=ast.Name(id="sql"), attr="call"), args=[name, *_]
+                    func=ast.Name(id="call" | "for_entries")
+                    | ast.Attribute(value=ast.Name(id="sql"), attr="call" | "for_entries"),
+                    args=[name, *_],
                 ):
                     if isinstance(name, ast.Constant):
                         used.add(name.value)
