@@ -6,6 +6,7 @@ It prints the same figures on Spark and on Sail, which needs no Java.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 from importlib.util import find_spec
@@ -124,11 +125,12 @@ def quickstart(spark: SparkSession, file: str | None, output: str) -> None:
     if find_spec("altair"):
         print(f"charts: {result.report(f'{output}/report.html', comparison=comparison)}")
     option = "" if engine.name == "Spark" else " --engine sail"
+    python = os.path.relpath(sys.executable)
     print(
         f"""next:
-  python jobs/evaluate.py --config conf/evaluate.toml{option}
-  python jobs/compare.py --config conf/compare.toml{option}
-  python jobs/quickstart.py --ratings ratings.csv{option}     # those of MovieLens"""
+  {python} jobs/evaluate.py --config conf/evaluate.toml{option}
+  {python} jobs/compare.py --config conf/compare.toml{option}
+  {python} jobs/quickstart.py --ratings ratings.csv{option}     # those of MovieLens"""
     )
 
 

@@ -28,7 +28,7 @@ from spark_rankeval.request.call import ByOption, Cube, attributes_in
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.models import Judges, ModelTables
 from spark_rankeval.spark.per_user import users_by_difference
-from spark_rankeval.statistics.comparisons import adjusted, interval_in_words
+from spark_rankeval.statistics.comparisons import UNDECIDED, adjusted, interval_in_words
 from spark_rankeval.statistics.exact import State
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, check_level, warn_of_few_clusters
 from spark_rankeval.statistics.intervals import detectable_difference as smallest_difference
@@ -202,7 +202,9 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         n = f"{len(self.sliced):,} comparisons of slices"
         losses = largest_losses(self.sliced)[:_MOST_LOSSES]
         if not losses:
-            return self._document([*notes, Note(f"no model loses in any of {n}", "slices", _ALL_SLICES)])
+            n_undecided = sum(row.verdict == UNDECIDED for row in self.sliced)
+            open_ones = f", and {n_undecided:,} are undecided" if n_undecided else ""
+            return self._document([*notes, Note(f"no model loses in any of {n}{open_ones}", "slices", _ALL_SLICES)])
         n_more = len(self.sliced) - len(losses)
         more = f"{n_more:,} other comparison{'s are' if n_more > 1 else ' is'} not shown"
         explained = [*comparisons.missing_notes(losses), *([Note(more, "slices", _ALL_SLICES)] if n_more else [])]

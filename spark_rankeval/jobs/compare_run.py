@@ -64,8 +64,9 @@ def execute(spark: SparkSession, config: ComparisonConfig, log: EventLog) -> str
             records = ({**record, TIME: run.started} for record in group_records(comparison))
             run.write(table_of(records, GROUP_COMPARISONS, spark).coalesce(1), outputs.GROUP_COMPARISONS)
         run.publish(run.manifest(comparison.to_dict(), seed))
-    sentences = "\n".join(comparison.sentences)
-    return f"{comparison.to_text()}\n{sentences}\n\n{config.written(run.run_id, (*run.written, outputs.MANIFESTS))}"
+    # A comparison of models prints its own sentences.
+    sentences = "" if isinstance(comparison, ModelComparison) else "\n" + "\n".join(comparison.sentences)
+    return f"{comparison.to_text()}{sentences}\n\n{config.written(run.run_id, (*run.written, outputs.MANIFESTS))}"
 
 
 def _report(config: CompareConfig, results: Results, comparison: ModelComparison, run: Run, path: Path) -> None:

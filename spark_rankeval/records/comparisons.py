@@ -255,7 +255,10 @@ def notes_on_screen(
     """What a screen shows below a table of differences: what the first metric says, the test, and why figures are missing."""
     first = headline or next((row.metric for row in rows), "")
     sentences = [Note(row.sentence) for row in rows if row.metric == first][:_MOST_SENTENCES_ON_SCREEN]
-    how = f"{name_of_test(test, replicates)}{joined_in_words(rows, correction)}"
+    # Signs alone decide only if their p is the larger one.
+    others = test == "sign_flip" and any(row.p_test not in ("", "sign_flip", "exact") for row in rows)
+    or_interval = ", or of the interval's test if that is larger" if others else ""
+    how = f"from {name_of_test(test, replicates)}{or_interval}{joined_in_words(rows, correction)}"
     return [*sentences, *missing_notes(rows), Note(how, "p", "comparison.explain() says more")]
 
 
@@ -301,12 +304,11 @@ def answers(rows: Sequence[ComparisonRow], headline: str, definitions: Mapping[s
     for model in dict.fromkeys(row.model for row in rows):
         of_model = [row for row in rows if row.model == model]
         means = next(filter(None, (_means_for_users(row, definitions) for row in of_model)), "")
-        sentences += [
-            f"{model} instead of {row.baseline}: {means}{row.wins:,} users gain, {row.losses:,} lose, {row.ties:,} see no change "
-            f"by {row.name}."
-            for row in of_model
-            if row.metric == first and row.n_users
-        ]
+        for row in of_model:
+            if row.metric == first and row.n_users:
+                counts = f"{row.wins:,} users gain, {row.losses:,} lose, and {row.ties:,} see no change"
+                rest = f"{means} By {row.name}, {counts}." if means else f"{counts} by {row.name}."
+                sentences.append(f"With {model} instead of {row.baseline}, {rest}")
     return sentences
 
 
@@ -316,18 +318,14 @@ def _means_for_users(row: ComparisonRow, definitions: Mapping[str, str]) -> str:
     if metric is None or metric.k is None or math.isnan(row.mean):
         return ""
     denominator = getattr(metric, "denominator", None)
+    mean, baseline = (f"{100 * value:.1f}%" for value in (row.mean, row.baseline_mean))
     if metric.name == "recall" and denominator == "labels":
-        scale, words = (
-            100,
-            f"of 100 relevant items of a user, on average {{}} instead of {{}} are in the first {metric.k}; ",
-        )
-    elif metric.name == "precision" and denominator == "k":
-        scale, words = metric.k, f"of the first {metric.k} items, on average {{}} instead of {{}} are relevant; "
-    elif metric.name == "hit_rate":
-        scale, words = 100, f"of 100 users, {{}} instead of {{}} have a relevant item in the first {metric.k}; "
-    else:
-        return ""
-    return words.format(*(f"{scale * mean:.1f}" for mean in (row.mean, row.baseline_mean)))
+        return f"on average {mean} instead of {baseline} of a user's relevant items are in the first {metric.k}."
+    if metric.name == "precision" and denominator == "k":
+        return f"on average {mean} instead of {baseline} of the first {metric.k} items are relevant."
+    if metric.name == "hit_rate":
+        return f"{mean} instead of {baseline} of the users have a relevant item in the first {metric.k}."
+    return ""
 
 
 def _headline_notes(rows: Sequence[ComparisonRow], headline: str) -> list[Note]:

@@ -634,7 +634,7 @@ def models_table(
     """
     better = None if compared is None else _better(rows, models, compared)
     about = [_users_in_words(rows)]
-    downwards = list(dict.fromkeys(row.name for row in rows if not _larger_is_better(row)))
+    downwards = list(dict.fromkeys(row.name for row in rows if _direction(row) is False))
     if downwards:
         about.append(f"smaller is better: {', '.join(downwards)}")
     if compared:
@@ -672,9 +672,9 @@ def _other(row: ComparisonRow | PairRow) -> str:
     return row.other if isinstance(row, PairRow) else row.baseline
 
 
-def _larger_is_better(row: SummaryRow) -> bool:
-    metric = summary_rows.metric_or_none(row.definition)
-    return metric is None or metric.larger_is_better
+def _direction(row: SummaryRow) -> bool | None:
+    """Whether a larger mean is better; None if no mean is, as of a metric that describes lists."""
+    return summary_rows.direction_of(summary_rows.metric_or_none(row.definition))
 
 
 def best_models(rows: Mapping[str, SummaryRow], better: Mapping[str, frozenset[str]] | None = None) -> set[str]:
@@ -682,7 +682,9 @@ def best_models(rows: Mapping[str, SummaryRow], better: Mapping[str, frozenset[s
 
     If `better` says which models each is significantly better than, the best must be so than every other.
     """
-    means = {model: row.mean if _larger_is_better(row) else -row.mean for model, row in rows.items()}
+    if any(_direction(row) is None for row in rows.values()):
+        return set()
+    means = {model: row.mean if _direction(row) else -row.mean for model, row in rows.items()}
     means = {model: mean for model, mean in means.items() if not math.isnan(mean)}
     best = {model for model, mean in means.items() if mean == max(means.values())}
     if better is not None:

@@ -1,6 +1,7 @@
 """The quick start, run once as a newcomer does, and what its parts do; the examples of the jobs go on with its tables."""
 
 import math
+import re
 
 import pytest
 from helpers.run_documents import called
@@ -23,7 +24,8 @@ def test_a_newcomer_sees_a_decision_on_one_screen(quickstart_run, golden):
     assert done.returncode == 0
     first, *others = done.stdout.splitlines()
     assert first.startswith("made-up ratings, on S")
-    golden("\n".join(line.removesuffix(" --engine sail") for line in others).replace(" --engine sail ", " "))
+    text = "\n".join(others).replace(" --engine sail", "")
+    golden(re.sub(r"^  \S+python\S* jobs", "  python jobs", text, flags=re.M))
     assert len(others) < 60
     assert (folder / "output/quickstart/report.html").exists()
 

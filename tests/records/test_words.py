@@ -81,19 +81,20 @@ def test_only_sessions_say_what_to_call_for_single_intervals():
 
 def test_a_page_says_what_a_difference_means_for_users():
     rows = [difference(), difference("recall@10", value=0.0125)]
-    of_labels, of_k = "recall(denominator='labels')@10", "recall(denominator='min_k_labels')@10"
-    counts = "500 users gain, 300 lose, 400 see no change by ndcg@10."
-    assert answers(rows, "", {"recall@10": of_labels}) == [
-        f"als instead of popularity: of 100 relevant items of a user, on average 26.2 instead of 25.0 are in the first 10; {counts}"
+    counts = "500 users gain, 300 lose, and 400 see no change"
+    assert answers(rows, "", {"recall@10": "recall(denominator='labels')@10"}) == [
+        "With als instead of popularity, on average 26.2% instead of 25.0% of a user's relevant items are in the first 10. "
+        f"By ndcg@10, {counts}."
     ]
     # Another denominator has other words, or none.
-    assert answers(rows, "", {"recall@10": of_k}) == [f"als instead of popularity: {counts}"]
+    of_k = {"recall@10": "recall(denominator='min_k_labels')@10"}
+    assert answers(rows, "", of_k) == [f"With als instead of popularity, {counts} by ndcg@10."]
     of_places = {"precision@5": "precision(denominator='k')@5", "hit_rate@5": "hit_rate()@5"}
     assert [
-        answers([difference(metric)], "", of_places)[0].partition(": ")[2].partition(";")[0] for metric in of_places
+        answers([difference(metric)], "", of_places)[0].partition(", ")[2].partition(". ")[0] for metric in of_places
     ] == [
-        "of the first 5 items, on average 1.4 instead of 1.2 are relevant",
-        "of 100 users, 28.0 instead of 25.0 have a relevant item in the first 5",
+        "on average 28.0% instead of 25.0% of the first 5 items are relevant",
+        "28.0% instead of 25.0% of the users have a relevant item in the first 5",
     ]
 
 
