@@ -3,11 +3,11 @@
 import pytest
 
 from spark_rankeval import checks
-from spark_rankeval.jobs import command, doctor
+from spark_rankeval.jobs import command
 
 
 def problems(engine=None):
-    return [finding for finding in doctor.findings(engine) if finding.advice]
+    return [finding for finding in command.findings(engine) if finding.advice]
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def session_here(spark):
 
 @pytest.mark.usefixtures("session_here")
 def test_all_is_well_here(capsys):
-    assert doctor.main() == 0
+    assert command.doctor() == 0
     *_, evaluation, last = capsys.readouterr().out.splitlines()
     assert evaluation == "ok      evaluation: ndcg@2 is 0.8155, as it should be; workers have what they need"
     assert last == "all is well"
@@ -26,8 +26,8 @@ def test_all_is_well_here(capsys):
 
 @pytest.mark.usefixtures("session_here")
 def test_a_wrong_figure_is_a_problem(monkeypatch, capsys):
-    monkeypatch.setattr(doctor, "_NDCG", 0.5)
-    assert doctor.main() == 1
+    monkeypatch.setattr(command, "_NDCG", 0.5)
+    assert command.doctor() == 1
     assert "it should be 0.5: please report it" in capsys.readouterr().out
 
 
@@ -40,18 +40,18 @@ def test_a_wrong_figure_is_a_problem(monkeypatch, capsys):
     ],
 )
 def test_an_old_or_missing_package_is_named(monkeypatch, versions, advice):
-    monkeypatch.setattr(doctor, "_version", versions.get)
-    assert doctor._package("pyarrow", "15").advice == advice
+    monkeypatch.setattr(command, "_version", versions.get)
+    assert command._package("pyarrow", "15").advice == advice
 
 
 def test_a_low_limit_of_memory_is_named():
-    assert doctor._memory(1 << 30) == (
+    assert command._memory(1 << 30) == (
         "memory",
         "1.0 GB",
         "an engine and its workers need 2 GB: raise the limit of the container, or ulimit -v",
     )
-    assert not doctor._memory(2 << 30).advice
-    assert 0 < doctor.memory_limit() < 1 << 50
+    assert not command._memory(2 << 30).advice
+    assert 0 < command.memory_limit() < 1 << 50
 
 
 @pytest.mark.usefixtures("session_here")
@@ -67,6 +67,6 @@ def test_a_machine_without_an_engine_is_named(monkeypatch):
     def no_session(*_):
         raise command.ConfigurationError("Spark needs Java, and this machine has none")
 
-    monkeypatch.setattr(doctor, "job_session", no_session)
+    monkeypatch.setattr(command, "job_session", no_session)
     (problem,) = problems("spark")
     assert (problem.found, problem.advice) == ("no evaluation could run", "Spark needs Java, and this machine has none")
