@@ -64,7 +64,7 @@ hooks: setup  ## install checks of style, types and imports that run before ever
 
 demo: $(if $(JAVA),setup,.venv-sail/.installed)  ## evaluate and compare three models, on Spark or without Java on Sail
 ifneq ($(JAVA),)
-	@echo "three models on made-up ratings, evaluated and compared on Spark: some 30 seconds. make demo JAVA= runs on Sail"
+	@echo "three models on made-up ratings, evaluated and compared on Spark: some 50 seconds. make demo JAVA= runs on Sail"
 	@$(BIN)/python jobs/quickstart.py
 else
 	@echo "three models on made-up ratings, evaluated and compared on Sail: some 5 seconds. With Java 17 or newer it runs on Spark"
