@@ -25,6 +25,9 @@ def browser(tmp_path_factory):
 
 def test_the_site_was_built():
     assert len(PAGES) > 7, "make docs"
+    listed = re.findall(r"\]\((.+)\)", (SITE / "llms.txt").read_text())
+    assert len(listed) > 40
+    assert all((SITE / page).exists() for page in listed)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
