@@ -207,7 +207,8 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
             return self._document([*notes, Note(f"no model loses in any of {n}{open_ones}", "slices", _ALL_SLICES)])
         n_more = len(self.sliced) - len(losses)
         more = f"{n_more:,} other comparison{'s are' if n_more > 1 else ' is'} not shown"
-        explained = [*comparisons.missing_notes(losses), *([Note(more, "slices", _ALL_SLICES)] if n_more else [])]
+        how, *_ = comparisons.slice_notes(losses, self.sliced, self.level, self.correction)
+        explained = [how, *comparisons.missing_notes(losses), *([Note(more, "slices", _ALL_SLICES)] if n_more else [])]
         (table,), remarks_below = self._document(notes)
         title = f"the largest losses of {n}"
         return Document((table, comparisons.losses_table(losses, self.level, title, explained)), remarks_below)

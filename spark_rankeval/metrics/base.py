@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal, NoReturn, Protocol, Self, dataclass_transform
+from typing import Any, ClassVar, Final, Literal, Protocol, Self, dataclass_transform
 
 import numpy as np
 
@@ -126,32 +126,14 @@ class SuppliesDefaults(Protocol):
         """The parameters that this dialect sets for a metric, by name."""
 
 
-class _NoFields:
-    """Stands for the fields of `FrozenDataclass`. The decorator asks every base for these, and finds none when we call it."""
-
-    is_ours = False
-
-    def __get__(self, instance: object, owner: type) -> NoReturn:
-        if self.is_ours:
-            raise AttributeError
-        msg = "a metric is a dataclass without the decorator; leave @dataclass out"
-        raise MetricError(msg)
-
-
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class FrozenDataclass:
     """A class whose subclasses are frozen dataclasses, without a decorator."""
 
-    __dataclass_fields__ = _NoFields()
-
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         doc = vars(cls).get("__doc__")
-        _NoFields.is_ours = True
-        try:
-            dataclass(frozen=True, kw_only=True)(cls)
-        finally:
-            _NoFields.is_ours = False
+        dataclass(frozen=True, kw_only=True)(cls)
         cls.__doc__ = doc  # and not the signature: a metric without a text has that of its base
 
 

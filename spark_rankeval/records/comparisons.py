@@ -55,6 +55,7 @@ from spark_rankeval.records.summary import (
     ClusteredRow,
     MetricRow,
     SummaryRow,
+    direction_of,
     metric_or_none,
     missing_intervals,
     reasons_in_words,
@@ -294,6 +295,10 @@ def first_sentences(rows: Sequence[ComparisonRow], headline: str) -> list[str]:
     return [*sentences[:_MOST_SENTENCES], *more, *rest]
 
 
+# With other parameters, such as a budget or the weights of a log, a metric is not a plain share of items or users.
+_PLAIN = {"relevance_threshold", "ties", "denominator", "undefined"}
+
+
 def answers(rows: Sequence[ComparisonRow], headline: str, definitions: Mapping[str, str]) -> list[str]:
     """What the differences mean for users, in a sentence per model without terms of statistics.
 
@@ -306,7 +311,9 @@ def answers(rows: Sequence[ComparisonRow], headline: str, definitions: Mapping[s
         means = next(filter(None, (_means_for_users(row, definitions) for row in of_model)), "")
         for row in of_model:
             if row.metric == first and row.n_users:
-                counts = f"{row.wins:,} users gain, {row.losses:,} lose, and {row.ties:,} see no change"
+                has_direction = direction_of(metric_or_none(definitions.get(row.metric, ""))) is not None
+                gain, lose = ("gain", "lose") if has_direction else ("have a higher value", "a lower one")
+                counts = f"{row.wins:,} users {gain}, {row.losses:,} {lose}, and {row.ties:,} see no change"
                 rest = f"{means} By {row.name}, {counts}." if means else f"{counts} by {row.name}."
                 sentences.append(f"With {model} instead of {row.baseline}, {rest}")
     return sentences
@@ -315,7 +322,7 @@ def answers(rows: Sequence[ComparisonRow], headline: str, definitions: Mapping[s
 def _means_for_users(row: ComparisonRow, definitions: Mapping[str, str]) -> str:
     """Both means of a metric that counts relevant items or users; empty if it counts neither."""
     metric = metric_or_none(definitions.get(row.metric, ""))
-    if metric is None or metric.k is None or math.isnan(row.mean):
+    if metric is None or metric.k is None or math.isnan(row.mean) or metric.chosen().keys() - _PLAIN:
         return ""
     denominator = getattr(metric, "denominator", None)
     mean, baseline = (f"{100 * value:.1f}%" for value in (row.mean, row.baseline_mean))

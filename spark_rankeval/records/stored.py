@@ -121,7 +121,9 @@ def row_of(record: Mapping[str, Any]) -> SummaryRow:
 def row_of_json(record: Mapping[str, Any]) -> SummaryRow:
     """The row that `SummaryRow.stored` gave; what is of no row is a `KeyError`, a `TypeError` or a `ValueError`."""
     columns = {share: "median" if share == MEDIAN else f"q{share}" for share in record["quantile_shares"]}
-    return row_of({**record, "quantiles": {share: record[column] for share, column in columns.items()}})
+    # The fingerprints of a result stand beside its rows.
+    values = {name: record[name] for name in SummaryRow.declared() if name not in ("quantiles", "fingerprints")}
+    return row_of({**values, "quantiles": {share: record[column] for share, column in columns.items()}})
 
 
 _NO_RESULT = "this is not a result, nor what Result.to_dict or to_json returned"

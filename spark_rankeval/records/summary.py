@@ -142,12 +142,11 @@ def sorted_keys(keys: Sequence[Key], orders: Sequence[Sequence[str]] = ()) -> li
     >>> sorted_keys([("old",), ("new",), ("best",), (ALL_VALUES,)], [["new", "old"]])[1:]
     [('new',), ('old',), ('best',)]
     """
+    places: list[dict[str, int]] = [{value: place for place, value in enumerate(order)} for order in orders]
 
     def place(key: Key) -> tuple[int, list[tuple[int, str]]]:
-        pairs = zip(key, [*orders, *[()] * len(key)], strict=False)
-        values = [
-            (order.index(v) if v in order else len(order), "" if v is ALL_VALUES else str(v)) for v, order in pairs
-        ]
+        pairs = zip(key, [*places, *[{}] * len(key)], strict=False)
+        values = [(order.get(v, len(order)), "" if v is ALL_VALUES else str(v)) for v, order in pairs]
         return -key.count(ALL_VALUES), values
 
     return sorted(keys, key=place)

@@ -823,7 +823,8 @@ def manifest_tables(manifest: Mapping[str, Any]) -> list[Table]:
     plain = [(str(name), _text(value)) for name, value in manifest.items() if not isinstance(value, Mapping)]
     tables = [_values_by_name("The run", plain)] if plain else []
     mappings = ((name, value) for name, value in manifest.items() if isinstance(value, Mapping))
-    return [*tables, *(_values_by_name(str(name), _flattened(value)) for name, value in mappings)]
+    tables += [_values_by_name(str(name), _flattened(value)) for name, value in mappings]
+    return [table for table in tables if table.rows]
 
 
 def _values_by_name(caption: str, values: Sequence[tuple[str, str]]) -> Table:

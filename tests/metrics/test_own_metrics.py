@@ -10,7 +10,7 @@ from worlds.ranked_users import batch_of, in_order, ungraded
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import NDCG, Precision, parse_metric
-from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric, RelevanceMetric, parameter
+from spark_rankeval.metrics.base import REGISTRY, Metric, RelevanceMetric, parameter
 
 BATCH = batch_of([(in_order([1, 2, 3]), ungraded([2, 3])), (in_order([4]), ungraded([5])), (in_order([6]), [])])
 
@@ -74,11 +74,9 @@ def test_what_a_class_says_has_no_type():
             name: str = "typed"
 
 
-@pytest.mark.parametrize("decorate", [dataclass, dataclass(frozen=True), dataclass(frozen=True, kw_only=True)])
-def test_a_class_is_a_dataclass_already(decorate):
-    with pytest.raises(MetricError, match="a metric is a dataclass without the decorator; leave @dataclass out"):
-        decorate(halving())
-    assert halving()().base is UNSET
+def test_a_class_is_a_dataclass_already():
+    with pytest.raises(TypeError, match="Cannot overwrite attribute __setattr__ in class"):
+        dataclass(frozen=True, kw_only=True)(halving())
 
 
 def test_a_class_directly_below_metric_says_itself_who_has_a_value():

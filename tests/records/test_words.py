@@ -82,13 +82,19 @@ def test_only_sessions_say_what_to_call_for_single_intervals():
 def test_a_page_says_what_a_difference_means_for_users():
     rows = [difference(), difference("recall@10", value=0.0125)]
     counts = "500 users gain, 300 lose, and 400 see no change"
-    assert answers(rows, "", {"recall@10": "recall(denominator='labels')@10"}) == [
+    of_labels = {"ndcg@10": "ndcg@10", "recall@10": "recall(denominator='labels')@10"}
+    assert answers(rows, "", of_labels) == [
         "With als instead of popularity, on average 26.2% instead of 25.0% of a user's relevant items are in the first 10. "
         f"By ndcg@10, {counts}."
     ]
     # Another denominator has other words, or none.
-    of_k = {"recall@10": "recall(denominator='min_k_labels')@10"}
-    assert answers(rows, "", of_k) == [f"With als instead of popularity, {counts} by ndcg@10."]
+    for definition in ("recall(denominator='min_k_labels')@10", "recall(denominator='labels', ceiling=20)@10"):
+        of_k = of_labels | {"recall@10": definition}
+        assert answers(rows, "", of_k) == [f"With als instead of popularity, {counts} by ndcg@10."]
+    # Of a metric that describes lists, and of a column, nobody said which way is better.
+    assert answers(rows, "", {}) == [
+        "With als instead of popularity, 500 users have a higher value, 300 a lower one, and 400 see no change by ndcg@10."
+    ]
     of_places = {"precision@5": "precision(denominator='k')@5", "hit_rate@5": "hit_rate()@5"}
     assert [
         answers([difference(metric)], "", of_places)[0].partition(", ")[2].partition(". ")[0] for metric in of_places
