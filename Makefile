@@ -109,6 +109,8 @@ endef
 
 # LensKit needs Python 3.12.5 or newer: one of pyenv's, else the one that uv finds or downloads.
 .venv-parity-lenskit/.installed: private PYTHON := $(lastword 3.13 $(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/3.13.*/bin/python))
+# The packages of the published tables have no wheels for Python 3.12.
+.venv-parity-published/.installed: private PYTHON := $(lastword 3.11 $(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/3.11.*/bin/python))
 
 .venv-parity-%/.installed: tests/parity/requirements-%.txt $(wildcard tests/parity/requirements-*-alone.txt) | $(UV)
 	$(install-a-package)

@@ -1,7 +1,8 @@
 """Cornac's first experiment: `python cornac_table.py FILE` writes scores, candidates and labels of all users into the file.
 
-The file has the arrays `users` and `items`; `labels` and `candidates`, True for a user's relevant test items and for the items that
-Cornac ranks for the user; and for each model `scores MODEL` and `means MODEL`, what Cornac itself computes, in the order of `METRICS`.
+The file has the arrays `users` and `items`, and two matrices of both. `labels` is True for a user's relevant test items, and
+`candidates` for the items that Cornac ranks for the user. Each model has `scores MODEL`, such a matrix. It also has `means MODEL`, what
+Cornac itself computes, in the order of `METRICS`.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """The sample of the Open Bandit Dataset in its package: `python open_bandit.py FILE` writes logs and estimates into the file.
 
-For each campaign, log and policy that is evaluated the file has `CAMPAIGN LOG POLICY`: an array of actions, rewards and how much more
-often the policy takes the action than the log's. `estimates CAMPAIGN LOG POLICY` has the package's IPW and SNIPW.
+The file has `CAMPAIGN LOG POLICY` for each policy that is evaluated: an array of actions, rewards and weights. A weight says how much
+more often the policy takes the action than the log's. `estimates CAMPAIGN LOG POLICY` has the package's IPW and SNIPW.
 """
 
 import itertools

@@ -1,8 +1,8 @@
 """Recommenders' rows of SAR, BPR and SVD on MovieLens 100k: `python recommenders_table.py FILE` writes labels and lists into the file.
 
-The file has `labels by SPLIT`, an array of users and items; `SPLIT MODEL`, an array of users, items and scores, the best hundred of
-each user; and `means SPLIT MODEL`, what the package computes of both, in the order of `METRICS`. It splits the ratings of each user, or
-of each item. Parameters are those of its examples `sar_movielens` and `06_benchmarks`.
+The file has `labels by SPLIT`, an array of users and items. `SPLIT MODEL` is an array of users, items and scores, the best hundred of
+each user. `means SPLIT MODEL` is what the package computes of both, in the order of `METRICS`. The ratings of each user are split, or
+those of each item. Parameters are those of the package's examples `sar_movielens` and `06_benchmarks`.
 """
 
 import sys
@@ -72,7 +72,7 @@ def best(training, users, scores_of):
 
 
 def main(file):
-    # It fills tables in place, of which pandas warns.
+    # It fills tables in place, and pandas warns about that.
     warnings.simplefilter("ignore")
     names = ["userID", "itemID", "rating", "timestamp"]
     # SAR loses the decay of whole numbers.
