@@ -97,7 +97,7 @@ test-without-sail: java setup $(VENV)/.classes
 
 # The systems that the dialects are compared with. Each has its own environment, because their requirements conflict.
 # SYSTEMS chooses some of the environments: make parity SYSTEMS="trec ranx sklearn".
-SYSTEMS ?= trec ranx sklearn lenskit lenskit-2025.8 torchmetrics rectools recommenders replay recbole obp ndeval beir mteb azure mlflow ragas haystack ppi
+SYSTEMS ?= trec ranx sklearn lenskit lenskit-2025.8 torchmetrics rectools recommenders replay recbole obp ndeval beir mteb azure mlflow ragas haystack ppi published
 
 # Install one system. Packages in its -alone.txt file are installed without their dependencies, which the tests do not need.
 define install-a-package
@@ -109,6 +109,8 @@ endef
 
 # LensKit needs Python 3.12.5 or newer: one of pyenv's, else the one that uv finds or downloads.
 .venv-parity-lenskit/.installed: private PYTHON := $(lastword 3.13 $(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/3.13.*/bin/python))
+# The packages of the published tables have no wheels for Python 3.12.
+.venv-parity-published/.installed: private PYTHON := $(lastword 3.11 $(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/3.11.*/bin/python))
 
 .venv-parity-%/.installed: tests/parity/requirements-%.txt $(wildcard tests/parity/requirements-*-alone.txt) | $(UV)
 	$(install-a-package)

@@ -9,6 +9,7 @@ from runpy import run_path
 import pytest
 from helpers.docstrings import EXAMPLES, PUBLIC, failures_of, needs_tables
 from helpers.documented import PAGES, ROOT
+from helpers.stored_texts import StoredTexts
 
 from spark_rankeval import errors, splits, trec
 from spark_rankeval.metrics.base import REGISTRY
@@ -80,6 +81,13 @@ def test_a_notebook_of_a_page_has_its_text_and_its_code():
     cells = WRITER["cells_of"](path.with_suffix(".md"))
     assert committed == cells, f"{path.name}: run make notebook"
     assert len(cells) > 10
+
+
+def test_the_page_of_published_tables_shows_what_parity_tests_stored():
+    stored = StoredTexts(ROOT / "tests" / "parity" / "test_published_tables.py").texts()
+    page = (DOCS / "evidence" / "published_tables.md").read_text()
+    assert len(stored) == 7
+    assert [name for name, text in stored.items() if f"```\n{text}\n```" not in page] == []
 
 
 # A paragraph, fence or list under an item of a list that is indented by one to three spaces; an item right below such a paragraph.

@@ -26,6 +26,10 @@ class StoredTexts:
                 name, _, text = section.partition("\n")
                 self._texts[name] = text.rstrip("\n")
 
+    def texts(self):
+        """The stored texts by name."""
+        return dict(self._texts)
+
     def compare(self, name, text):
         """Compare a text with the one stored under the name; white space at the ends of lines does not count."""
         text = "\n".join(line.rstrip() for line in text.strip("\n").split("\n"))
