@@ -39,6 +39,7 @@ LABELS_PER_USER = 8
 RELEVANT = 4.0
 RECOMMENDED = 20
 SEED = 42
+DEFAULT_OUTPUT = "output/quickstart"
 # The ratings that are made up: how many movies and users, into how many tastes both divide, and how many movies a user rates.
 MOVIES, USERS, TASTES, RATED = 200, 400, 5, 40
 
@@ -66,9 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--engine", choices=("spark", "sail"), help="default: spark, or sail if Spark cannot start on this machine"
     )
-    parser.add_argument(
-        "--output", metavar="DIR", default="output/quickstart", help="is overwritten; default: %(default)s"
-    )
+    parser.add_argument("--output", metavar="DIR", default=DEFAULT_OUTPUT, help="is overwritten; default: %(default)s")
     options = parser.parse_args(arguments)
 
     def job() -> None:
@@ -124,6 +123,9 @@ def quickstart(spark: SparkSession, file: str | None, output: str) -> None:
     print(f"\n{comparison}\n\ntables: {output}")
     if find_spec("altair"):
         print(f"charts: {result.report(f'{output}/report.html', comparison=comparison)}")
+    if output != DEFAULT_OUTPUT:
+        return
+    # The configurations read the default folder.
     option = "" if engine.name == "Spark" else " --engine sail"
     python = os.path.relpath(sys.executable)
     print(

@@ -32,7 +32,7 @@ def call(tmp_path):
 
 def test_the_script_is_the_command_and_tells_its_version_both_ways(call):
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert scripts["spark-rankeval"] == "spark_rankeval.jobs.command:main"
+    assert scripts["spark-rankeval"] == "spark_rankeval.__main__:main"
     told = [call(asked) for asked in ("version", "--version")]
     assert [(done.code, done.out) for done in told] == [(0, f"{__version__}\n")] * 2
 

@@ -1,14 +1,11 @@
-"""The process of a job: its command line, session, events and exit code; and the command ``spark-rankeval``, with its doctor."""
+"""The process of a job: its command line, session, events and exit code; and the command ``spark-rankeval``."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib
 import os
 import pkgutil
-import platform
-import re
 import shutil
 import sys
 import tempfile
@@ -18,10 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import resources
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Generic, Literal, NoReturn
 
 from spark_rankeval import errors, local
 from spark_rankeval.checks import EXTRAS, PANDAS_NOTICE, __version__, package_zip
@@ -440,8 +436,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.command == "dialects":
             print(published.list_dialects())
-        elif options.command == "doctor":
-            return doctor(options.engine)
         elif options.command == "explain":
             print(published.explain(options.metric, options.dialect))
         else:
@@ -460,10 +454,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for job, (_, about) in _JOBS.items():
         commands.add_parser(job, help=about, add_help=False)
-    doctor = commands.add_parser("doctor", help="look for problems of this machine, and say what to do about each")
-    doctor.add_argument(
-        "--engine", choices=("spark", "sail"), help="default: spark, or sail if Spark cannot start here"
-    )
+    # It is in __main__, which also runs if a package is missing.
+    commands.add_parser("doctor", help="look for problems of this machine, and say what to do about each")
     commands.add_parser("dialects", help="list the dialects, one a line")
     explain = commands.add_parser(
         "explain",
@@ -473,124 +465,3 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--dialect", help="resolve the metric in this dialect; without one, all in short")
     commands.add_parser("version", help="print the version")
     return parser
-
-
-# What pyproject.toml asks for.
-_LEAST = {"numpy": "1.26", "pandas": "2.2", "pyarrow": "15"}
-# PySpark from this version on needs a newer pyarrow.
-_NEWER_PYSPARK, _NEWER_PYARROW = "4.2", "18"
-# What a session and its workers need on one machine.
-_LEAST_MEMORY = 2 << 30
-# Users, items and scores, and the labels: the NDCG of user a is 1 / log2(3) and that of b is 1.
-_PREDICTIONS = [("a", "x", 0.9), ("a", "y", 0.8), ("b", "x", 0.7)]
-_LABELS = [("a", "y"), ("b", "x")]
-_NDCG = 0.8154648767857287
-
-
-class Finding(NamedTuple):
-    """What was looked at and found. If it is a problem, `advice` says what to do."""
-
-    what: str
-    found: str
-    advice: str = ""
-
-    def __str__(self) -> str:
-        line = f"{'PROBLEM' if self.advice else 'ok':8}{self.what}: {self.found}"
-        return f"{line}\n{'':8}{self.advice}" if self.advice else line
-
-
-def doctor(engine: Literal["spark", "sail"] | None = None) -> int:
-    """Print what is there and what is wrong, and return 0 if an evaluation runs as it should, else 1."""
-    warnings.filterwarnings("ignore", PANDAS_NOTICE, FutureWarning)
-    problems = 0
-    for finding in findings(engine):
-        print(finding, flush=True)
-        problems += bool(finding.advice)
-    print(f"{problems} problem{'s' * (problems > 1)}" if problems else "all is well")
-    return min(problems, 1)
-
-
-def findings(engine: Literal["spark", "sail"] | None) -> Iterator[Finding]:
-    """What is found, one thing after another: the cheap ones first, and an evaluation last."""
-    yield Finding("spark_rankeval", f"{__version__}, Python {platform.python_version()} at {sys.executable}")
-    for name, least in _LEAST.items():
-        yield _package(name, least)
-    for extra, packages in EXTRAS.items():
-        lacking = [name for name in packages if find_spec(name) is None]
-        yield Finding(f"extra {extra}", f"lacks {', '.join(lacking)}" if lacking else "installed")
-    yield _memory(memory_limit())
-    try:
-        with job_session("spark_rankeval doctor", Session(engine or engine_of_this_machine())) as spark:
-            yield from _evaluation(spark)
-    except SparkRankEvalError as error:
-        yield Finding("engine", "no evaluation could run", " ".join(str(error).split()))
-    except Exception as error:  # of an engine, whatever it is
-        first = str(error).strip().partition("\n")[0]
-        yield Finding(
-            "engine", f"{type(error).__name__}: {first}", "docs/bad_data.md has what engines say, and what to do"
-        )
-
-
-def _package(name: str, least: str) -> Finding:
-    """Whether a package that is always needed is there, and new enough."""
-    client = _version("pyspark") or _version("pyspark-client")
-    if name == "pyarrow" and client is not None and _numbers(client) >= _numbers(_NEWER_PYSPARK):
-        least = _NEWER_PYARROW
-    found = _version(name)
-    if found is None or _numbers(found) < _numbers(least):
-        return Finding(
-            name, found or "not installed", f"version {least} or newer is needed: pip install '{name}>={least}'"
-        )
-    return Finding(name, found)
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", text)[:2]))
-
-
-def memory_limit() -> int:
-    """The memory in bytes that this process may take: that of the machine, its container, or a limit of the shell."""
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else []
-    for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        with contextlib.suppress(OSError):
-            limits += map(int, re.findall(r"^\d+", Path(file).read_text(encoding="utf-8")))
-    with contextlib.suppress(ImportError):
-        import resource  # noqa: PLC0415 # Windows has none
-
-        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-        limits += [limit] if limit != resource.RLIM_INFINITY else []
-    return min(limits, default=sys.maxsize)
-
-
-def _memory(limit: int) -> Finding:
-    found = f"{limit / 2**30:.1f} GB"
-    if limit < _LEAST_MEMORY:
-        return Finding(
-            "memory", found, "an engine and its workers need 2 GB: raise the limit of the container, or ulimit -v"
-        )
-    return Finding("memory", found)
-
-
-def _evaluation(spark: SparkSession) -> Iterator[Finding]:
-    """Which engine runs, and whether it gives a known figure; workers that lack something are an error of the evaluation."""
-    from spark_rankeval import evaluate  # noqa: PLC0415 # it imports PySpark, which may be what is wrong
-    from spark_rankeval.spark.engine import engine_of  # noqa: PLC0415
-
-    engine = engine_of(spark)
-    yield Finding("engine", f"{engine.name} {engine.version}")
-    predictions = spark.createDataFrame(_PREDICTIONS, "user string, item string, score double")
-    labels = spark.createDataFrame(_LABELS, "user string, item string")
-    figure = evaluate(predictions, labels, "ndcg@2", score="score", dialect="standard")["ndcg@2"]
-    if abs(figure - _NDCG) > 1e-12:
-        yield Finding(
-            "evaluation", f"ndcg@2 is {figure}", f"it should be {_NDCG}: please report it with the lines above"
-        )
-    else:
-        yield Finding("evaluation", f"ndcg@2 is {figure:.4f}, as it should be; workers have what they need")

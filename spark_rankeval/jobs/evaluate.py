@@ -328,11 +328,12 @@ class EvaluationOutput(Output):
 
 
 def models_by_name(settings: Mapping[str, Any]) -> dict[str, Source | VectorTables]:
-    """The tables of models of a file by the models' names; a section that names tables of its own has vectors."""
+    """The tables of models of a file by the models' names; a section with keys of vectors alone has vectors."""
+    of_vectors = {each.name for each in fields(VectorTables)} - {each.name for each in fields(Source)}
     models: dict[str, Source | VectorTables] = {}
     for name, section in settings.items():
         kind: type[Source | VectorTables] = Source
-        if isinstance(section, Mapping) and not section.keys().isdisjoint(("users", "items", "candidates")):
+        if isinstance(section, Mapping) and not section.keys().isdisjoint(of_vectors):
             kind = VectorTables
         models[name] = parse_config(section, kind, f"models.{name}")
     return models
