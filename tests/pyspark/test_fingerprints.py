@@ -24,7 +24,8 @@ def tables(spark):
 def test_inputs_that_say_that_they_change_are_reported_before_they_do(tables, tmp_path):
     predictions, labels = tables
     drawn = F.udf(lambda: random.SystemRandom().random(), "double").asNondeterministic()
-    changing = predictions.withColumn("score", drawn())
+    # Other scores each time, in the same order: a draw that put all relevant items last would be reported, too.
+    changing = predictions.withColumn("score", F.col("score") + drawn() / 1000)
     if hasattr(predictions, "exists"):
         with pytest.warns(SparkRankEvalWarning, match="Spark says that predictions are not deterministic") as caught:
             result = evaluate(changing, labels, "rr", score="score")
