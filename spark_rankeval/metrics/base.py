@@ -298,6 +298,10 @@ class Metric(FrozenDataclass, ABC):
                 chosen[item.name] = as_float32(bound)
         return type(self)(k=self.k, **chosen)
 
+    def for_scores_of_32_bits(self) -> Self:
+        """This metric for a column of such scores."""
+        return self
+
     def chosen(self) -> dict[str, Any]:
         """The parameters that are set, by name."""
         values = {item.name: getattr(self, item.name) for item in self.parameters()}

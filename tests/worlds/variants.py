@@ -10,6 +10,7 @@ import pytest
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import REGISTRY, UNSET
+from spark_rankeval.metrics.relevance import ProbabilityMetric
 from spark_rankeval.ranking.user_lists import LIST_PARAMETERS
 
 # Those of labels, of what labels are about, and of the items themselves; the latter two need to know more than labels.
@@ -26,10 +27,12 @@ METRICS = [
 ]
 # Those of groups of items have too many combinations: tests/metrics/test_group_exposure.py draws some.
 GROUPS = [metric for metric in EVERY_METRIC if "groups" in metric().resolve().reads.facts]
+# Those of scores as probabilities, which other scores are not: tests/metrics/test_probabilities.py has them.
+PROBABILITIES = [metric for metric in EVERY_METRIC if issubclass(metric, ProbabilityMetric)]
 BEYOND = [
     metric
     for metric in EVERY_METRIC
-    if not any(metric in others for others in (METRICS, INTENTS, GROUPS, NO_ANSWER, STAGES))
+    if not any(metric in others for others in (METRICS, INTENTS, GROUPS, NO_ANSWER, STAGES, PROBABILITIES))
 ]
 CUTOFFS = (None, 1, 3, 10)
 # Of parameters that are no choice among a few: values that differ in kind. Any other has those of `OTHERWISE` that it takes.
