@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -186,14 +186,10 @@ def rows_of_texts(form: Form) -> process.Run:
 
     def run(batches: process.Batches) -> process.Batches:
         for batch in batches:
-            for text, path in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-                found = rows(text, path)
-                while some := list(islice(found, _BATCH)):
-                    arrays = [
-                        pa.array(column, kind)
-                        for column, kind in zip(zip(*some, strict=True), schema.types, strict=True)
-                    ]
-                    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            found = chain.from_iterable(map(rows, batch.column(0).to_pylist(), batch.column(1).to_pylist()))
+            while some := list(islice(found, _BATCH)):
+                columns = zip(zip(*some, strict=True), schema.types, strict=True)
+                yield pa.RecordBatch.from_arrays([pa.array(*column) for column in columns], schema=schema)
 
     return run
 
@@ -243,7 +239,7 @@ def read_beir(
     ((n, example),) = unknown.agg(F.count_distinct("query"), F.min("query")).collect()
     if n:
         warn(
-            f"qrels: {n:,} judged queries have no text in queries.jsonl, for example {example!r}. They count as any other"
+            f"qrels: {n:,} judged queries have no text in queries.jsonl, for example {example!r}. They count all the same"
         )
     return Benchmark(corpus, queries, qrels)
 
@@ -331,7 +327,8 @@ def _rows(spark: SparkSession, paths: list[str], form: Form, on_invalid: str) ->
     schema = ", ".join(f"{name} {_TYPES.get(name, _TEXT)[0]}" for name in (*form.columns, *_ABOUT))
     rows = engine.run_on_workers(text, rows_of_texts(form), schema)
     problem = F.col("problem")
-    files.refuse_wrong(rows, problem.isNotNull(), problem, str, form.name, on_invalid)
+    noun = "rows" if "score" in form.columns else "lines"
+    files.refuse_wrong(rows, problem.isNotNull(), problem, str, form.name, on_invalid, noun)
     # A file that has changed since gives rows of nulls, which an evaluation refuses.
     return (rows.where(problem.isNull()) if on_invalid == "drop" else rows).drop("problem")
 

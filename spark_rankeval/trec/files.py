@@ -268,7 +268,13 @@ def _value(form: Form, name: str) -> Column:
 
 
 def refuse_wrong(
-    rows: DataFrame, is_wrong: Column, value: Column, problem: Callable[[str], str], name: str, on_invalid: str
+    rows: DataFrame,
+    is_wrong: Column,
+    value: Column,
+    problem: Callable[[str], str],
+    name: str,
+    on_invalid: str,
+    noun: str = "lines",
 ) -> None:
     """Refuse rows of files that do not read, or warn of them; a job looks at every row.
 
@@ -279,6 +285,7 @@ def refuse_wrong(
         problem: what is wrong with that text.
         name: the kind of file.
         on_invalid: ``error``, or ``drop`` to warn.
+        noun: what the rows are called.
     """
     try:
         # Below a filter Spark would split each line again for each condition, so that only bad files pay for the example.
@@ -292,11 +299,11 @@ def refuse_wrong(
         return
     example = F.struct("path", value.alias("value"))
     ((n_files, (path, text)),) = rows.where(is_wrong).agg(F.count_distinct("path"), F.min(example)).collect()
-    msg = (
-        f"{name}: {n:,} line(s) in {n_files:,} file(s) cannot be read, for example in {readable(path)}: {problem(text)}"
-    )
+    msg = f"{name}: {n:,} {noun[:-1]}(s) in {n_files:,} file(s) cannot be read, for example in {readable(path)}: {problem(text)}"
     if on_invalid == "error":
-        raise DataError(f"{msg}. Fix the files, or pass on_invalid='drop' to leave these lines out", {"n_malformed": n})
+        raise DataError(
+            f"{msg}. Fix the files, or pass on_invalid='drop' to leave these {noun} out", {"n_malformed": n}
+        )
     warn(f"{msg}. They are left out")
 
 

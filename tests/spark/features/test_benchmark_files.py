@@ -181,7 +181,7 @@ def test_odd_rows_are_counted(spark, tmp_path, case):
         read(spark, file)
     assert caught.value.counts == {"n_malformed": n_odd}
     assert words in str(caught.value)
-    assert f"{n_odd} line(s) in 1 file(s) cannot be read, for example in {file}: " in str(caught.value)
+    assert f"{n_odd} row(s) in 1 file(s) cannot be read, for example in {file}: " in str(caught.value)
     with pytest.warns(SparkRankEvalWarning, match="They are left out"):
         assert read(spark, file, on_invalid="drop").count() == n_good
 
