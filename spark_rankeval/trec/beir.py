@@ -71,7 +71,7 @@ def _content(text: str) -> Any:
 def _id(value: Any) -> str | None:
     """An id as text. Whole numbers are ids of Python; None: the value is no id, or no text in UTF-8."""
     text = str(value) if type(value) is int else value
-    return text if isinstance(text, str) and _utf8(text) == text else None
+    return text if isinstance(text, str) and (text.isascii() or _utf8(text) == text) else None
 
 
 def _utf8(text: Any) -> str | None:
@@ -80,13 +80,14 @@ def _utf8(text: Any) -> str | None:
 
 
 def _prediction(query: Any, item: Any, score: Any, *names: str | None) -> Read:
-    for what, value in (("query", query), ("document", item)):
-        if _id(value) is None:
-            return f"the {what} is no text or whole number: {_said(value)}"
+    ids = _id(query), _id(item)
+    if None in ids:
+        what, value = ("query", query) if ids[0] is None else ("document", item)
+        return f"the {what} is no text or whole number: {_said(value)}"
     # JSON has whole numbers beyond all floats.
     if type(score) is not float and not (type(score) is int and score.bit_length() < sys.float_info.max_exp):
         return f"the score is not a number: {_said(score)}, of query {_said(query)} and document {_said(item)}"
-    return (_id(query), _id(item), float(score), *names)
+    return (*ids, float(score), *names)
 
 
 def _said(value: Any) -> str:
