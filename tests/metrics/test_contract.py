@@ -196,8 +196,8 @@ def test_a_user_with_nothing_to_find_is_undefined_or_zero_whatever_was_predicted
         assert not math.isnan(other), variant
         for value, (predictions, labels) in zip(found, users, strict=True):
             if getattr(variant, "ideal", None) != "label_order" or not labels:
-                rightly_empty = variant.undefined == "one_if_empty" and not predictions
-                expected = math.nan if variant.undefined == "nan" else rightly_empty
+                counts_as_one = variant.undefined == "one" or (variant.undefined == "one_if_empty" and not predictions)
+                expected = math.nan if variant.undefined == "nan" else counts_as_one
                 np.testing.assert_equal(value, expected, f"{variant} of {predictions} with {labels}")
 
 

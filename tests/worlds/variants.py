@@ -49,7 +49,7 @@ OTHERWISE = (0.3, 0.5, 1.0, 2.0, 4.0)
 LEFT_OPEN = ("estimator", "weight_limit", "no_answer", *LIST_PARAMETERS, "ceiling")
 
 # Values that few calls have, and that would multiply all others: each is combined with the first of the others.
-ALONE = ("one_if_empty",)
+ALONE = {("undefined", "one"), ("undefined", "one_if_empty"), ("ties", "grade_asc"), ("discount", "reciprocal")}
 
 
 def values_of(metric, item):
@@ -97,7 +97,8 @@ def in_thirds(metrics):
 def _variants(metric, cutoffs, only):
     items, only = metric.parameters(), dict(only)
     choices = [
-        only.get(item.name) or [value for value in values_of(metric, item) if value not in ALONE] for item in items
+        only.get(item.name) or [value for value in values_of(metric, item) if (item.name, value) not in ALONE]
+        for item in items
     ]
     combinations = [*itertools.product(*choices)]
     combinations += [
@@ -105,7 +106,7 @@ def _variants(metric, cutoffs, only):
         for item in items
         if item.name not in only
         for value in values_of(metric, item)
-        if value in ALONE
+        if (item.name, value) in ALONE
     ]
     made = []
     for k in cutoffs if metric.takes_cutoff else (None,):
