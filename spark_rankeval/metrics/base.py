@@ -154,7 +154,8 @@ class Metric(FrozenDataclass, ABC):
         describes: whether the metric says what lists are like, and neither way is better: verdicts are "higher" and "lower".
         k: the cutoff; None for the whole list.
         undefined: the value of a user for whom the metric is undefined: ``nan`` leaves the user out of the mean, ``zero`` and
-            ``one`` count. Some metrics also take ``one_if_empty``: 1 without predictions, which is right if there is nothing to find, else 0.
+            ``one`` count. Some metrics also take ``one_if_empty``: 1 without predictions, which is right if there is nothing to find,
+            else 0.
         judged_only: true if an evaluation is to rank only items with a grade from 0 on. It changes the lists, not the formula.
         min_score: an evaluation ranks only items with at least this score; it changes the lists, too.
         budget: an evaluation ranks only the first items whose costs add up to no more than this; it changes the lists, too.

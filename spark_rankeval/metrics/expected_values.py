@@ -117,7 +117,7 @@ class TieAwareMetric(RelevanceMetric):
     ties: str = parameter(
         "order",
         choices=("order", "average", "grade_asc"),
-        doc="equal scores stand in the order of the evaluation, or the value is its mean over all their orders, or the lowest grade is first",
+        doc="equal scores stand in the order of the evaluation, the value is its mean over all their orders, or the lowest grade is first",
     )
 
     ceiling: int | Unset = parameter(

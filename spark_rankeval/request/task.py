@@ -290,7 +290,10 @@ def _check_list_ends(resolved: Mapping[str, Metric], lists: Lists) -> None:
     for ties in ("average", "grade_asc"):
         unordered = [label for label in paid if getattr(resolved[label], "ties", None) == ties]
         if unordered:
-            msg = f"{', '.join(unordered)}: a budget ends a list at one of several equal scores, so ties={ties!r} has no value; leave one out"
+            msg = (
+                f"{', '.join(unordered)}: a budget ends a list at one of several equal scores, so ties={ties!r} has no value; leave "
+                "one out"
+            )
             raise MetricError(msg)
 
 

@@ -19,6 +19,9 @@ def run(users, measures):
         booster = lightgbm.Booster(parameters, data)
         values[user] = {name: value for _, name, value, _ in booster.eval_train()}
     return {
-        measure: ({user: of_user[measure] for user, of_user in values.items()}, mean([v[measure] for v in values.values()]))
+        measure: (
+            {user: of_user[measure] for user, of_user in values.items()},
+            mean([v[measure] for v in values.values()]),
+        )
         for measure in measures
     }
