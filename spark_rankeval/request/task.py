@@ -287,10 +287,14 @@ def _check_list_ends(resolved: Mapping[str, Metric], lists: Lists) -> None:
             "cost="
         )
         raise InputError(msg)
-    averaged = [label for label in paid if getattr(resolved[label], "ties", None) == "average"]
-    if averaged:
-        msg = f"{', '.join(averaged)}: a budget ends a list at one of several equal scores, so ties='average' has no value; leave one out"
-        raise MetricError(msg)
+    for ties in ("average", "grade_asc"):
+        unordered = [label for label in paid if getattr(resolved[label], "ties", None) == ties]
+        if unordered:
+            msg = (
+                f"{', '.join(unordered)}: a budget ends a list at one of several equal scores, so ties={ties!r} has no value; leave "
+                "one out"
+            )
+            raise MetricError(msg)
 
 
 def _check_tables(resolved: Mapping[str, Metric], has_fact_tables: bool, users_alone: bool) -> None:

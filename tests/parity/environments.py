@@ -20,7 +20,8 @@ ENVIRONMENT_OF = {
     "recbole": "recbole", "replay_beyond": "replay", "replay_splits": "replay", "recommenders_beyond": "recommenders",
     "rectools_beyond": "rectools", "obp": "obp", "ndeval": "ndeval", "beir": "beir", "mteb": "mteb",
     "mteb_confidence": "mteb", "beir_files": "beir", "mteb_files": "mteb", "azure": "azure", "mlflow": "mlflow",
-    "ragas": "ragas", "haystack": "haystack", "ppi": "ppi",
+    "ragas": "ragas", "haystack": "haystack", "ppi": "ppi", "lightgbm": "lightgbm", "xgboost": "xgboost",
+    "catboost": "catboost",
     # These are scripts in published/.
     "recommenders_table": "published", "cornac_table": "published", "open_bandit": "obp",
 }  # fmt: skip
