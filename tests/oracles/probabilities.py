@@ -52,4 +52,4 @@ FORMULAS = {each.__name__: each for each in (log_loss, normalised_entropy, calib
 def value(metric, world, users):
     """A resolved metric of 64-bit scores, over the lists of some users."""
     found = FORMULAS[metric.name](list(pairs(world, users, metric.k, metric.threshold, metric.unlabelled)))
-    return 0.0 if math.isnan(found) and metric.undefined == "zero" else found
+    return {"nan": math.nan, "zero": 0.0, "one": 1.0}[metric.undefined] if math.isnan(found) else found
