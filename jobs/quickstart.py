@@ -126,7 +126,7 @@ def quickstart(spark: SparkSession, file: str | None, output: str) -> None:
     if output != DEFAULT_OUTPUT:
         return
     # The configurations read the default folder.
-    option = "" if engine.name == "Spark" else " --engine sail"
+    option = "" if engine.is_spark else " --engine sail"
     python = os.path.relpath(sys.executable)
     print(
         f"""next:

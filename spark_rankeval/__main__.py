@@ -13,12 +13,11 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from spark_rankeval.checks import EXTRAS, PANDAS_NOTICE, __version__
+from spark_rankeval.checks import EXTRAS, PANDAS_NOTICE, __version__, installed_version
 from spark_rankeval.errors import SparkRankEvalError
 
 if TYPE_CHECKING:
@@ -109,22 +108,15 @@ def findings(engine: Literal["spark", "sail"] | None) -> Iterator[Finding]:
 
 def _package(name: str, least: str) -> Finding:
     """Whether a package that is always needed is there, and new enough."""
-    client = _version("pyspark") or _version("pyspark-client")
+    client = installed_version("pyspark") or installed_version("pyspark-client")
     if name == "pyarrow" and client is not None and _numbers(client) >= _numbers(_NEWER_PYSPARK):
         least = _NEWER_PYARROW
-    found = _version(name)
+    found = installed_version(name)
     if found is None or _numbers(found) < _numbers(least):
         return Finding(
             name, found or "not installed", f"version {least} or newer is needed: pip install '{name}>={least}'"
         )
     return Finding(name, found)
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _numbers(text: str) -> tuple[int, ...]:

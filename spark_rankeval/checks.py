@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import resources
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources.abc import Traversable
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
@@ -252,6 +253,14 @@ EXTRAS = {
     "notebook": {"tqdm": "tqdm>=4.66", "ipywidgets": "ipywidgets>=8"},
     "mlflow": {"mlflow": "mlflow-skinny>=3", "sqlalchemy": "sqlalchemy>=1.4,<3", "alembic": "alembic>=1.10.1,<2"},
 }
+
+
+def installed_version(package: str) -> str | None:
+    """The version of a package by its name on an index; None if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 @contextmanager

@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -28,7 +27,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 from pyarrow import parquet
 
-from spark_rankeval.checks import EXTRAS, check_extra, is_number
+from spark_rankeval.checks import EXTRAS, check_extra, installed_version, is_number
 from spark_rankeval.errors import EngineError, OptionError
 
 if TYPE_CHECKING:
@@ -175,7 +174,7 @@ def check_installed() -> None:
     Raises:
         MissingExtraError, EngineError: see `session`.
     """
-    both = {name: _version(name) for name in ("pyspark", "pyspark-client")}
+    both = {name: installed_version(name) for name in ("pyspark", "pyspark-client")}
     if None not in both.values() and len(set(both.values())) > 1:
         words = " and ".join(f"{name} {number}" for name, number in both.items())
         msg = f"{words} are both installed, and each has overwritten files of the other. Uninstall both, and install {_RIGHT_CLIENT}"
@@ -189,13 +188,6 @@ def check_installed() -> None:
         )
         raise EngineError(msg)
     check_extra("sail", "sessions without Java")
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def settings_of(cores: object, memory: object) -> _Settings:

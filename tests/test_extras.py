@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_rankeval import __main__ as door
 from spark_rankeval.checks import EXTRAS, check_extra
 from spark_rankeval.errors import EngineError, MissingExtraError, OptionError
 from spark_rankeval.local import check_installed, session
@@ -30,6 +31,11 @@ def test_extras_are_those_of_the_distribution():
     extras["spark"].add("pyarrow>=18")
     declared = {name: set(packages) for name, packages in DISTRIBUTION["optional-dependencies"].items()}
     assert extras == {name: packages for name, packages in declared.items() if name not in {"test", "dev"}}
+
+
+def test_the_doctor_asks_for_the_packages_of_the_distribution():
+    assert [f"{name}>={least}" for name, least in door._LEAST.items()] == DISTRIBUTION["dependencies"]
+    assert f"pyarrow>={door._NEWER_PYARROW}" in DISTRIBUTION["optional-dependencies"]["spark"]
 
 
 def test_what_is_missing_is_installed_by_a_line_that_works_without_a_package_index(monkeypatch):
@@ -64,7 +70,7 @@ INSTALLED = {
 def test_packages_that_do_not_go_together_are_named_before_they_are_imported(versions, monkeypatch):
     monkeypatch.setattr("spark_rankeval.checks.find_spec", lambda name: name)
     monkeypatch.setattr(
-        "spark_rankeval.local._version", dict(zip(("pyspark", "pyspark-client"), versions, strict=True)).get
+        "spark_rankeval.local.installed_version", dict(zip(("pyspark", "pyspark-client"), versions, strict=True)).get
     )
     refused = nullcontext() if INSTALLED[versions] is None else pytest.raises(EngineError, match=INSTALLED[versions])
     with refused:
@@ -79,7 +85,7 @@ def test_packages_that_do_not_go_together_are_named_before_they_are_imported(ver
 ])  # fmt: skip
 def test_sessions_without_java_need_an_extra(pyspark, error, said, monkeypatch):
     monkeypatch.setattr("spark_rankeval.checks.find_spec", lambda name: pyspark if name == "pyspark" else None)
-    monkeypatch.setattr("spark_rankeval.local._version", {"pyspark": pyspark}.get)
+    monkeypatch.setattr("spark_rankeval.local.installed_version", {"pyspark": pyspark}.get)
     with pytest.raises(error, match=said):
         check_installed()
 

@@ -432,6 +432,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         place, _ = _JOBS[words[0]]
         code: int = pkgutil.resolve_name(f"spark_rankeval.jobs.{place}")(words[1:])
         return code
+    if words and words[0] == "doctor":
+        return int(pkgutil.resolve_name("spark_rankeval.__main__:main")(words))
     options = _parser().parse_args(words or ["--help"])
     try:
         if options.command == "dialects":

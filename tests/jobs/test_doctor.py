@@ -47,7 +47,7 @@ def test_a_wrong_figure_is_a_problem(monkeypatch, capsys):
     ],
 )
 def test_an_old_or_missing_package_is_named(monkeypatch, versions, advice):
-    monkeypatch.setattr(door, "_version", versions.get)
+    monkeypatch.setattr(door, "installed_version", versions.get)
     assert door._package("pyarrow", "15").advice == advice
 
 
@@ -112,3 +112,8 @@ def test_it_runs_where_packages_are_missing(tmp_path):
         in done.stdout
     )
     assert done.stdout.endswith("4 problems\n")
+
+
+def test_the_command_of_jobs_leads_to_it(monkeypatch):
+    monkeypatch.setattr(door, "doctor", lambda engine: {"sail": 7}[engine])
+    assert command.main(["doctor", "--engine", "sail"]) == 7
