@@ -97,7 +97,7 @@ test-without-sail: java setup $(VENV)/.classes
 
 # The systems that the dialects are compared with. Each has its own environment, because their requirements conflict.
 # SYSTEMS chooses some of the environments: make parity SYSTEMS="trec ranx sklearn".
-SYSTEMS ?= trec ranx sklearn lenskit lenskit-2025.8 torchmetrics rectools recommenders replay recbole obp ndeval beir mteb azure mlflow ragas haystack ppi published
+SYSTEMS ?= trec ranx sklearn lenskit lenskit-2025.8 torchmetrics rectools recommenders replay recbole obp ndeval beir mteb azure mlflow ragas haystack ppi lightgbm xgboost catboost published
 
 # Install one system. Packages in its -alone.txt file are installed without their dependencies, which the tests do not need.
 define install-a-package

@@ -75,8 +75,11 @@ DOORS = {
     "by_time": lambda table: splits.by_time(table, 5),
     "last_n": splits.last_n,
     "evaluate_runs": lambda table: trec.evaluate_runs(table, table, []),
+    "read_beir": lambda table: trec.read_beir(table.sparkSession, "/nowhere"),
+    "read_mteb": lambda table: trec.read_mteb(table.sparkSession, "/nowhere"),
     "read_qrels": lambda table: trec.read_qrels(table.sparkSession, "/nowhere"),
     "read_run": lambda table: trec.read_run(table.sparkSession, "/nowhere"),
+    "read_sentence_transformers": lambda table: trec.read_sentence_transformers(table.sparkSession, "/nowhere"),
     "write_run": lambda table: trec.write_run(table, "/nowhere"),
     "RankingEvaluator.evaluate": lambda table: RankingEvaluator().evaluate(table),
 }

@@ -1,7 +1,8 @@
 """Simulate queries with human grades and a model's, of which the truth is known: how often intervals hold, and how long they are.
 
 `python tools/simulate_prediction_powered.py` prints the tables of docs/evidence/simulated_judges.md, which has some of their rows. With one
-of `care`, `judges`, `agreement`, `few`, `draws`, `clusters`, `drawn_clusters`, `differences`, `checks` or `unseen` it prints that table.
+of `care`, `judges`, `agreement`, `few`, `draws`, `clusters`, `drawn_clusters`, `differences`, `biases`, `checks` or `unseen` it prints that
+table.
 A test runs a short version at night.
 """
 
@@ -23,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 from spark_rankeval.statistics import distributions
 from spark_rankeval.statistics.distributions import normal_quantile
 from spark_rankeval.statistics.judged_queries import JudgedQueries, sample_of, sums_of
-from spark_rankeval.statistics.judges import JudgedEstimate, draw_check, judged_estimate
+from spark_rankeval.statistics.judges import JudgedEstimate, bias_of_judge, draw_check, judged_estimate
 
 Array = np.ndarray[Any, Any]
 Metric = Callable[[Array], Array]
@@ -403,6 +404,54 @@ def table_of_differences(rng: np.random.Generator, runs: int = 1000) -> Iterator
         yield _row(name, n, f"{human:.3f}", *cells)
 
 
+#: Judges of two models, and whether they grade half of the first items of the better list one higher.
+FAVOUR: dict[str, tuple[str, bool]] = {
+    "no bias": ("unbiased", False),
+    "equal bias": ("biased", False),
+    "favours": ("unbiased", True),
+}
+
+
+def favoured(rng: np.random.Generator, metric: Metric, judge: str, *, favours: bool) -> Population:
+    """The differences of two models, of which the judge may favour the first."""
+    made = queries(rng, JUDGES[judge], _KINDS)
+    if favours:
+        first = made.ranked[:, :3]
+        raised = np.take_along_axis(made.judge, first, axis=1) + (rng.random(first.shape) < 0.5)
+        np.put_along_axis(made.judge, first, np.minimum(raised, 3), axis=1)
+    lists = made.ranked, made.baseline
+    (human, other_human), (by_model, other) = (
+        [_values(metric, each, places) for places in lists] for each in (made.human, made.judge)
+    )
+    return Population(human - other_human, by_model - other)
+
+
+def bias_rates(
+    rng: np.random.Generator, metric: str, judge: str, n: int, runs: int, queries_each: str = ""
+) -> tuple[float, float]:
+    """Of intervals of the difference of biases, the share that holds it, and that leaves out 0; n are queries, or persons of several."""
+    kinds = favoured(rng, METRICS[metric], FAVOUR[judge][0], favours=FAVOUR[judge][1])
+    truth, held, apart, shown = float(np.nanmean(kinds.judge - kinds.human)), 0, 0, 0
+    sizes = SIZES.get(queries_each)
+    drawn = (persons(rng, kinds, sizes(rng, n)) for _ in range(runs)) if sizes else samples(rng, kinds, n, 1000, runs)
+    for each in drawn:
+        interval = bias_of_judge(each, LEVEL, (-1, 1)).interval
+        shown += not interval.reason
+        held += interval.low <= truth <= interval.high
+        apart += interval.low > 0 or interval.high < 0
+    return (held / shown, apart / shown) if shown else (math.nan, math.nan)
+
+
+def table_of_biases(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
+    """By how much more a judge moves the difference of two models than people do."""
+    yield from _header("metric", "queries each", "graded, or persons", *FAVOUR)
+    for metric, (each, n) in itertools.product(
+        ("hit rate", "RR", "NDCG"), [*((("", n)) for n in (30, 100, 300)), ("5", 60), ("5", 200), ("1 to 20", 100)]
+    ):
+        cells = (bias_rates(rng, metric, judge, n, runs, each) for judge in FAVOUR)
+        yield _row(metric, each or "1", n, *(f"{held:.3f} · {apart:.3f}" for held, apart in cells))
+
+
 def table_of_checks(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
     """How often the check of the draw has p ≤ 0.05, if the draw is random, and if people chose queries with higher values."""
     yield from _header("metric", "graded", "random draw", "high values drawn 1.5 times as often")
@@ -565,6 +614,7 @@ TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {
     "clusters": table_of_clusters,
     "drawn_clusters": table_of_drawn_clusters,
     "differences": table_of_differences,
+    "biases": table_of_biases,
     "checks": table_of_checks,
     "unseen": table_of_unseen,
 }

@@ -529,7 +529,7 @@ def compare(
     sliced_models = against.compared(compared_models.rolled(sums.users.by_slice, attributes, totals=has_totals), 0)
     rows, sliced = against.rows(everyone, test), against.rows(sliced_models, "sign_flip")
     warn_of_few_clusters([*rows, *sliced])
-    judged = None if judges is None else _judged(everyone, sliced_models, judges)
+    judged = None if judges is None else _judged(everyone, sliced_models, judges, baseline)
     said = compared_models.comparison_notes(results, metrics, compared)
     notes = (
         *said,
@@ -547,9 +547,11 @@ def _judged(
     compared: Sequence[compared_models.ComparedModel],
     sliced_models: Sequence[compared_models.ComparedModel],
     judges: Judges,
+    baseline: str,
 ) -> JudgedDifferences:
     """What each judge says of the differences, and both together."""
-    judged = JudgedDifferences(compared_models.rows_by_judge([*compared, *sliced_models]), judges.human, judges.judge)
+    rows = compared_models.rows_by_judge([*compared, *sliced_models])
+    judged = JudgedDifferences(rows, judges.human, judges.judge, baseline)
     for words in judged.contradictions:
         warn(words)
     return judged

@@ -543,7 +543,8 @@ def rows_by_judge(compared: Iterable[ComparedModel]) -> tuple[JudgedRow, ...]:
     for metric, model, users, figures, _ in compared:
         if isinstance(figures, JudgedDifference):
             draw = draw_check(figures.differences)
-            rows.append(JudgedRow(model, metric.name, users, figures.estimate, draw, figures.differences))
+            both = figures.differences, figures.bounds
+            rows.append(JudgedRow(model, metric.name, users, figures.estimate, draw, *both))
     return tuple(rows)
 
 

@@ -117,6 +117,8 @@ PREDICTED = POPULATIONS["predicted"]
 BOTH = POPULATIONS["both"]
 #: A user with nothing to find counts as 0.
 COUNTED = {"undefined": "zero"}
+#: One counts as 1.
+COUNTED_AS_ONE = {"undefined": "one"}
 #: A labelled item is relevant, of whatever grade.
 MEMBERSHIP = {"relevance_threshold": -math.inf}
 
@@ -468,6 +470,46 @@ RAGAS = Dialect(
     populations={"precision": PREDICTED},
 )
 
+LIGHTGBM = Dialect(
+    "lightgbm",
+    "4.7.0",
+    "LightGBM's ndcg and map: the ideal list has all rows of the query",
+    metrics=frozenset({"ndcg", "ap"}),
+    parameters={
+        EVERY_METRIC: COUNTED_AS_ONE,
+        "ndcg": {"ideal": "labels"},
+        "ap": {"denominator": "min_k_labels"},
+    },
+    ranking=RankingPolicy(ties="position"),
+    population=BOTH,
+)
+
+XGBOOST = Dialect(
+    "xgboost",
+    "3.2.0",
+    "XGBoost's ndcg, map and pre; ndcg- and map- are ndcg(undefined='zero') and ap(undefined='zero')",
+    metrics=frozenset({"ndcg", "ap", "precision"}),
+    parameters={**LIGHTGBM.parameters, "precision": {"denominator": "predictions", **COUNTED}},
+    ranking=RankingPolicy(ties="position", score_precision="float32"),
+    population=BOTH,
+)
+
+CATBOOST = Dialect(
+    "catboost",
+    "1.2.10",
+    "CatBoost's NDCG, DCG, MAP, MRR, PrecisionAt and RecallAt, which put the lowest grade first among equal scores",
+    metrics=frozenset({"ndcg", "dcg", "ap", "rr", "precision", "recall"}),
+    parameters={
+        EVERY_METRIC: {"ties": "grade_asc", **COUNTED},
+        "ndcg": {"gain": "linear", "ideal": "labels", **COUNTED_AS_ONE},
+        "dcg": {"gain": "linear"},
+        "ap": {"denominator": "min_k_labels"},
+        "precision": {"denominator": "predictions"},
+        "recall": COUNTED_AS_ONE,
+    },
+    population=BOTH,
+)
+
 #: In the order to show them; of several versions of a system the newest first.
 DIALECTS = (
     DEFAULT,
@@ -492,6 +534,9 @@ DIALECTS = (
     AZURE,
     MLFLOW,
     RAGAS,
+    LIGHTGBM,
+    XGBOOST,
+    CATBOOST,
 )
 
 # Of the versions of a system the one that stands first is the newest.

@@ -46,6 +46,10 @@ REGISTRY: dict[str, type[Metric]] = {}
 """Every metric by its canonical name and by each alias, in lower case."""
 
 
+# What stands for a value that there is not, by the parameter `undefined`.
+UNDEFINED = {"nan": math.nan, "zero": 0.0, "one": 1.0}
+
+
 def parameter(
     default: Any,
     *,
@@ -73,8 +77,8 @@ def undefined_with_rightly_empty_lists() -> Any:
     """Declare `Metric.undefined` for a metric whose best value an empty list may have."""
     return parameter(
         "nan",
-        choices=("nan", "zero", "one_if_empty"),
-        doc="value of a user for whom the metric is undefined: NaN (left out of the mean), 0, or 1 if the list is empty and 0 if not",
+        choices=("nan", "zero", "one", "one_if_empty"),
+        doc="value of a user for whom the metric is undefined: NaN (left out of the mean), 0, 1, or 1 if the list is empty and 0 if not",
     )
 
 
@@ -149,8 +153,9 @@ class Metric(FrozenDataclass, ABC):
         larger_is_better: which way comparisons read.
         describes: whether the metric says what lists are like, and neither way is better: verdicts are "higher" and "lower".
         k: the cutoff; None for the whole list.
-        undefined: the value of a user for whom the metric is undefined: ``nan`` leaves the user out of the mean, ``zero`` counts.
-            Some metrics also take ``one_if_empty``: 1 without predictions, which is right if there is nothing to find, else 0.
+        undefined: the value of a user for whom the metric is undefined: ``nan`` leaves the user out of the mean, ``zero`` and
+            ``one`` count. Some metrics also take ``one_if_empty``: 1 without predictions, which is right if there is nothing to find,
+            else 0.
         judged_only: true if an evaluation is to rank only items with a grade from 0 on. It changes the lists, not the formula.
         min_score: an evaluation ranks only items with at least this score; it changes the lists, too.
         budget: an evaluation ranks only the first items whose costs add up to no more than this; it changes the lists, too.
@@ -184,8 +189,8 @@ class Metric(FrozenDataclass, ABC):
     k: int | None = None
     undefined: str = parameter(
         "nan",
-        choices=("nan", "zero"),
-        doc="value of a user for whom the metric is undefined: NaN (left out of the mean) or 0",
+        choices=("nan", "zero", "one"),
+        doc="value of a user for whom the metric is undefined: NaN (left out of the mean), 0 or 1",
     )
     judged_only: bool | Unset = parameter(
         UNSET,
@@ -298,6 +303,10 @@ class Metric(FrozenDataclass, ABC):
                 chosen[item.name] = as_float32(bound)
         return type(self)(k=self.k, **chosen)
 
+    def for_scores_of_32_bits(self) -> Self:
+        """This metric for a column of such scores."""
+        return self
+
     def chosen(self) -> dict[str, Any]:
         """The parameters that are set, by name."""
         values = {item.name: getattr(self, item.name) for item in self.parameters()}
@@ -357,7 +366,7 @@ class Metric(FrozenDataclass, ABC):
         if self.undefined == "one_if_empty":
             is_empty: FloatArray = (batch.n_predictions == 0).astype(np.float64)
             return is_empty
-        return 0.0 if self.undefined == "zero" else math.nan
+        return UNDEFINED[self.undefined]
 
     @cached_property
     def _is_resolved(self) -> bool:
@@ -511,9 +520,9 @@ class AllListsMetric(ListMetric):
         """The value from what all lists add up to; NaN if it is not defined, whatever the parameter `undefined` is."""
 
     def value(self, totals: Any) -> float:
-        """The metric of all users' lists; if it is not defined, NaN or 0 as `undefined` says."""
+        """The metric of all users' lists; if it is not defined, NaN, 0 or 1 as `undefined` says."""
         value = self._value(totals)
-        return 0.0 if math.isnan(value) and self.undefined == "zero" else value
+        return UNDEFINED[self.undefined] if math.isnan(value) else value
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         return np.full(batch.n_users, math.nan)

@@ -29,7 +29,15 @@ from spark_rankeval.checks import is_cutoff, number
 from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric, Reads, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.ranking.batch import RankingBatch, TiedGroups, retrieved, tied_hits, tied_labels
-from spark_rankeval.ranking.user_lists import FloatArray, IntArray, grouped, offsets_of, pieces, position_within
+from spark_rankeval.ranking.user_lists import (
+    FloatArray,
+    IntArray,
+    grouped,
+    offsets_of,
+    pieces,
+    position_within,
+    starts_of_runs,
+)
 
 
 class Draws(NamedTuple):
@@ -108,8 +116,8 @@ class TieAwareMetric(RelevanceMetric):
 
     ties: str = parameter(
         "order",
-        choices=("order", "average"),
-        doc="equal scores stand in the order of the evaluation, or the value is its mean over all their orders",
+        choices=("order", "average", "grade_asc"),
+        doc="equal scores stand in the order of the evaluation, the value is its mean over all their orders, or the lowest grade is first",
     )
 
     ceiling: int | Unset = parameter(
@@ -120,8 +128,8 @@ class TieAwareMetric(RelevanceMetric):
 
     def _problems(self) -> Iterator[str]:
         yield from super()._problems()
-        if self.ceiling is not UNSET and self.averages_ties:
-            yield f"ceiling={self.ceiling} has an order of its own; leave out ties='average'"
+        if self.ceiling is not UNSET and self._sees_ties:
+            yield f"ceiling={self.ceiling} has an order of its own; leave out ties={self.ties!r}"
 
     @property
     def averages_ties(self) -> bool:
@@ -129,17 +137,24 @@ class TieAwareMetric(RelevanceMetric):
         return self.ties == "average"
 
     @property
+    def _sees_ties(self) -> bool:
+        """Whether the value depends on which scores are equal, and not on the order in which they come."""
+        return self.averages_ties or self.ties == "grade_asc"
+
+    @property
     def reads(self) -> Reads:
-        """A mean over all orders of equal scores needs to know these, and does not depend on one order.
+        """A mean over all orders of equal scores, or one order by grade, needs to know these, and does not depend on their order.
 
         For the best order it matters which items stand in the first places.
         """
         if self.ceiling is not UNSET:
             return super().reads.but(depth=self.ceiling)
-        return super().reads.but(scores=True, tie_order=False) if self.averages_ties else super().reads
+        return super().reads.but(scores=True, tie_order=False) if self._sees_ties else super().reads
 
     def compute(self, batch: RankingBatch) -> FloatArray:
         """The metric of every user, of the best order of the first places if it is a `ceiling`."""
+        if self.ties == "grade_asc":
+            batch = _lowest_grade_first(batch)
         return super().compute(batch if self.ceiling is UNSET else _best_order(batch, self.ceiling))
 
     def _n_hits(self, batch: RankingBatch, k: int | None) -> FloatArray:
@@ -180,6 +195,33 @@ def _best_order(batch: RankingBatch, n: int) -> RankingBatch:
         )
 
     return batch.remember(("best order", n), sort)
+
+
+def _lowest_grade_first(batch: RankingBatch) -> RankingBatch:
+    """Every list with equal scores in the order of their grades: items without a label, then labelled ones from the lowest grade up."""
+
+    def sort() -> RankingBatch:
+        entry = np.lexsort((batch.grade, batch.tied_above, batch.user))
+        user, above = batch.user[entry], batch.tied_above[entry]
+        start = np.flatnonzero(starts_of_runs(user, above))
+        held = np.diff(np.append(start, len(entry)))
+        # The labelled items of a group have its last places.
+        place = np.arange(len(entry)) - np.repeat(start + held, held) + 1
+        return replace(
+            batch,
+            user=user,
+            rank=above + batch.tied[entry] + place,
+            grade=batch.grade[entry],
+            score=batch.score[entry],
+            tied_above=above,
+            tied=batch.tied[entry],
+            recommended=None,
+            extra_values={name: values[entry] for name, values in batch.extra_values.items()},
+            intents=None,
+            label=None if batch.label is None else batch.label[entry],
+        )
+
+    return batch.remember("lowest grade first", sort)
 
 
 class TiesOption:

@@ -205,6 +205,7 @@ DISCOUNTS = {
     "log2": Discount(lambda rank: 1 / math.log2(rank + 1)),
     "ln": Discount(lambda rank: 1 / math.log(rank + 1)),
     "log2_from_two": Discount(lambda rank: 1 / math.log2(max(rank, 2))),
+    "reciprocal": Discount(lambda rank: 1 / rank),
 }
 """The discounts by name; ``log2_from_two`` leaves the first two ranks undiscounted."""
 
@@ -296,8 +297,8 @@ class DiscountedMetric(TieAwareMetric, GainMetric):
     )
     discount: str = parameter(
         "log2",
-        choices=("log2", "ln", "log2_from_two"),
-        doc="weight of rank j: 1/log2(j+1), 1/ln(j+1), or 1/log2(max(j, 2))",
+        choices=("log2", "ln", "log2_from_two", "reciprocal"),
+        doc="weight of rank j: 1/log2(j+1), 1/ln(j+1), 1/log2(max(j, 2)), or 1/j",
     )
 
     @property

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_rankeval.checks import number
-from spark_rankeval.metrics.base import AllListsMetric, ListMetric, Reads, RelevanceMetric, parameter
+from spark_rankeval.metrics.base import UNDEFINED, AllListsMetric, ListMetric, Reads, RelevanceMetric, parameter
 from spark_rankeval.metrics.gains import DISCOUNTS, Discount, geometric
 from spark_rankeval.ranking.batch import (
     GROUP_SET,
@@ -413,7 +413,7 @@ class GroupShare(ListMetric):
         whole = np.repeat(np.bincount(recommended.user, weights, recommended.n_users), n_groups)
         cell = recommended.user[item] * n_groups + group
         part = np.bincount(cell, weights[item], recommended.n_users * n_groups)
-        share: FloatArray = np.full(len(whole), 0.0 if self.undefined == "zero" else np.nan)
+        share: FloatArray = np.full(len(whole), UNDEFINED[self.undefined])
         np.divide(part, whole, out=share, where=whole > 0)
         # The parts are added in the order of the whole, but rounding may still lift a group of all items above it.
         return np.minimum(share, 1.0)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import ClassVar, Self
 
 import numpy as np
 
 from spark_rankeval.checks import as_text, number, problem_of_numbers, read_numbers
 from spark_rankeval.metrics.base import (
     UNSET,
+    AllListsMetric,
     Metric,
     Reads,
     RelevanceMetric,
@@ -31,7 +34,16 @@ from spark_rankeval.metrics.expected_values import (
 )
 from spark_rankeval.metrics.gains import DISCOUNTS, geometric, geometric_sum
 from spark_rankeval.ranking.batch import Hits, RankingBatch, TiedGroups, is_relevant, retrieved, tied_hits
-from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, Ragged, grouped, offsets_of
+from spark_rankeval.ranking.user_lists import (
+    Array,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Ragged,
+    grouped,
+    offsets_of,
+    starts_of_runs,
+)
 
 
 class Precision(EstimatedSum):
@@ -843,6 +855,169 @@ class AUCPR(RelevanceMetric):
         before = np.where(groups.above == 0, 1.0, groups.held_above / np.maximum(groups.above, 1))
         after = (groups.held_above + groups.held) / (groups.above + groups.size)
         return ratio(batch.total(groups.user, groups.held * (before + after) / 2), self._n_to_find(batch))
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredPairs:
+    """What the pairs of a user and an item add up to; the sums are exact.
+
+    Attributes:
+        sums: the number of ``users`` and of ``pairs``, how many pairs are ``relevant``, and the sum of probabilities
+            (``predicted``); how many pairs have a score that is ``invalid``, as it is no probability; of metrics that need it the
+            ``loss``.
+    """
+
+    sums: Mapping[str, Fraction]
+
+    @property
+    def n_users(self) -> int:
+        """How many users have a pair that counts."""
+        return int(self.sums["users"])
+
+    @property
+    def base_rate(self) -> float:
+        """The share of pairs that are relevant; NaN without a pair."""
+        return float(self.sums["relevant"] / self.sums["pairs"]) if self.sums["pairs"] else math.nan
+
+    @property
+    def mean_loss(self) -> float:
+        """The mean of the pairs' losses; NaN without a pair."""
+        return float(self.sums["loss"] / self.sums["pairs"]) if self.sums["pairs"] else math.nan
+
+
+class ProbabilityMetric(AllListsMetric, RelevanceMetric):
+    """A metric of scores as probabilities, over the pairs of all users: one long list of items, each relevant or not.
+
+    Attributes:
+        TERMS: a class attribute, the sums that a metric may need.
+    """
+
+    TERMS: ClassVar[tuple[str, ...]] = ("users", "pairs", "relevant", "predicted", "invalid", "loss")
+    describes = False
+    value_range = (0.0, math.inf)
+
+    unlabelled: str = parameter(
+        "zero", choices=("zero", "left_out"), doc="items of a list without a label: not relevant, or left out"
+    )
+
+    @property
+    def reads(self) -> Reads:
+        """All items with their scores."""
+        return super().reads.but(scores=True)
+
+    @property
+    def reads_labels(self) -> bool:
+        """Labels say which items are relevant."""
+        return True
+
+    @property
+    def counted_as(self) -> Hashable:
+        """What the sums depend on: metrics for which this is equal are counted once."""
+        return self.k, self.threshold, self.unlabelled
+
+    def terms(self, batch: RankingBatch) -> tuple[IntArray, dict[str, FloatArray]]:
+        """The pairs that count: the user of each, ascending, and what it adds to each sum of `ScoredPairs`."""
+        recommended = self._recommended(batch)
+        labelled = ~np.isnan(recommended.grade)
+        counted = recommended.within(self.k) & (labelled | (self.unlabelled == "zero"))
+        relevant = labelled & is_relevant(recommended.grade, self.threshold)
+        user, score, relevant = recommended.user[counted], recommended.score[counted], relevant[counted]
+        valid = (score >= 0) & (score <= 1)
+        probability = np.where(valid, score, 0.5)
+        columns = {
+            "users": starts_of_runs(user),
+            "pairs": np.ones_like(valid),
+            "relevant": relevant,
+            "predicted": probability,
+            "invalid": ~valid,
+            **self._further_terms(probability, relevant),
+        }
+        return user, {name: values.astype(np.float64) for name, values in columns.items()}
+
+    def _further_terms(self, probability: FloatArray, relevant: BoolArray) -> dict[str, FloatArray]:
+        """What only some metrics need of each pair."""
+        return {}
+
+
+class LogLoss(ProbabilityMetric):
+    """Log-loss, or cross-entropy, of scores as probabilities: −Σ (y·ln p + (1 − y)·ln(1 − p)) ÷ n over the n pairs of all users.
+
+    A pair is an item in the list of a user. If it is relevant, y is 1, else 0. Its score p is a probability. Both p and 1 − p are
+    clipped to between ε and 1 − ε. The machine epsilon ε of the scores' floats is 2^−52, or 2^−23 for scores of 32 bits.
+    From 0 up, in nats; smaller is better. As in `auc`, an item without a label is not relevant, and a label without a score does not count.
+    Items of users without any label count, too. With ``unlabelled="left_out"`` only items with a label do. NaN without predictions.
+    A score outside [0, 1] is an error.
+
+    Source: Good, Rational decisions, Journal of the Royal Statistical Society B 1952; as scikit-learn's ``log_loss``.
+    """
+
+    name = "log_loss"
+    aliases = ("logloss", "cross_entropy", "binary_cross_entropy")
+    larger_is_better = False
+
+    precision: str | Unset = parameter(
+        UNSET,
+        choices=("float64", "float32"),
+        doc="the floats that hold p and 1 − p, and whose machine epsilon clips them; unset: those of the column of scores",
+    )
+
+    @property
+    def counted_as(self) -> Hashable:
+        """The precision matters, too."""
+        return *super().counted_as, self.precision  # type: ignore[misc] # a tuple
+
+    def for_scores_of_32_bits(self) -> Self:
+        """Such scores have their own machine epsilon."""
+        return replace(self, precision="float32") if self.precision is UNSET else self
+
+    def _further_terms(self, probability: FloatArray, relevant: BoolArray) -> dict[str, FloatArray]:
+        kind = np.float32 if self.precision == "float32" else np.float64
+        held, epsilon = probability.astype(kind), np.finfo(kind).eps
+        right = np.clip(np.where(relevant, held, 1 - held), epsilon, 1 - epsilon)
+        # Numpy's logarithms differ in the last bit between versions.
+        return {"loss": -np.fromiter(map(math.log, right.tolist()), np.float64, len(right))}
+
+    def _value(self, pairs: ScoredPairs) -> float:
+        return pairs.mean_loss
+
+
+class NormalisedEntropy(LogLoss):
+    """Normalised entropy: log-loss ÷ the entropy of the base rate r, which is −(r·ln r + (1 − r)·ln(1 − r)).
+
+    r is the share of pairs that are relevant, so the divisor is the log-loss of r as the score of every item. Pairs, clipping and
+    errors are those of `log_loss`. From 0 up; smaller is better, and 1 says that the scores know no more than r. NaN if no pair is
+    relevant or all are, and without predictions.
+
+    Source: He and others, Practical lessons from predicting clicks on ads at Facebook, ADKDD 2014; as in torchrec.
+    """
+
+    name = "normalised_entropy"
+    aliases = ("normalized_entropy", "normalised_cross_entropy", "normalized_cross_entropy")
+    larger_is_better = False
+
+    def _value(self, pairs: ScoredPairs) -> float:
+        rate = pairs.base_rate
+        if not 0 < rate < 1:
+            return math.nan
+        return pairs.mean_loss / -(rate * math.log(rate) + (1 - rate) * math.log1p(-rate))
+
+
+class CalibrationRatio(ProbabilityMetric):
+    """Calibration of scores as probabilities: Σ p ÷ Σ y over the pairs of all users, relevant items expected ÷ found.
+
+    A pair is an item in the list of a user. If it is relevant, y is 1, else 0. Its score p is a probability. From 0 up: 1 if as many
+    items are relevant as the scores say, more if they say too many. So neither way is better. Items without a label count as in
+    `log_loss`, and a score outside [0, 1] is an error, too. NaN if no pair is relevant, and without predictions.
+
+    Source: He and others, Practical lessons from predicting clicks on ads at Facebook, ADKDD 2014; as in torchrec.
+    """
+
+    name = "calibration_ratio"
+    describes = True
+
+    def _value(self, pairs: ScoredPairs) -> float:
+        relevant = pairs.sums["relevant"]
+        return float(pairs.sums["predicted"] / relevant) if relevant else math.nan
 
 
 class LexicographicRecall(RelevanceMetric):

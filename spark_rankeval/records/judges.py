@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -37,7 +37,7 @@ from spark_rankeval.records.summary import (
     methods_in_words,
     reasons_in_words,
 )
-from spark_rankeval.statistics.comparisons import interval_in_words, percent
+from spark_rankeval.statistics.comparisons import interval_in_words, percent, signed
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval, Lift
 from spark_rankeval.statistics.judged_queries import JudgedQueries
 from spark_rankeval.statistics.judges import (
@@ -45,7 +45,9 @@ from spark_rankeval.statistics.judges import (
     Estimate,
     JudgedEstimate,
     LabelsNeeded,
+    MeanEstimate,
     PairFigures,
+    bias_of_judge,
     draw_check,
     judged_estimate,
     labels_needed,
@@ -128,6 +130,7 @@ class JudgedRow:
         estimate: the mean under human grades from both judges, and the means by each judge alone.
         draw: whether the users that people graded look drawn at random; None if too few have a value.
         queries: what both judges say of each user, or of sums of them.
+        bounds: the least and the largest value of the metric, or of its difference.
     """
 
     model: str
@@ -136,6 +139,12 @@ class JudgedRow:
     estimate: JudgedEstimate
     draw: DrawCheck | None
     queries: JudgedQueries
+    bounds: tuple[float, float]
+
+    @cached_property
+    def bias(self) -> MeanEstimate:
+        """The model's mean less people's over the users with both; of a difference, how much more the model moves it than people do."""
+        return bias_of_judge(self.queries, self.estimate.interval.level, self.bounds)
 
     def labels_needed(self, width: float) -> LabelsNeeded | None:
         """How many users, or clusters, people must grade for an interval of this width: with the model's grades, and without."""
@@ -178,6 +187,8 @@ class JudgedRow:
         record: dict[str, Any] = {"model": self.model, "slice": self.slice, "metric": self.metric}
         for name, (value, interval) in zip(("mean", "human", "judge"), self.means, strict=True):
             record |= {name: value, f"{name}_low": interval.low, f"{name}_high": interval.high}
+        bias, ends = self.bias.value, self.bias.interval
+        record |= {"bias": bias, "bias_low": ends.low, "bias_high": ends.high, "no_bias_interval": ends.reason}
         return record | {
             "weight_of_judge": estimate.lambda_,
             "n_graded": estimate.n_graded,
@@ -198,8 +209,8 @@ def judged_rows(summary: Iterable[SummaryRow]) -> tuple[JudgedRow, ...]:
     rows = []
     for row in filter(is_estimated, summary):
         queries = JudgedQueries.from_text(row.moments)
-        estimate = _estimate(row.moments, row.interval_level, row.definition)
-        rows.append(JudgedRow(row.model, row.name, row.slice, estimate, draw_check(queries), queries))
+        estimate, bounds = _estimate(row.moments, row.interval_level, row.definition), bounds_of(row.definition)
+        rows.append(JudgedRow(row.model, row.name, row.slice, estimate, draw_check(queries), queries, bounds))
     return tuple(rows)
 
 
@@ -228,6 +239,7 @@ class _JudgedFigures(OneTable):
     def _table(self, title: str, figure: str) -> Table:
         rows = self.rows
         format_value = common_format(value for row in rows for value, _ in row.means)
+        format_bias = common_format((row.bias.value for row in rows), sign="+")
 
         def cell(value: float, ends: Interval) -> str:
             low, high = format_value(ends.low), format_value(ends.high)
@@ -243,6 +255,7 @@ class _JudgedFigures(OneTable):
             Column("both", lambda row: cell(*row.means[0])),
             Column(f"{self.human} alone", lambda row: cell(*row.means[1])),
             Column(f"{self.judge} alone", lambda row: cell(*row.means[2])),
+            Column("bias", lambda row: format_bias(row.bias.value)),
             Column("weight", lambda row: _or_dash(row.estimate.lambda_, ".2f")),
             Column("graded", lambda row: f"{row.estimate.n_graded:,}"),
             Column("others", lambda row: f"{row.estimate.n_others:,}"),
@@ -251,11 +264,26 @@ class _JudgedFigures(OneTable):
         notes = [
             Note(f"in brackets: {rows[0].estimate.interval.level:.0%} intervals"),
             Note(f"the {figure} under {self.human!r}, estimated from both judges (PPI++)", "both"),
+            Note(
+                f"the {figure} by {self.judge!r} less that by {self.human!r}, over the graded users",
+                "bias",
+                "to_pandas() has its interval",
+            ),
             Note(f"how much {self.judge!r} counts, from 0 to 1", "weight"),
             Note(f"how many users graded by {self.human!r} alone would give the same interval", "worth"),
             *map(Note, notes_judge_columns(rows, "" if figure == "mean" else f"{figure} in ")),
+            *map(Note, self._notes_of_bias()),
         ]
         return Table(rows, columns, title, title, notes, dash_means="there is no interval")
+
+    def _notes_of_bias(self) -> list[str]:
+        """Why biases have no interval, where the mean by people has one."""
+        reasons = []
+        for row in (row for row in self.rows if row.bias.interval.reason and not row.estimate.human.interval.reason):
+            reason, _, numbers = row.bias.interval.reason.partition(": ")
+            where = "" if row.slice == "all" else f"in {row.slice}"
+            reasons.append((" ".join(filter(None, [row.metric, row.model, where, numbers and f"({numbers})"])), reason))
+        return reasons_in_words("the bias has no interval", reasons)
 
 
 def _or_dash(value: float, spec: str) -> str:
@@ -290,7 +318,13 @@ def judged_means(summary: Iterable[SummaryRow]) -> JudgedMeans | None:
 
 @dataclass(frozen=True, repr=False)
 class JudgedDifferences(_JudgedFigures):
-    """What two judges say together, and each alone, of differences to a baseline. It prints as a table; see `ModelComparison.judged`."""
+    """What two judges say together, and each alone, of differences to a baseline. It prints as a table; see `ModelComparison.judged`.
+
+    Attributes:
+        baseline: the name of the model that the others are compared with.
+    """
+
+    baseline: str
 
     def _on_paper(self) -> Document:
         title = f"Differences under {self.human!r}, with the grades of {self.judge!r}"
@@ -308,6 +342,22 @@ class JudgedDifferences(_JudgedFigures):
                 figures.append(f"{row.metric} of {row.model}")
         named = listed(figures, MOST_LISTED)
         return [f"the grades of {self.judge!r} alone mislead on {named}: they say the opposite"] if figures else []
+
+    @property
+    def sentences(self) -> list[str]:
+        """A sentence for each difference that the model surely sees larger, or smaller, than people do; empty if it favours no model."""
+        sentences = []
+        for row in (row for row in self.rows if row.slice == "all" and _sure_sign(row.bias.interval)):
+            bias, interval = row.bias.value, row.bias.interval
+            sentences.append(
+                f"{self.judge!r} grades {row.model} {'higher' if bias > 0 else 'lower'} on {row.metric} against {self.baseline} than "
+                f"{self.human!r} does, by {signed(bias)} "
+                f"({interval_in_words(interval.level)} {signed(interval.low)} to {signed(interval.high)})"
+            )
+        return sentences
+
+    def _notes_of_bias(self) -> list[str]:
+        return [*self.sentences, *super()._notes_of_bias()]
 
     def notes(self) -> list[str]:
         """What the figures of a comparison could be mistaken for."""

@@ -16,6 +16,7 @@ from spark_rankeval.metrics.base import UNSET, Metric, RelevanceMetric, Supplies
 from spark_rankeval.metrics.expected_values import EstimatorOption, TiesOption
 from spark_rankeval.metrics.item_groups import GroupShare
 from spark_rankeval.metrics.naming import NamedMetrics, column_names
+from spark_rankeval.metrics.relevance import ProbabilityMetric
 from spark_rankeval.metrics.stages import Confidence
 from spark_rankeval.ranking.batch import FACT_TABLES, POPULATIONS, Fact, Look, Population
 from spark_rankeval.ranking.user_lists import RankingPolicy, Ties
@@ -64,8 +65,10 @@ class View:
     def for_numbers_of_32_bits(self, numbers: Numbers) -> View:
         """The view for columns of these numbers that have 32 bits: what compares with them is rounded likewise."""
         ranking, view = self.ranking, self
-        if "scores" in numbers and ranking.min_score is not None:
-            ranking = replace(ranking, min_score=as_float32(ranking.min_score))
+        if "scores" in numbers:
+            view = replace(self, metrics=tuple(metric.for_scores_of_32_bits() for metric in self.metrics))
+            if ranking.min_score is not None:
+                ranking = replace(ranking, min_score=as_float32(ranking.min_score))
         if "costs" in numbers and ranking.budget is not None:
             # Sums of rounded costs may be above a budget by as much as these are rounded.
             ranking = replace(ranking, budget=ranking.budget * (1 + 2.0**-20))
@@ -73,8 +76,8 @@ class View:
             # 0.7 is 0.699999988 there.
             threshold = self.relevance_threshold
             view = replace(
-                self,
-                metrics=tuple(metric.for_grades_of_32_bits() for metric in self.metrics),
+                view,
+                metrics=tuple(metric.for_grades_of_32_bits() for metric in view.metrics),
                 standards=tuple(metric.for_grades_of_32_bits() for metric in self.standards),
                 relevance_threshold=None if threshold is None else as_float32(threshold),
             )
@@ -284,10 +287,14 @@ def _check_list_ends(resolved: Mapping[str, Metric], lists: Lists) -> None:
             "cost="
         )
         raise InputError(msg)
-    averaged = [label for label in paid if getattr(resolved[label], "ties", None) == "average"]
-    if averaged:
-        msg = f"{', '.join(averaged)}: a budget ends a list at one of several equal scores, so ties='average' has no value; leave one out"
-        raise MetricError(msg)
+    for ties in ("average", "grade_asc"):
+        unordered = [label for label in paid if getattr(resolved[label], "ties", None) == ties]
+        if unordered:
+            msg = (
+                f"{', '.join(unordered)}: a budget ends a list at one of several equal scores, so ties={ties!r} has no value; leave "
+                "one out"
+            )
+            raise MetricError(msg)
 
 
 def _check_tables(resolved: Mapping[str, Metric], has_fact_tables: bool, users_alone: bool) -> None:
@@ -329,7 +336,7 @@ def _check_abstention(resolved: Mapping[str, Metric], lists: Lists) -> None:
             "values are better; leave it out"
         )
         raise MetricError(msg)
-    confident = [label for label, metric in resolved.items() if isinstance(metric, Confidence)]
+    confident = [label for label, metric in resolved.items() if isinstance(metric, Confidence | ProbabilityMetric)]
     if confident and not lists.has_scores:
         msg = f"{', '.join(confident)} needs scores, and predictions have only an order; name their column with score="
         raise InputError(msg)

@@ -387,7 +387,7 @@ def _divisor(row: SummaryRow) -> Column | None:
         return None
     chosen: dict[str, Any] = metric.chosen()
     # The counts are of the threshold of all metrics.
-    if "relevance_threshold" in short_form.chosen() or chosen.get("ties") == "average":
+    if "relevance_threshold" in short_form.chosen() or chosen.get("ties") in ("average", "grade_asc"):
         return None
     whole: Column = {
         ("recall", "labels"): column("n_relevant"),

@@ -230,6 +230,13 @@ class JudgedQueries:
         return replace(self, is_clustered=False)
 
     @property
+    def biases(self) -> JudgedQueries:
+        """These queries with f − y in the place of y: how much higher the model's value of a graded query is than people's."""
+        (y, f, _), graded = self.columns(), self.graded.copy()
+        graded[:, _Y] = (f - y + 0.0).view(np.int64)
+        return replace(self, graded=graded)
+
+    @property
     def are_excessive(self) -> bool:
         """Whether values or weights are too large for figures of all."""
         y, f, w = (float(np.nanmax(np.abs(each), initial=0.0)) for each in self.columns())

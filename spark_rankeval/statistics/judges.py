@@ -196,6 +196,30 @@ def judged_estimate(
     )  # fmt: skip
 
 
+def bias_of_judge(queries: JudgedQueries, level: float = 0.95, bounds: tuple[float, float] = UNBOUNDED) -> MeanEstimate:
+    """The model's mean less people's, over the graded queries that have both values; of differences of two models, the same of these.
+
+    It is a mean of queries as people's own is, with the same weights, strata and clusters. With fewer graded queries than `LEAST_GRADED`
+    it has no interval.
+
+    Args:
+        queries: all queries.
+        level: the share of intervals that hold the bias of all queries.
+        bounds: the least and the largest value of the metric, or of its difference; default: it has none.
+
+    Examples:
+        >>> human, judge = [1.0, 0.0, 0.5, 1.0, 0.0] * 8, [0.9, 0.1, 0.6, 1.0, 0.4] * 8
+        >>> bias = bias_of_judge(JudgedQueries.from_values(human, judge, [True] * 40), bounds=(0, 1))
+        >>> round(bias.value, 3), round(bias.interval.low, 3), round(bias.interval.high, 3)
+        (0.1, 0.046, 0.154)
+    """
+    sample, problem = sample_of(queries.biases)
+    if sample is None:
+        return MeanEstimate(math.nan, math.nan, math.nan, Interval.missing(level, intervals.T, problem), 0)
+    reach = bounds[1] - bounds[0]
+    return _Estimator(sample, level, (-reach, reach), problem or _too_few_graded(sample)).human
+
+
 def _width(interval: Interval) -> float:
     return interval.high - interval.low
 
@@ -270,6 +294,12 @@ def _too_few(graded: str, n: float, least: int) -> str:
     return f"too few graded {graded}: as good as {math.floor(10 * n * (1 + _ROUNDING)) / 10:g}, and {least} are needed"
 
 
+def _too_few_graded(sample: Sample) -> str:
+    """Why it is too uncertain how the model relates to people; empty if enough queries are graded."""
+    n, units = sample.df(sample.value(0.0), 0.0) + 1, "clusters of users" if sample.is_clustered else "users"
+    return _too_few(units, n, LEAST_GRADED) if n < LEAST_GRADED else ""
+
+
 class _Estimator:
     """The estimates of a sample, for each weight of the model's values."""
 
@@ -287,8 +317,8 @@ class _Estimator:
         for deviations, judge in ((self._human, "human"), (sample.deviations(self._theta), "model's")):
             if (n := deviations.n_large * sample.equal_share) < _LEAST_DEVIATIONS_OF_JUDGE:
                 return 0.0, _too_few(f"users carry the spread of their {judge} values", n, _LEAST_DEVIATIONS_OF_JUDGE)
-        if (n := sample.df(self._theta, 0.0) + 1) < LEAST_GRADED:
-            return 0.0, _too_few("clusters of users" if sample.is_clustered else "users", n, LEAST_GRADED)
+        if few := _too_few_graded(sample):
+            return 0.0, few
         best = sample.best_weight(self._theta)
         if sample.is_clustered and (not sample.df_of_others or math.isnan(best)):
             return 0.0, "too few clusters have users with only the model's grades"
@@ -487,6 +517,7 @@ class JudgedDifference:
 
     Attributes:
         differences: the users' differences by both judges.
+        bounds: the least and the largest difference.
         estimate: the difference by both judges, and by each alone.
         mean: the model's mean, estimated from both judges; that of the difference is an estimate of its own.
         baseline_mean: the baseline's mean, estimated from both judges.
@@ -512,15 +543,15 @@ class JudgedDifference:
     ) -> None:
         self.differences, self.n_undefined, self.level = differences, n_undefined, level
         self.wins, self.ties, self.losses = signs
-        self._bounds = bounds[0] - bounds[1], bounds[1] - bounds[0]
-        estimate = self.estimate = judged_estimate(differences, level, bounds=self._bounds)
+        self.bounds = bounds[0] - bounds[1], bounds[1] - bounds[0]
+        estimate = self.estimate = judged_estimate(differences, level, bounds=self.bounds)
         self.difference, self.standard_error, self.df = estimate.value, estimate.standard_error, estimate.df
         self.mean, self.baseline_mean = (
             judged_estimate(each, level, bounds=bounds).value for each in (values, baselines)
         )
         self.n = differences.n_graded + differences.n_defined_others
         self.clusters = differences.clusters_of_people(estimate.standard_error)
-        independent = judged_estimate(differences.independent, level, bounds=self._bounds)
+        independent = judged_estimate(differences.independent, level, bounds=self.bounds)
         self.error_of_users = independent.standard_error
         # How many graded users, or clusters, of equal weight are as good as those that there are.
         self._independent_n = estimate.human.equal_n if self.clusters is None else self.clusters.effective_n
@@ -534,7 +565,7 @@ class JudgedDifference:
     def interval_at(self, level: float, margin: float = 0.0) -> Interval:
         """The interval at a level, whatever the margin."""
         estimate = (
-            self.estimate if level == self.level else judged_estimate(self.differences, level, bounds=self._bounds)
+            self.estimate if level == self.level else judged_estimate(self.differences, level, bounds=self.bounds)
         )
         interval = estimate.interval
         return interval._replace(method=intervals.PREDICTION_POWERED) if interval else interval
@@ -567,7 +598,7 @@ class JudgedDifference:
         estimate, n = self.estimate, self._independent_n
         if math.isnan(self.p_t) or n < 2:
             return math.nan
-        return intervals.p_beyond_margin(estimate.value, estimate.interval_error, estimate.df, n, margin, self._bounds)
+        return intervals.p_beyond_margin(estimate.value, estimate.interval_error, estimate.df, n, margin, self.bounds)
 
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,15 @@ _CALLED = {"double": "number", "int": "whole number of at most nine digits"}
 _SHOWN = 80
 
 
+def shown(text: str) -> str:
+    """The beginning of a text for a message.
+
+    >>> shown("301 Q0")
+    "'301 Q0'"
+    """
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+
+
 @dataclass(frozen=True)
 class Form:
     """A kind of file: what it is called, what a line holds in order, and which of these must be a number."""
@@ -69,15 +78,14 @@ DIVERSITY_QRELS = Form("qrels", ("query", "subtopic", "item", "grade"), "grade")
 def problem_of(line: str, form: Form) -> str:
     """What is wrong with a line that does not read."""
     text = line.strip(SPACES)
-    shown = repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
     fields = re.findall(r"\S+", text, re.ASCII)
     # What Spark puts in the place of bytes that are no text.
     if "\ufffd" in text:
-        return f"not UTF-8: {shown}"
+        return f"not UTF-8: {shown(text)}"
     if len(fields) != len(form.fields):
-        return f"{len(fields)} fields; a {form.name} has {len(form.fields)} ({' '.join(form.fields)}): {shown}"
+        return f"{len(fields)} fields; a {form.name} has {len(form.fields)} ({' '.join(form.fields)}): {shown(text)}"
     number = fields[form.fields.index(form.number)]
-    return f"the {form.number} {number!r} is not a {_CALLED[form.columns[form.number]]}: {shown}"
+    return f"the {form.number} {number!r} is not a {_CALLED[form.columns[form.number]]}: {shown(text)}"
 
 
 _MOST_EXAMPLES = 3
@@ -167,27 +175,36 @@ def _read(
     model_is_file: bool = False,
 ) -> DataFrame:
     one_of("on_invalid", on_invalid, ("error", "drop"))
-    several: list[Any] = list(paths) if isinstance(paths, list | tuple) else [paths]
-    named = [os.fspath(path) if isinstance(path, os.PathLike) else path for path in several]
-    if not named or not all(isinstance(path, str) and path.strip() for path in named):
-        msg = f"paths must be a non-empty string or a list of them; got {paths!r}"
-        raise InputError(msg)
-    text = _text(spark, named).where(F.col("value").rlike(SAYS_SOMETHING))
+    text = text_of(spark, checked_paths(paths)).where(F.col("value").rlike(SAYS_SOMETHING))
     # What follows the last field is one more.
     fields = F.split(F.btrim("value", F.lit(SPACES)), f"{_SPACE}+", len(form.fields) + 1)
     lines = text.select("value", "path", fields.alias("fields"))
     lines = lines.select("value", "path", F.when(_reads(form), F.col("fields")).alias("fields"))
-    _refuse_wrong_lines(lines, form, on_invalid)
+    # Clients of Connect read UTF-8 alone.
+    text_in_utf8 = _decoded(F.col("value"))
+    refuse_wrong(
+        lines, F.col("fields").isNull(), text_in_utf8, lambda line: problem_of(line, form), form.name, on_invalid
+    )
     if on_invalid == "drop":
         lines = lines.where(F.col("fields").isNotNull())
     # A file that has changed since gives rows of nulls, which an evaluation refuses.
     columns = {name: _value(form, name) for name in form.columns}
     if model_is_file:
-        columns["model"] = F.when(F.col("fields").isNotNull(), _file_name())
+        columns["model"] = F.when(F.col("fields").isNotNull(), file_name())
     values = [value.alias(name) for name, value in columns.items()]
     if form is RUN and len(engine.input_files(text)) != 1:
         _refuse_mixed_runs(lines.select(*values, "path"), model_is_file=model_is_file)
     return lines.select(*values)
+
+
+def checked_paths(paths: object) -> list[str]:
+    """The paths as strings; anything else is an error."""
+    several: list[Any] = list(paths) if isinstance(paths, list | tuple) else [paths]
+    named = [os.fspath(path) if isinstance(path, os.PathLike) else path for path in several]
+    if not named or not all(isinstance(path, str) and path.strip() for path in named):
+        msg = f"paths must be a non-empty string or a list of them; got {paths!r}"
+        raise InputError(msg)
+    return named
 
 
 def _refuse_mixed_runs(rows: DataFrame, *, model_is_file: bool) -> None:
@@ -203,14 +220,15 @@ def _refuse_mixed_runs(rows: DataFrame, *, model_is_file: bool) -> None:
         F.count_distinct("model", "query").alias("n"), F.first(F.struct("model", "paths")).alias("run")
     ).collect()[0]
     if row["n"]:
-        paths = listed([_readable(path) for path in sorted(row["run"]["paths"])], most=_MOST_EXAMPLES)
+        paths = listed([readable(path) for path in sorted(row["run"]["paths"])], most=_MOST_EXAMPLES)
         name = f"{'file name' if model_is_file else 'tag'} {row['run']['model']!r}"
         advice = "rename the files" if model_is_file else "pass model='file' to name runs by their files"
         msg = f"{RUN.name}: {row['n']:,} queries have several lists under the {name}, in {paths}. They would count as one run; {advice}"
         raise DataError(msg, {"n_mixed_queries": row["n"]})
 
 
-def _file_name() -> Column:
+def file_name() -> Column:
+    """The name of the file of the column `path`, without the ending of a compression."""
     name = F.substring_index("path", "/", -1)
     # Spark gives paths as URIs, in which a plus is a plus.
     decoded = F.url_decode(F.regexp_replace(name, r"\+", "%2B"))
@@ -249,41 +267,57 @@ def _value(form: Form, name: str) -> Column:
     return number
 
 
-def _refuse_wrong_lines(lines: DataFrame, form: Form, on_invalid: str) -> None:
-    """Refuse lines without fields, which do not read, or warn of them; a job looks at every line."""
-    is_wrong = F.col("fields").isNull()
+def refuse_wrong(
+    rows: DataFrame,
+    is_wrong: Column,
+    value: Column,
+    problem: Callable[[str], str],
+    name: str,
+    on_invalid: str,
+    noun: str = "lines",
+) -> None:
+    """Refuse rows of files that do not read, or warn of them; a job looks at every row.
+
+    Args:
+        rows: the rows, with the column `path`.
+        is_wrong: whether a row does not read.
+        value: the text that says why.
+        problem: what is wrong with that text.
+        name: the kind of file.
+        on_invalid: ``error``, or ``drop`` to warn.
+        noun: what the rows are called.
+    """
     try:
         # Below a filter Spark would split each line again for each condition, so that only bad files pay for the example.
-        ((n,),) = lines.agg(F.count_if(is_wrong)).collect()
+        ((n,),) = rows.agg(F.count_if(is_wrong)).collect()
     except PySparkException as error:
         if _NO_UTF8 not in str(error):
             raise
-        msg = f"{form.name}: a line is not UTF-8, and Sail reads no other text; convert the files to UTF-8"
+        msg = f"{name}: a line is not UTF-8, and Sail reads no other text; convert the files to UTF-8"
         raise DataError(msg) from error
     if not n:
         return
-    # Clients of Connect read UTF-8 alone.
-    example = F.struct("path", _decoded(F.col("value")).alias("value"))
-    ((n_files, (path, line)),) = lines.where(is_wrong).agg(F.count_distinct("path"), F.min(example)).collect()
-    msg = (
-        f"{form.name}: {n:,} line(s) in {n_files:,} file(s) cannot be read, for example in {_readable(path)}: "
-        f"{problem_of(line, form)}"
-    )
+    example = F.struct("path", value.alias("value"))
+    ((n_files, (path, text)),) = rows.where(is_wrong).agg(F.count_distinct("path"), F.min(example)).collect()
+    msg = f"{name}: {n:,} {noun[:-1]}(s) in {n_files:,} file(s) cannot be read, for example in {readable(path)}: {problem(text)}"
     if on_invalid == "error":
-        raise DataError(f"{msg}. Fix the files, or pass on_invalid='drop' to leave these lines out", {"n_malformed": n})
+        raise DataError(
+            f"{msg}. Fix the files, or pass on_invalid='drop' to leave these {noun} out", {"n_malformed": n}
+        )
     warn(f"{msg}. They are left out")
 
 
-def _readable(path: str) -> str:
+def readable(path: str) -> str:
+    """A path as people write it, from a URI."""
     return re.sub("^file:/+", "/", unquote(path))
 
 
-def _text(spark: SparkSession, paths: list[str]) -> DataFrame:
-    """The lines of files as `value`, with the path of the file."""
+def text_of(spark: SparkSession, paths: list[str], *, whole: bool = False) -> DataFrame:
+    """The lines of files as `value`, or each file as one, with the path of the file."""
     if not engine.engine_of(spark).is_spark:
-        return _text_of_files(spark, paths)
+        return _text_of_files(spark, paths, whole=whole)
     try:
-        text = spark.read.text(paths)
+        text = spark.read.text(paths, wholetext=whole)
         # Spark Connect looks at files only when the schema is asked for.
         _ = text.schema
     except AnalysisException as error:
@@ -293,8 +327,8 @@ def _text(spark: SparkSession, paths: list[str]) -> DataFrame:
     return text.select("value", F.col("_metadata.file_path").alias("path"))
 
 
-def _text_of_files(spark: SparkSession, paths: list[str]) -> DataFrame:
-    """The lines of files as `value`, with the path of the file, each file read by itself."""
+def _text_of_files(spark: SparkSession, paths: list[str], *, whole: bool) -> DataFrame:
+    """The text of files as `text_of` gives it, each file read by itself."""
     files: dict[str, None] = {}
     for path in paths:
         matches = engine.input_files(spark.read.format("binaryFile").load(path))
@@ -305,7 +339,9 @@ def _text_of_files(spark: SparkSession, paths: list[str]) -> DataFrame:
     value = F.regexp_replace("value", "^\ufeff", "").alias("value")
     tables = [
         # Sail takes some characters of its own list of files for a pattern.
-        spark.read.text(re.sub(r"[*\[\]]", lambda one: quote(one[0]), file)).select(value, F.lit(file).alias("path"))
+        spark.read.text(re.sub(r"[*\[\]]", lambda one: quote(one[0]), file), wholetext=whole).select(
+            value, F.lit(file).alias("path")
+        )
         for file in files
     ]
     while len(tables) > 1:

@@ -1,4 +1,4 @@
-"""Figures of all lists together: counts of items and of groups of items, exposure, and their jackknife."""
+"""Figures of all lists together: counts of items and of groups of items, exposure, sums of pairs, and their jackknife."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.errors import did_you_mean, listed, warn
+from spark_rankeval.errors import DataError, did_you_mean, listed, warn
 from spark_rankeval.metrics import item_groups as group_metrics
 from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.relevance import ProbabilityMetric, ScoredPairs
 from spark_rankeval.ranking.batch import RankingBatch, Recommended, Totals
 from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, Ragged, starts_of_runs
 from spark_rankeval.records.summary import ALL_VALUES, Key
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.statistics import description
+from spark_rankeval.statistics import description, exact
 from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures
 from spark_rankeval.statistics.intervals import Interval
 from spark_rankeval.statistics.resampling import mixed, xxhash64
@@ -89,8 +90,9 @@ def total_of(tables: Iterable[pa.Table], sum_column: str) -> pa.Table | None:
     return total.take_total()
 
 
-#: The kinds of messages: counts of items, in buckets of items; histograms of these; and counts of groups of items.
+#: The kinds of messages: counts of items, in buckets of items; histograms of these; counts of groups of items; and sums of pairs.
 EXPOSURE, HISTOGRAMS, GROUP_EXPOSURE = "exposure", "histograms of exposure", "exposure of groups"
+PAIR_SUMS = "sums of pairs"
 #: Items meet in so many buckets, and in so many times more if blocks of users are counted apart. The counts of a bucket are held in
 #: memory: of 100 million items those of some 1.6 million, in every slot and slice.
 N_BUCKETS, _BLOCKS_TOGETHER = 1 << 6, 1 << 2
@@ -560,8 +562,112 @@ def _group_exposure(units: IntArray, names: list[Name], unit: float) -> group_me
     return group_metrics.GroupExposure(exposure, due, int(units[2].sum()))
 
 
+class PairSlot(NamedTuple):
+    """Sums of the pairs of users and items, added up once for all metrics that need the same."""
+
+    view: int  # the index of the view
+    metric: int  # the index of a metric in the view
+    metrics: tuple[ProbabilityMetric, ...]
+
+
+def pair_slots_of(task: ScoringTask) -> list[PairSlot]:
+    """What the metrics of scores as probabilities add up."""
+    slots: dict[tuple[int, Hashable], PairSlot] = {}
+    for view, task_view in enumerate(task.views):
+        for index, metric in enumerate(task_view.metrics):
+            if isinstance(metric, ProbabilityMetric):
+                slot = slots.setdefault((view, metric.counted_as), PairSlot(view, index, ()))
+                slots[view, metric.counted_as] = slot._replace(metrics=(*slot.metrics, metric))
+    return list(slots.values())
+
+
+class PairAccumulator(_HeldCounts):
+    """The sums of the pairs in lists that come batch by batch: a row for each limb of an exact sum."""
+
+    def __init__(self, task: ScoringTask, slice_texts: Callable[[Key], list[str]]) -> None:
+        super().__init__(slice_texts)
+        self._slots = pair_slots_of(task)
+
+    def _counted(
+        self, group: IntArray, block: IntArray, counted: BoolArray, exposed: Mapping[int, process.RankedView]
+    ) -> Iterator[Message]:
+        cells, cell = np.unique(group * description.N_BLOCKS + block, return_inverse=True)
+        groups, blocks = np.divmod(cells, description.N_BLOCKS)
+        for number, slot in enumerate(self._slots):
+            lists = exposed[slot.view]
+            # That of the view as it reads this batch knows the precision of its scores.
+            metric = lists.view.metrics[slot.metric]
+            assert isinstance(metric, ProbabilityMetric)
+            user, terms = metric.terms(lists.batch)
+            there = (counted & lists.included)[user]
+            sums = exact.ExactSums(len(terms) * len(cells))
+            for index, values in enumerate(terms.values()):
+                sums.add(index * len(cells), values[there], cell[user[there]])
+            limbs = sums.state()["limbs"]
+            # A slice without a pair that counts still has a row.
+            is_kept = limbs != 0
+            is_kept[: len(cells), 0] = True
+            place, limb = np.nonzero(is_kept)
+            term, place_of_cell = np.divmod(place, len(cells))
+            names = pa.array(terms, pa.string()).take(pa.array(term))
+            yield from self._hold(number, groups[place_of_cell], names, limb, blocks[place_of_cell], limbs[place, limb])
+
+    def _sent(self, counted: pa.Table) -> Iterator[Message]:
+        yield message_of(PAIR_SUMS, self._by_slice(counted))
+
+
+class SlotPairs(NamedTuple):
+    """The sums of a slot's pairs in a slice."""
+
+    whole: ScoredPairs
+    leave_one_out: list[ScoredPairs]  # without the users of each block that has any, if blocks are counted
+
+
+def pair_sums_of(
+    messages: Iterable[Message], slots: list[PairSlot], *, has_blocks: bool
+) -> dict[str, dict[PairSlot, SlotPairs]]:
+    """The sums of each slot in each slice, from the messages of all partitions; with `has_blocks` without each block, too."""
+    counted = total_of((table_of(message.state) for message in messages if message.kind == PAIR_SUMS), COUNT)
+    parts: dict[tuple[str, int], dict[int, Array]] = {}
+    for row in counted.to_pylist() if counted is not None else ():
+        blocks = parts.setdefault((row[_SLICE], row[_SLOT]), {})
+        limbs = blocks.setdefault(row[_BLOCK], np.zeros((len(ProbabilityMetric.TERMS), exact.LIMBS), np.int64))
+        limbs[ProbabilityMetric.TERMS.index(row[_ITEM]), row[_KIND]] += row[COUNT]
+    sums: dict[str, dict[PairSlot, SlotPairs]] = {}
+    for (slice_, slot), limbs_of_blocks in parts.items():
+        total: Array = np.sum(list(limbs_of_blocks.values()), axis=0)
+        left_out = [total - limbs_of_blocks[block] for block in sorted(limbs_of_blocks)] if has_blocks else []
+        pairs = SlotPairs(_scored_pairs(total), list(map(_scored_pairs, left_out)))
+        sums.setdefault(slice_, {})[slots[slot]] = pairs
+    return sums
+
+
+def _scored_pairs(limbs: Array) -> ScoredPairs:
+    return ScoredPairs(dict(zip(ProbabilityMetric.TERMS, map(exact.exact_sum, limbs), strict=True)))
+
+
+def _refuse_other_scores(task: ScoringTask, slices: Iterable[Mapping[PairSlot, SlotPairs]]) -> None:
+    """Raise an error if scores are no probabilities; it counts those of the slice that has most of them."""
+    worst: dict[PairSlot, ScoredPairs] = {}
+    for slots in slices:
+        for slot, pairs in slots.items():
+            worst[slot] = max(worst.get(slot, pairs.whole), pairs.whole, key=lambda one: one.sums["invalid"])
+    for slot, found in worst.items():
+        if n_invalid := int(found.sums["invalid"]):
+            model = task.models[task.views[slot.view].model]
+            names = listed(list(dict.fromkeys(metric.name for metric in slot.metrics)), _MOST_LISTED)
+            msg = (
+                f"predictions{f' of model {model!r}' if model else ''}: {n_invalid:,} of {int(found.sums['pairs']):,} scores are outside "
+                f"[0, 1], so they are no probabilities for {names}. Name a column of probabilities with score=, or ask for other metrics"
+            )
+            raise DataError(msg, {"n_invalid": n_invalid})
+
+
 # A warning names so many groups, and counts the others.
 _MOST_LISTED = 8
+
+
+_AllListsMetric = group_metrics.CorpusMetric | group_metrics.AllListsGroupMetric | ProbabilityMetric
 
 
 def with_corpus_values(figures: Mapping[Key, Figures], gathered: process.Gathered) -> dict[Key, Figures]:
@@ -571,19 +677,27 @@ def with_corpus_values(figures: Mapping[Key, Figures], gathered: process.Gathere
     group_slots = group_slots_of(task)
     group_exposures = group_exposures_of(messages, group_slots, has_blocks=options.resamples)
     _warn_of_unknown_groups(group_exposures.values())
+    pair_slots = pair_slots_of(task)
+    pair_sums = pair_sums_of(messages, pair_slots, has_blocks=options.resamples)
+    _refuse_other_scores(task, pair_sums.values())
     metrics = [(view, metric) for view, task_view in enumerate(task.views) for metric in task_view.metrics]
-    slots: dict[tuple[int, Metric], Slot | GroupSlot] = {
+    slots: dict[tuple[int, Metric], Slot | GroupSlot | PairSlot] = {
         (view, metric): Slot(view, metric.k)
         for view, metric in metrics
         if isinstance(metric, group_metrics.CorpusMetric)
     }
     slots |= {(slot.view, metric): slot for slot in group_slots for metric in slot.metrics}
+    slots |= {(slot.view, metric): slot for slot in pair_slots for metric in slot.metrics}
     together = {}
     for key, group in figures.items():
         text, values = slice_as_text(key), list(group.values)
-        known: dict[Any, SlotExposure | SlotGroups] = {**exposures.get(text, {}), **group_exposures.get(text, {})}
+        known: dict[Any, SlotExposure | SlotGroups | SlotPairs] = {
+            **exposures.get(text, {}),
+            **group_exposures.get(text, {}),
+            **pair_sums.get(text, {}),
+        }
         for number, (view, metric) in enumerate(metrics):
-            if isinstance(metric, group_metrics.CorpusMetric | group_metrics.AllListsGroupMetric):
+            if isinstance(metric, _AllListsMetric):
                 exposure = known.get(slots[view, metric])
                 parts = () if exposure is None else (exposure.whole, *exposure.leave_one_out)
                 values[number] = _described(metric, parts, options)
@@ -608,7 +722,7 @@ def _warn_of_unknown_groups(slices: Iterable[Mapping[GroupSlot, SlotGroups]]) ->
 
 
 def _described(
-    metric: group_metrics.CorpusMetric | group_metrics.AllListsGroupMetric,
+    metric: _AllListsMetric,
     parts: Sequence[Any],
     options: DescriptionOptions,
 ) -> Description:
@@ -636,17 +750,19 @@ class AllLists(process.ScoringFeature):
 
     def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: Side) -> process.BatchFeature:
         """The lists of a batch that metrics of all lists look at."""
-        return ExposureOfBatch({slot.view for slot in slots_of(task)} | {slot.view for slot in group_slots_of(task)})
+        views = {slot.view for slot in slots_of(task)} | {slot.view for slot in group_slots_of(task)}
+        return ExposureOfBatch(views | {slot.view for slot in pair_slots_of(task)})
 
     def new_accumulator(self, task: ScoringTask, context: process.StateContext) -> process.FeatureAccumulator:
         """What the metrics of a task count."""
         return _ExposureAccumulator(task, context)
 
     def mergers(self, options: DescriptionOptions) -> Mergers:
-        """Counts of items become histograms, and those of groups are added up."""
+        """Counts of items become histograms, and those of groups and the sums of pairs are added up."""
         return {
             EXPOSURE: merging_exposure(has_blocks=options.resamples),
             GROUP_EXPOSURE: process.merging_each_bucket(GROUP_EXPOSURE, _stream_of_total),
+            PAIR_SUMS: process.merging_each_bucket(PAIR_SUMS, _stream_of_total),
         }
 
     def figures(self, figures: Mapping[Key, Figures], gathered: process.Gathered) -> Mapping[Key, Figures]:
@@ -672,11 +788,13 @@ class _ExposureAccumulator(process.FeatureAccumulator):
     def __init__(self, task: ScoringTask, context: process.StateContext) -> None:
         self._context = context
         slice_texts = lambda key: list(map(slice_as_text, context.rollup(key)))  # noqa: E731
-        self._counted: list[ExposureAccumulator | GroupAccumulator] = []
+        self._counted: list[ExposureAccumulator | GroupAccumulator | PairAccumulator] = []
         if slots := slots_of(task):
             self._counted.append(ExposureAccumulator(slots, slice_texts))
         if group_slots_of(task):
             self._counted.append(GroupAccumulator(task, slice_texts))
+        if pair_slots_of(task):
+            self._counted.append(PairAccumulator(task, slice_texts))
 
     def add(self, users: process.ScoredUsers, scores: process.BatchFeature) -> Iterator[Message]:
         assert isinstance(scores, ExposureOfBatch)

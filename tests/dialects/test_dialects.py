@@ -60,7 +60,8 @@ def test_a_system_stands_for_its_newest_version():
     assert systems[0] == "default"
     wanted = "mllib trec_eval pytrec_eval ndeval ir_measures ranx sklearn torchmetrics replay recommenders lenskit rectools recbole"
     retrieval = "beir mteb azure mlflow ragas"
-    assert set(systems) == {"default", "standard", *wanted.split(), *retrieval.split()}
+    trainers = "lightgbm xgboost catboost"
+    assert set(systems) == {"default", "standard", *wanted.split(), *retrieval.split(), *trainers.split()}
 
 
 def test_a_metric_that_the_system_lacks_is_an_error_that_says_what_it_has():
@@ -138,6 +139,20 @@ OF_RAGAS = {
 def test_ragas(listed, labels, precision, recall, ap):
     values = values_of_letters("ragas", ["precision", "recall", "ap"], listed, labels)
     assert values == pytest.approx([precision, recall, ap], abs=1e-15, nan_ok=True)
+
+
+# A query without a relevant row, and two rows of equal scores of which the second is relevant; NDCG and AP.
+OF_TRAINERS = {"lightgbm": (1, 1, 0.630930, 0.5), "xgboost": (1, 1, 0.630930, 0.5), "catboost": (1, 0, 0.630930, 0.5)}
+
+
+@pytest.mark.parametrize(("trainer", "expected"), OF_TRAINERS.items(), ids=OF_TRAINERS)
+def test_trainers(trainer, expected):
+    dialect, found = find_dialect(trainer), []
+    for labels in ([(1, 0.0), (2, 0.0)], [(1, 0.0), (2, 1.0)]):
+        for metric in [parse_metric(text).resolve(dialect) for text in ("ndcg@5", "ap@5")]:
+            batch, _ = ranked(lists_of([([(1, 0.5), (2, 0.5)], labels)]), **vars(dialect.ranking_of(metric)))
+            found += metric.compute(batch).tolist()
+    assert found == pytest.approx(expected, abs=1e-6)
 
 
 def values_of_letters(name, metrics, listed, labels):

@@ -62,6 +62,8 @@ OF_DIALECTS = {
     "mteb": ["ndcg@5", "rr@5", "hit_rate@5"], "azure": ["ndcg@3", "xdcg@3", "fidelity", "max_relevance@3", "holes"],
     "ndeval": ["alpha_ndcg@5", "err_ia@5", "s_recall@5"],
     "mlflow": ["recall@5", "ndcg@5"], "ragas": ["precision", "recall", "ap"],
+    "lightgbm": ["ndcg@5", "ap@5"], "xgboost": ["ndcg@5", "ap@5", "ndcg(undefined='zero')@5"],
+    "catboost": ["ndcg@5", "ndcg(gain='exponential', discount='reciprocal')@5", "ap@5", "recall@5"],
 }  # fmt: skip
 
 

@@ -182,7 +182,7 @@ def naive(metric, world, users):
     """The metric of these users' lists."""
     chosen = {name: choice for name, choice in metric.chosen().items() if name != "undefined"}
     found = FORMULAS[metric.name](world, metric.k, users=users, **chosen)
-    return 0.0 if metric.undefined == "zero" and math.isnan(found) else found
+    return {"nan": math.nan, "zero": 0.0, "one": 1.0}[metric.undefined] if math.isnan(found) else found
 
 
 @settings(max_examples=3, deadline=None, derandomize=True)

@@ -123,8 +123,8 @@ def test_nothing_changes_values_but_what_the_metric_reads(metric):
             # By how much scores differ matters to one metric.
             assert alike(variant, ties, f"transformed, {ties}") == (metric.name != "pearson"), variant
         same = alike(variant, "item_asc", "without scores")
-        # Of what counts the whole list the mean over orders is the value of any.
-        assert same != reads.scores or (same and getattr(variant, "ties", "order") == "average"), variant
+        # Of what counts the whole list the value is that of any order.
+        assert same != reads.scores or (same and getattr(variant, "ties", "order") != "order"), variant
         same = np.allclose(values(variant), values(variant, "item_desc"), rtol=1e-12, atol=1e-12, equal_nan=True)
         assert same or reads.tie_order, variant
         changed |= not same
@@ -196,8 +196,8 @@ def test_a_user_with_nothing_to_find_is_undefined_or_zero_whatever_was_predicted
         assert not math.isnan(other), variant
         for value, (predictions, labels) in zip(found, users, strict=True):
             if getattr(variant, "ideal", None) != "label_order" or not labels:
-                rightly_empty = variant.undefined == "one_if_empty" and not predictions
-                expected = math.nan if variant.undefined == "nan" else rightly_empty
+                counts_as_one = variant.undefined == "one" or (variant.undefined == "one_if_empty" and not predictions)
+                expected = math.nan if variant.undefined == "nan" else counts_as_one
                 np.testing.assert_equal(value, expected, f"{variant} of {predictions} with {labels}")
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from oracles.item_groups import OF_ALL, OF_USERS, groups_of, value
 from oracles.lists import World
 from worlds.recommendations import batch_of, random_world
-from worlds.variants import EVERY_METRIC, GROUPS
+from worlds.variants import EVERY_METRIC, GROUPS, PROBABILITIES
 
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import UNSET
@@ -249,7 +249,7 @@ def test_judged_items_alone_are_a_list_without_the_others(seed):
 
 
 #: Every metric of all lists, and the ways to read them: grades of which column, and of all lists or of judged items alone.
-OF_ALL_LISTS = [metric for metric in EVERY_METRIC if metric.corpus_level]
+OF_ALL_LISTS = [metric for metric in EVERY_METRIC if metric.corpus_level and metric not in PROBABILITIES]
 SLICES = [slice_as_text((name,)) for name in ("all", "a", "b")]
 READINGS = [(relevance, judged_only) for relevance in (0, 1) for judged_only in (False, True)]
 

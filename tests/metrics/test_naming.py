@@ -175,7 +175,7 @@ REFUSED = {
     "gain must be one of 'exponential', 'linear', 'binary'; got 'cubic'": ["ndcg(gain='cubic')"],
     "gain must be one of": ["ndcg(gain=None)", "ndcg(gain=1)"],
     "denominator must be one of 'hits', 'labels'": ["ap(denominator='hit')"],
-    "undefined must be one of 'nan', 'zero'": ["ap(undefined='one')"],
+    "undefined must be one of 'nan', 'zero', 'one'": ["ap(undefined='half')"],
     DECAY: ["ap(decay=-0.5)", "ap(decay='fast')", "ap(decay=True)", "xdcg(decay=0)"],
     f"{DECAY}; got 0": ["ap(decay=0)"],
     f"{DECAY}; got 1.5": ["ap(decay=1.5)"],

@@ -69,7 +69,7 @@ def value(name, items, judgements, k=None, undefined="nan", relevance_threshold=
     """A metric by its name, with all its parameters."""
     user = User(items, judgements, relevance_threshold)
     if not user.n_labels:
-        return 0.0 if undefined == "zero" else math.nan
+        return {"nan": math.nan, "zero": 0.0, "one": 1.0}[undefined]
     return float(FORMULAS[name](user, k, **parameters)) if items else 0.0
 
 

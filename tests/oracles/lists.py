@@ -331,4 +331,4 @@ def value(metric, world, *about):
     chosen = metric.chosen()
     undefined = chosen.pop("undefined")
     found = float(FORMULAS[metric.name](world, *about, metric.k, **chosen))
-    return 0.0 if math.isnan(found) and undefined == "zero" else found
+    return {"nan": math.nan, "zero": 0.0, "one": 1.0}[undefined] if math.isnan(found) else found

@@ -88,7 +88,7 @@ def value(name, user, k=None, undefined="nan", **parameters):
         return 0.0
     found = float(FORMULAS[name](user, k, **parameters)) if defined else math.nan
     if math.isnan(found) and undefined != "nan":
-        return 1.0 if undefined == "one_if_empty" and not user.items else 0.0
+        return float(undefined == "one" or (undefined == "one_if_empty" and not user.items))
     return found
 
 
@@ -190,6 +190,8 @@ def gain_of(grade, gain, below_threshold, threshold, negative_gains):
 def discount_of(j, discount):
     if discount == "ln":
         return 1 / math.log(j + 1)
+    if discount == "reciprocal":
+        return 1 / j
     return 1 / math.log2(max(j, 2) if discount == "log2_from_two" else j + 1)
 
 

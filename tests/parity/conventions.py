@@ -4,10 +4,11 @@ A convention is data, by metric; `"*"` holds for all, `"rr@"` for `rr` with a cu
 these parameters. Beside the metrics' own parameters
 there are:
 
-- `undefined`: where the metric has no value, the user has none ("nan") or 0 ("zero"; "zero if labelled": with a label;
-  "one_if_empty": 1 without predictions);
+- `undefined`: where the metric has no value, the user has none ("nan"), 0 ("zero"; "zero if labelled": with a label;
+  "one_if_empty": 1 without predictions) or 1 ("one");
 - `empty_list`: "nan": a user without predictions has no value;
 - `ties`: as the oracle knows them; "unspecified": the order of equal scores is the system's secret, and none are tested;
+  "grade_asc": the lowest grade comes first;
 - `scores`: "float32" where they are rounded before they are compared;
 - `duplicates`: "each" occurrence of an item counts; or "once": a later one keeps its place and is no hit; or "keep_best": it is
   left out, and others move up;
@@ -223,5 +224,32 @@ RAGAS = Convention(
         "*": {"ties": "position", "duplicates": "keep_best", "undefined": "nan", "population": "rows"},
         "precision": {"denominator": "predictions", "undefined": "zero", "empty_list": "nan"},
         "ap": {"duplicates": "each", "undefined": "zero"},
+    }
+)
+
+LIGHTGBM = Convention(
+    {
+        "*": {"ties": "position", "undefined": "one", "population": "both"},
+        "ndcg": {"ideal": "labels"},
+        "ap": {"denominator": "min_k_labels"},
+    }
+)
+
+XGBOOST = Convention(
+    {
+        **LIGHTGBM.settings,
+        "*": {**LIGHTGBM.settings["*"], "scores": "float32"},
+        "precision": {"denominator": "predictions", "undefined": "zero"},
+    }
+)
+
+CATBOOST = Convention(
+    {
+        "*": {"ties": "grade_asc", "undefined": "zero", "population": "both"},
+        "ndcg": {"gain": "linear", "ideal": "labels", "undefined": "one"},
+        "dcg": {"gain": "linear"},
+        "ap": {"denominator": "min_k_labels"},
+        "precision": {"denominator": "predictions"},
+        "recall": {"undefined": "one"},
     }
 )

@@ -15,12 +15,13 @@ ROOT = HERE.parents[1]
 # The environment of a system: .venv-parity-<environment>, made from requirements-<environment>.txt by `make parity`.
 ENVIRONMENT_OF = {
     "pytrec_eval": "trec", "ir_measures": "trec", "ranx": "ranx", "sklearn": "sklearn", "scipy": "sklearn",
-    "ranked_rows": "sklearn", "judges": "sklearn", "lenskit": "lenskit", "lenskit_2025_8": "lenskit-2025.8",
+    "ranked_rows": "sklearn", "judges": "sklearn", "probabilities": "sklearn", "lenskit": "lenskit", "lenskit_2025_8": "lenskit-2025.8",
     "torchmetrics": "torchmetrics", "rectools": "rectools", "recommenders": "recommenders", "replay": "replay",
     "recbole": "recbole", "replay_beyond": "replay", "replay_splits": "replay", "recommenders_beyond": "recommenders",
     "rectools_beyond": "rectools", "obp": "obp", "ndeval": "ndeval", "beir": "beir", "mteb": "mteb",
-    "mteb_confidence": "mteb", "azure": "azure", "mlflow": "mlflow", "ragas": "ragas", "haystack": "haystack",
-    "ppi": "ppi",
+    "mteb_confidence": "mteb", "beir_files": "beir", "mteb_files": "mteb", "azure": "azure", "mlflow": "mlflow",
+    "ragas": "ragas", "haystack": "haystack", "ppi": "ppi", "lightgbm": "lightgbm", "xgboost": "xgboost",
+    "catboost": "catboost",
     # These are scripts in published/.
     "recommenders_table": "published", "cornac_table": "published", "open_bandit": "obp",
 }  # fmt: skip

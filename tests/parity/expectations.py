@@ -196,6 +196,28 @@ RAGAS = {"IDBasedContextPrecision": "precision", "IDBasedContextRecall": "recall
 RAGAS_TEXTS = {"NonLLMContextPrecisionWithReference": "ap"}
 RAGAS_VERDICTS = {"ContextPrecision": "ap"}
 
+LIGHTGBM = {f"{name}@{k}": f"{ours}@{k}" for name, ours in (("ndcg", "ndcg"), ("map", "ap")) for k in (1, 5, 10, 100)}
+
+XGBOOST = {
+    **{f"{name}@{k}": f"{ours}@{k}" for name, ours in (("ndcg", "ndcg"), ("map", "ap"), ("pre", "precision")) for k in (1, 5, 100)},
+    **{f"{name}@{k}-": f"{ours}@{k}(undefined=zero)" for name, ours in (("ndcg", "ndcg"), ("map", "ap")) for k in (1, 5, 100)},
+    # Without a cutoff it looks at the first 32 rows.
+    "ndcg": "ndcg@32", "map": "ap@32", "ndcg-": "ndcg@32(undefined=zero)", "map-": "ap@32(undefined=zero)",
+    "ndcg@5|ndcg_exp_gain=false": "ndcg@5(gain=linear)",
+}  # fmt: skip
+
+CATBOOST = {
+    **{
+        f"{name}:type={gain}{top};denominator={discount}": f"{name.lower()}{k}(gain={ours},discount={weight})"
+        for name in ("NDCG", "DCG")
+        for gain, ours in (("Base", "linear"), ("Exp", "exponential"))
+        for discount, weight in (("LogPosition", "log2"), ("Position", "reciprocal"))
+        for top, k in (("", ""), (";top=5", "@5"))
+    },
+    "NDCG": "ndcg", "DCG": "dcg", "NDCG:top=1": "ndcg@1", "MAP": "ap", "MAP:top=5": "ap@5", "MRR": "rr",
+    "MRR:top=5": "rr@5", "PrecisionAt:top=5": "precision@5", "RecallAt:top=5": "recall@5", "RecallAt:top=1": "recall@1",
+}  # fmt: skip
+
 
 def filled(metrics):
     """LensKit 2025.8's figures with 0 in the place of NaN."""
@@ -267,6 +289,10 @@ CASES = (
             Case("ragas", variant, conventions.RAGAS, RAGAS),
         )
     ),
+    # A query of a trainer has rows, and each of them a label.
+    Case("lightgbm", "rows", conventions.LIGHTGBM, LIGHTGBM, only="labelled lists"),
+    Case("xgboost", "rows", conventions.XGBOOST, XGBOOST, only="labelled lists"),
+    Case("catboost", "rows", conventions.CATBOOST, CATBOOST, only="labelled lists"),
     # Slow: it compares each context with each reference.
     Case("ragas", "duplicates", conventions.RAGAS, RAGAS_TEXTS, MORE_HITS, only="relevant"),
     Case("ragas", "duplicates", conventions.RAGAS, RAGAS_VERDICTS, MORE_HITS, only="lists"),

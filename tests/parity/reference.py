@@ -56,6 +56,9 @@ def value(name, k, settings, user):
         threshold = parameters.pop("relevance_threshold", None)
         labels = [(item, int(oracle.is_relevant(grade, threshold))) for item, grade in labels]
     ties = settings["ties"]
+    if ties == "grade_asc":
+        grade = dict(labels)
+        predictions, ties = sorted(predictions, key=lambda pair: grade.get(pair[0], 0)), "position"
     duplicates = settings.get("duplicates", "each")
     if duplicates == "once":
         predictions, duplicates = without_repeated_hits(oracle.rank(predictions, ties)), "each"
@@ -67,6 +70,8 @@ def value(name, k, settings, user):
         return math.nan
     if math.isnan(found) and settings["undefined"] == "one_if_empty":
         return float(not predictions)
+    if math.isnan(found) and settings["undefined"] == "one":
+        return 1.0
     as_zero = {"zero": True, "zero if labelled": bool(labels)}.get(settings["undefined"], False)
     return 0.0 if math.isnan(found) and as_zero else found
 

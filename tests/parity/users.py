@@ -32,6 +32,7 @@ class Variant(NamedTuple):
     duplicates: bool = False
     positive_scores: bool = False
     most_unpredicted: int = 8
+    all_labelled: bool = False
 
 
 VARIANTS = {
@@ -41,6 +42,8 @@ VARIANTS = {
     "negative_distinct": Variant(ties=False, negative_grades=True),
     "duplicates": Variant(ties=False, duplicates=True),
     "positive": Variant(positive_scores=True),
+    # Rows of a trainer: each has a score and a label.
+    "rows": Variant(all_labelled=True),
     # At most one labelled item is not predicted: a system that puts those at one score below has no ties there.
     "positive_distinct": Variant(ties=False, positive_scores=True, most_unpredicted=1),
 }
@@ -104,6 +107,8 @@ def random_labels(rng, variant, predicted):
         grades = (1, 2, 3, 4)
     if variant.negative_grades:
         grades = (*grades, *NEGATIVE_GRADES)
+    if variant.all_labelled:
+        return [(item, rng.choice(grades)) for item in predicted]
     # Most labels are of predicted items, or there would be few hits to compare.
     liked = rng.sample(predicted, rng.randint(0, len(predicted)))[:15] if len(set(predicted)) == len(predicted) else []
     if not liked:

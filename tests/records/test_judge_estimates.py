@@ -123,7 +123,18 @@ def test_the_table_says_what_each_judge_says_and_what_is_unknown():
     assert record["n_graded"] + record["n_others"] == 400
     assert record["gain"] == record["effective_n_graded"] / record["n_graded"] > 1
     assert 0 < record["weight_of_judge"] <= 1
+    assert record["bias"] == pytest.approx(np.nanmean(ALL[1] - human), rel=1e-12)
+    assert record["bias_low"] < record["bias"] < record["bias_high"]
+    assert f"{record['bias']:+.4f}" in whole
     assert means.rows[0].labels_needed(0.05).with_judge < means.rows[0].labels_needed(0.05).by_hand
+
+
+def test_a_bias_of_few_users_has_no_interval_and_a_note_says_why():
+    human, judge, _ = ALL
+    means = JudgedMeans(judged_rows(rows_of(human, judge, np.arange(400) < 12)), "human", "llm")
+    reason = means.records()[0]["no_bias_interval"]
+    assert reason.startswith("too few graded users: as good as ")
+    assert f"the bias has no interval for ndcg@10 ({reason.partition(': ')[2]}): too few graded users" in str(means)
 
 
 def test_notes_tell_of_a_draw_that_does_not_look_random_and_of_people_alone():

@@ -15,7 +15,7 @@ from oracles.prediction_powered import clustered, drawn_clusters
 
 from spark_rankeval.statistics.intervals import UNKNOWN_MEAN
 from spark_rankeval.statistics.judged_queries import JudgedQueries
-from spark_rankeval.statistics.judges import draw_check, judged_estimate, labels_needed
+from spark_rankeval.statistics.judges import bias_of_judge, draw_check, judged_estimate, labels_needed
 
 NAN = math.nan
 # Whether queries have weights, and what strata cut: clusters, or whole ones.
@@ -81,6 +81,8 @@ def test_estimates_of_other_draws_are_those_of_the_oracle(seed, lam, design):
     columns = queries.y, queries.f, queries.is_graded, queries.weights, queries.strata, queries.clusters
     found = result.value, result.standard_error, result.lambda_
     assert found == pytest.approx(drawn_clusters(*columns, lam), rel=1e-5, abs=1e-7)
+    bias, (value, error, _) = bias_of_judge(judged(queries)), drawn_clusters(queries.f - queries.y, *columns[1:], 0.0)
+    assert (bias.value, bias.standard_error) == pytest.approx((value, error), rel=1e-5, abs=1e-7)
 
 
 @pytest.mark.parametrize("undefined", [0.0, 0.2])

@@ -17,7 +17,7 @@ from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.distributions import clopper_pearson_interval
 from spark_rankeval.statistics.intervals import UNKNOWN_MEAN
 from spark_rankeval.statistics.judged_queries import Bin, JudgedQueries, drawn_strata, strata_of
-from spark_rankeval.statistics.judges import JudgedDifference, draw_check, judged_estimate, labels_needed
+from spark_rankeval.statistics.judges import JudgedDifference, bias_of_judge, draw_check, judged_estimate, labels_needed
 
 NAN = math.nan
 
@@ -446,6 +446,26 @@ def test_without_a_graded_user_there_is_no_verdict():
     judged = difference_of(np.full(20, np.nan), np.linspace(-1, 1, 20), np.zeros(20, bool))
     p_values = judged.p_t, judged.p_of("t", 0.1)[0]
     assert (bool(judged.interval), *map(math.isnan, p_values)) == (False, True, True)
+
+
+def test_a_bias_is_the_mean_of_what_the_model_says_more_where_both_have_a_value():
+    y, f, is_graded = queries(4, undefined=0.1)
+    more = (f - y)[is_graded & ~np.isnan(y) & ~np.isnan(f)]
+    expected = stats.ttest_1samp(more, 0).confidence_interval(0.95)
+    found = bias_of_judge(JudgedQueries.from_values(y, f, is_graded))
+    assert (found.value, *found.interval[:2], found.n) == pytest.approx((more.mean(), *expected, len(more)), rel=1e-12)
+
+
+def test_no_bias_has_an_interval_below_20_graded_queries_and_those_of_models_that_are_graded_alike_hold_0():
+    few, enough, nobody = (JudgedQueries.from_values(*queries(5, n=n)) for n in (19, 20, 0))
+    assert bias_of_judge(few).interval.reason == "too few graded users: as good as 19, and 20 are needed"
+    assert bias_of_judge(few).value == pytest.approx(np.nanmean(np.subtract(*queries(5, n=19)[1::-1])))
+    assert not bias_of_judge(enough).interval.reason
+    assert bias_of_judge(nobody).interval.reason == "no user has human grades"
+    _, f, is_graded = queries(6)
+    alike = bias_of_judge(JudgedQueries.from_values(f, f, is_graded), bounds=(0, 1))
+    assert alike.value == 0
+    assert -0.2 < alike.interval.low < 0 < alike.interval.high < 0.2
 
 
 BINS = st.dictionaries(st.integers(-1, 1000), st.tuples(st.integers(1, 50), st.integers(1, 9)), min_size=1, max_size=20)

@@ -105,6 +105,12 @@ def judges_of(t, runs, metric, judge, n):
     return 1 - rates.covered, 1
 
 
+def biases_of(t, runs, metric, judge, *design):
+    held, apart = t.bias_rates(rng(), metric, judge, *design[:1], runs, *design[1:])
+    assert judge != "favours" or apart > 0.1
+    return 1 - held, 1
+
+
 def drawn_queries(t, runs, of, design, narrower):
     random = rng()
     kinds = t.population(random, t.ndcg, t.JUDGES["unbiased"])
@@ -179,6 +185,9 @@ PROMISES = [
     ("experiments", 300, 0.05, 0.06, starts_of, [()]),
     ("prediction_powered", 300, 0.08, 0, judges_of,
      [(metric, judge, n) for metric in ("hit rate", "NDCG", "RR", "recall") for judge, n in zip(JUDGES, (5, 30, 100) * 3, strict=True)]),
+    ("prediction_powered", 300, 0.07, 0, biases_of,
+     [(metric, judge, *design) for metric in ("hit rate", "RR") for judge in ("no bias", "equal bias", "favours")
+      for design in ((30,), (300,), (60, "5"))]),
     ("prediction_powered", 300, 0.08, 0, unseen,
      [("values",), ("differences",), ("persons",), ("heavy stratum",), ("heavy weights",), ("broken and drawn",),
       ("easy and hard by strata",), ("easy and hard by weights",), ("low values",)]),

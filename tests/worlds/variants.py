@@ -10,6 +10,7 @@ import pytest
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import REGISTRY, UNSET
+from spark_rankeval.metrics.relevance import ProbabilityMetric
 from spark_rankeval.ranking.user_lists import LIST_PARAMETERS
 
 # Those of labels, of what labels are about, and of the items themselves; the latter two need to know more than labels.
@@ -26,10 +27,12 @@ METRICS = [
 ]
 # Those of groups of items have too many combinations: tests/metrics/test_group_exposure.py draws some.
 GROUPS = [metric for metric in EVERY_METRIC if "groups" in metric().resolve().reads.facts]
+# Those of scores as probabilities, which other scores are not: tests/metrics/test_probabilities.py has them.
+PROBABILITIES = [metric for metric in EVERY_METRIC if issubclass(metric, ProbabilityMetric)]
 BEYOND = [
     metric
     for metric in EVERY_METRIC
-    if not any(metric in others for others in (METRICS, INTENTS, GROUPS, NO_ANSWER, STAGES))
+    if not any(metric in others for others in (METRICS, INTENTS, GROUPS, NO_ANSWER, STAGES, PROBABILITIES))
 ]
 CUTOFFS = (None, 1, 3, 10)
 # Of parameters that are no choice among a few: values that differ in kind. Any other has those of `OTHERWISE` that it takes.
@@ -45,8 +48,8 @@ OTHERWISE = (0.3, 0.5, 1.0, 2.0, 4.0)
 # `ceiling`.
 LEFT_OPEN = ("estimator", "weight_limit", "no_answer", *LIST_PARAMETERS, "ceiling")
 
-# Values that few calls have, and that would multiply all others: each is combined with the first of the others.
-ALONE = ("one_if_empty",)
+# Values that few calls have, and that would multiply all others: each is combined with the defaults of the others.
+ALONE = {("undefined", "one"), ("undefined", "one_if_empty"), ("ties", "grade_asc"), ("discount", "reciprocal")}
 
 
 def values_of(metric, item):
@@ -94,15 +97,16 @@ def in_thirds(metrics):
 def _variants(metric, cutoffs, only):
     items, only = metric.parameters(), dict(only)
     choices = [
-        only.get(item.name) or [value for value in values_of(metric, item) if value not in ALONE] for item in items
+        only.get(item.name) or [value for value in values_of(metric, item) if (item.name, value) not in ALONE]
+        for item in items
     ]
     combinations = [*itertools.product(*choices)]
     combinations += [
-        [value if each is item else values[0] for each, values in zip(items, choices, strict=True)]
+        [value if each is item else _usual(each, values) for each, values in zip(items, choices, strict=True)]
         for item in items
         if item.name not in only
         for value in values_of(metric, item)
-        if value in ALONE
+        if (item.name, value) in ALONE
     ]
     made = []
     for k in cutoffs if metric.takes_cutoff else (None,):
@@ -110,6 +114,11 @@ def _variants(metric, cutoffs, only):
             with contextlib.suppress(MetricError):
                 made.append(metric(k=k, **dict(zip((item.name for item in items), values, strict=True))))
     return made
+
+
+def _usual(item, values):
+    """The default of a parameter if it is among some values, or else the first of these."""
+    return item.metadata["default"] if item.metadata["default"] in values else values[0]
 
 
 def single_choices(metric, *, resolved=False):

@@ -47,3 +47,13 @@ def vectors_of(users):
                 np.array([score.get(item, below) for item in items]),
             )
     return vectors
+
+
+def rows_of(users):
+    """{user: (grades, scores)} of the rows of a query in the order given; each row has both."""
+    rows = {}
+    for name, user in users.items():
+        grade = dict(user["labels"])
+        pairs = [(grade[item], score) for item, score in user["predictions"]]
+        rows[name] = tuple(np.array(side, np.float64) for side in zip(*pairs, strict=True))
+    return rows

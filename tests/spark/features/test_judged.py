@@ -126,7 +126,10 @@ def test_estimates_and_differences_are_those_of_the_values_of_users(results, nam
         assert (row.p_t < 0.05) == (expected.interval.low > 0 or expected.interval.high < 0)
         assert row.interval_method == row.p_test == "prediction_powered"
         assert row.cluster == design.get("cluster", "")
-        alone = row_of(compared.judged.rows, slice=slice_).estimate
+        alone, bias = (getattr(row_of(compared.judged.rows, slice=slice_), name) for name in ("estimate", "bias"))
+        of_both = values[1][1] - values[0][1] - values[1][0] + values[0][0]
+        of_bias = estimate_of(design, old, of_both, of_both, (-2, 2)).human
+        assert (bias.value, bias.standard_error) == pytest.approx((of_bias.value, of_bias.standard_error), abs=1e-9)
         judges = expected.human.value, expected.judge.value
         assert (alone.human.value, alone.judge.value) == pytest.approx(judges, abs=1e-9)
     weights = {1.0} if "probability" not in design else {1 / 0.8, 1 / 0.4}
@@ -339,6 +342,10 @@ def test_models_that_the_judge_orders_in_the_wrong_way_are_a_warning(spark):
         misled = compare(reversed_, "old")
     assert misled["hit_rate@1"].verdict == "better"
     assert misled.judged.contradictions
+    (sentence,) = misled.judged.sentences
+    about = "'llm' grades new lower on hit_rate@1 against old than 'human' does"
+    assert sentence == f"{about}, by -1.6 (95% interval -1.839 to -1.361)"
+    assert sentence in str(misled.judged)
 
 
 # --- grades that some judges did not give
