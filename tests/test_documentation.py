@@ -85,7 +85,7 @@ def test_a_notebook_of_a_page_has_its_text_and_its_code():
 
 def test_the_page_of_published_tables_shows_what_parity_tests_stored():
     stored = StoredTexts(ROOT / "tests" / "parity" / "test_published_tables.py").texts()
-    page = (DOCS / "evidence" / "published_tables.md").read_text()
+    page = (DOCS / "evidence" / "published.md").read_text()
     assert len(stored) == 7
     assert [name for name, text in stored.items() if f"```\n{text}\n```" not in page] == []
 

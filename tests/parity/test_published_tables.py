@@ -1,6 +1,6 @@
 """Tables of other projects' READMEs, digit by digit: their models are trained again, and this package evaluates what they rank.
 
-docs/evidence/published_tables.md shows the texts that are stored here: tests/test_documentation.py compares them.
+docs/evidence/published.md shows the texts that are stored here: tests/test_documentation.py compares them.
 """
 
 from functools import cache
