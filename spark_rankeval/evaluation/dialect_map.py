@@ -159,7 +159,10 @@ def dialect_map(
     return DialectMap(
         rows,
         quality,
-        (*comparisons.notes_of_tables(settings.labels), *comparisons.notes_of_given_order(unordered, [quality])),
+        (
+            *comparisons.notes_of_tables(settings.labels),
+            *comparisons.notes_of_given_order(unordered, [quality], names_items=lists.names_items),
+        ),
     )
 
 

@@ -210,7 +210,7 @@ def lists_of(sources: Sources, options: call.ScoringOptions) -> task.Lists:
     has_scores = all(source.vectors or (source.value_kind == "score" and source.has_value) for source in predictions)
     return task.Lists(
         are_scored_arrays, labels.arrays, labels.grades, labels.extra_columns, has_scores, predictions[0].extra_columns,
-        options.no_answer is not None,
+        options.no_answer is not None, not labels.has_made_ids,
     )  # fmt: skip
 
 
@@ -443,8 +443,8 @@ def evaluate(
         item: the column of items, or a pair if the names differ: the column of predictions, then that of labels. With one table of
             arrays, the default is ``("prediction", "label")``. If an array holds structs, pass the field instead, as ``"movieId"`` or
             ``"recs.movieId"``. A name of the array alone is enough if only one field is left beside scores, grades and weights. None, with
-            one table of rows: each row is an item of its own. Of equal scores the lowest grade then comes first; ``ties="average"`` gives
-            the mean of all orders.
+            one table of rows: each row is an item of its own. Of equal scores the lowest grade then comes first; ``ties="average"`` and
+            dialects that average give the mean of all orders.
         score: the column of scores; the highest is best. Scores compare as float64: whole numbers above 2^53 and decimals of
             more than 15 digits are rounded, and may tie. Of several models, those with arrays of items need no scores.
         rank: the column of ranks, to pass instead of `score`; the lowest is best. Arrays need neither.

@@ -154,7 +154,11 @@ def build_result(findings: Findings, options: call.SummaryOptions, table: Callab
             *notes_of(summary, schema.users, findings.longest_lists),
             *notes_of_tables(settings.labels),
             *notes_judge_columns(judged_rows(row for row in summary if row.slice == "all")),
-            *notes_of_given_order([settings.dialect] if is_unordered else [], qualities.values()),
+            *notes_of_given_order(
+                [settings.dialect] if is_unordered else [],
+                qualities.values(),
+                names_items=sources is None or not sources.labels.has_made_ids,
+            ),
             *misread,
             *repeats,
             *unmatched,

@@ -725,11 +725,14 @@ def kept_notes_of_tables(notes: Iterable[str]) -> tuple[str, ...]:
     return tuple(note for note in notes if note == NOTE_OF_RETRIEVED_LABELS)
 
 
-def notes_of_given_order(dialects: Sequence[str], qualities: Iterable[DataQuality]) -> tuple[str, ...]:
+def notes_of_given_order(
+    dialects: Sequence[str], qualities: Iterable[DataQuality], *, names_items: bool
+) -> tuple[str, ...]:
     """The note on dialects that leave equal scores in the order given, which rows do not have; none if no value depends on it."""
     n = max(quality.n_hanging_on_ties for quality in qualities)
     verb = "leaves" if len(dialects) == 1 else "leave"
-    order = f"{verb} equal scores in the order given. Rows have none, and stand by item"
+    place = "by item" if names_items else "with the lowest grade first"
+    order = f"{verb} equal scores in the order given. Rows have none, and stand {place}"
     note = f"{listed(dialects, _FEW)} {order}: the values of {n:,} user{'s' * (n > 1)} depend on it, and the system may give others"
     return (note,) if n and dialects else ()
 

@@ -248,6 +248,8 @@ class Lists:
     has_scores: bool = True  # whether the predictions of every model have scores
     prediction_columns: tuple[str, ...] = ()  # what predictions have beside these, by name
     has_no_answer: bool = False  # whether it is declared who has no answer
+    # Whether rows name items. If not, an item is a place, and no dialect turns these round, or ties would flatter.
+    names_items: bool = True
 
 
 def check_available(
@@ -514,7 +516,7 @@ def policy_of(
         changes["ties"] = "item_asc"
     elif ties is not None:
         changes["ties"] = ties
-    elif policy.ties == "position" and not lists.scored_arrays:
+    elif not lists.names_items or (policy.ties == "position" and not lists.scored_arrays):
         changes["ties"] = "item_asc"
     if policy.duplicates == "count" and keep_best:
         changes["duplicates"] = "keep_best"

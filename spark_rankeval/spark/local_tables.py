@@ -444,8 +444,7 @@ def read_long_table(
     if has_made_ids:
         item = _made_id(frames[only])
         frames = {only: sql.with_columns(frames[only], {item: _place(columns[only], is_rank=options.rank is not None)})}
-        # Ids are numbers in an order that no dialect may turn round, or ties would flatter.
-        options = replace(options, item=item, ties=options.ties or "item_asc")
+        options = replace(options, item=item)
     scored, labels = {}, {}
     for name, frame in frames.items():
         (value,) = columns[name]["value"]

@@ -97,6 +97,9 @@ def read_table(
     if model is None:
         models = _column_of_models(frame, model_column, marked, name, is_scored=schema.is_marked)
     metrics = _metrics_of(frame, schema, {*user, *(models or marked)})
+    if not metrics and schema.is_marked:
+        msg = f"{name} has no metric of each user, and those of all lists together are not compared; evaluate one such as ndcg@10, too"
+        raise InputError(msg)
     if not metrics:
         msg = f"{name} has no metric column; it has: {sql.columns_in_words(frame)}. Pass a table of score_users"
         raise InputError(msg)

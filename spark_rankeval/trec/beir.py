@@ -141,7 +141,11 @@ def _texts(line: str, fields: tuple[str, ...]) -> Iterator[Read]:
     content = _content(line)
     name = _id(content.get("_id")) if isinstance(content, dict) else None
     if name is None:
-        yield f"not an object with an _id: {files.shown(line.strip())}"
+        yield f"not an object with an _id that is a text or whole number: {files.shown(line.strip())}"
+        return
+    wrong = next((field for field in fields if not isinstance(content.get(field), str | None)), None)
+    if wrong is not None:
+        yield f"the {wrong} of {name!r} is no text: {_said(content[wrong])}"
         return
     metadata = content.get("metadata")
     yield name, *(_utf8(content.get(field)) for field in fields), json.dumps(metadata) if metadata else None
@@ -181,8 +185,8 @@ def rows_of_texts(form: Form) -> process.Run:
     nulls = (None,) * len(form.columns)
 
     def rows(text: str, path: str) -> Iterator[tuple[Any, ...]]:
-        # Sail leaves the mark of the byte order in the text.
-        for row in form.read(text.removeprefix("\ufeff")) if text.strip() else ():
+        # Sail leaves the mark of the byte order in the text. A line may be blank; a blank file is no JSON.
+        for row in form.read(text.removeprefix("\ufeff")) if form.is_whole or text.strip() else ():
             yield (*nulls, _utf8(row), path) if isinstance(row, str) else (*row, None, path)
 
     def run(batches: process.Batches) -> process.Batches:
@@ -225,14 +229,17 @@ def read_beir(
         JSON, and null where there are none.
 
     Raises:
-        InputError: a file is missing, or the split; the message names those that there are.
+        InputError: the folder is no path, or a file or the split is missing; the message names the splits that there are.
         DataError: lines do not read; the message has their number and one of them.
     """
-    (place,) = files.checked_paths([folder])
+    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder).strip():
+        msg = f"folder must be the path of a folder; got {folder!r}"
+        raise InputError(msg)
+    place = os.fspath(folder)
     paths = engine.input_files(files.text_of(spark, [f"{place}/qrels/*.tsv"]))
     splits = sorted(files.readable(path).rpartition("/")[2].removesuffix(".tsv") for path in paths)
     if split not in splits:
-        msg = f"{place}/qrels has no {split}.tsv; pass split= {listed([repr(name) for name in splits])}"
+        msg = f"no split {split!r} in {place}/qrels; it has {listed([repr(name) for name in splits])}"
         raise InputError(msg)
     forms = ((CORPUS, "corpus.jsonl"), (QUERIES, "queries.jsonl"), (JUDGEMENTS, f"qrels/{split}.tsv"))
     corpus, queries, qrels = (_rows(spark, [f"{place}/{file}"], form, on_invalid).drop("path") for form, file in forms)

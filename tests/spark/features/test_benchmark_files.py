@@ -78,7 +78,7 @@ def test_a_folder_of_beir(spark, tmp_path):
     assert rows_of(qrels) == sorted(
         (query, item, grade) for query, items in QRELS.items() for item, grade in items.items()
     )
-    with pytest.raises(InputError, match=r"/qrels has no dev\.tsv; pass split= 'test'$"):
+    with pytest.raises(InputError, match=r"no split 'dev' in .*/qrels; it has 'test'$"):
         read_beir(spark, tmp_path, split="dev")
     write_beir(tmp_path, split="dev", qrels={"q1": {"d1": 1}, "q9": {"d1": 1}})
     with pytest.warns(SparkRankEvalWarning, match=r"1 judged queries have no text in queries\.jsonl, for example 'q9'"):
@@ -153,6 +153,7 @@ def test_the_tables_evaluate(spark, tmp_path):
 
 #: The reader, a file's text, how many of its rows do not read and how many do, and what the error says of one.
 ODD = {
+    "a blank file": (read_mteb, "\n", 1, 0, "not a JSON object of predictions: ''"),
     "no JSON": (read_mteb, '{"q1": ', 1, 0, "not a JSON object of predictions: '{\"q1\":'"),
     "deep JSON": (read_mteb, "[" * 100_000, 1, 0, "not a JSON object of predictions: '[[["),
     "another task": (read_mteb, json.dumps({**META, "default": {"test": [1]}}), 1, 0, "in subset 'default', split 'test', as of a"),
@@ -196,15 +197,22 @@ def test_odd_lines_of_beir(spark, tmp_path):
         read_beir(spark, tmp_path)
     with pytest.warns(SparkRankEvalWarning, match="4 line"):
         assert rows_of(read_beir(spark, tmp_path, on_invalid="drop").qrels)[-1] == ("q2", "d8", -1)
-    (tmp_path / "corpus.jsonl").write_text('{"id": "d1"}\n{"_id": null}\n{"_id": 5}\n[]\n')
-    with pytest.raises(DataError, match=r"corpus: 3 line.* not an object with an _id: "):
-        read_beir(spark, tmp_path)
+    for text, words in (
+        (
+            '\n{"id": "d1"}\n{"_id": null}\n{"_id": 5}\n[]\n',
+            "3 line.* not an object with an _id that is a text or whole number: ",
+        ),
+        ('{"_id": "d1", "title": null, "text": ["Tea"]}\n', r"1 line.* the text of 'd1' is no text: '\[\"Tea\"\]'"),
+    ):
+        (tmp_path / "corpus.jsonl").write_text(text)
+        with pytest.raises(DataError, match=f"corpus: {words}"):
+            read_beir(spark, tmp_path)
 
 
 def test_wrong_calls(spark, tmp_path):
     path = write_predictions(tmp_path / "a.json")
     for read in (read_beir, read_mteb, read_sentence_transformers):
-        with pytest.raises(InputError, match="paths must be a non-empty string"):
+        with pytest.raises(InputError, match=r"folder must be the path of a folder; got ''|paths must be a non-empty"):
             read(spark, "")
         with pytest.raises(InputError, match="there is no file at"):
             read(spark, str(tmp_path / "none"))

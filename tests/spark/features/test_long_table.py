@@ -151,6 +151,11 @@ def test_ties_can_be_averaged_without_ids(spark):
     assert evaluate({"dense": table}, None, "rr", **columns)["rr"] == 0.5
     for options, value in (({"ties": "item_desc"}, 1.0), ({"dialect": "trec_eval"}, 0.5), ({"ties": "average"}, 0.75)):
         assert evaluate(table, None, "rr", **columns, **options)["rr"] == value
+    averaged = evaluate(table, None, "ndcg", **columns, dialect="sklearn")
+    assert averaged["ndcg"] == pytest.approx((1 + 1 / math.log2(3)) / 2)
+    ordered = evaluate(table, None, "ndcg", **columns, dialect="lightgbm")
+    assert ordered["ndcg"] == pytest.approx(1 / math.log2(3))
+    assert "Rows have none, and stand with the lowest grade first: the values of 1 user depend on it" in str(ordered)
 
 
 def test_a_row_without_score_and_label_is_not_lost(spark):

@@ -8,7 +8,7 @@ import pytest
 from oracles import probabilities
 from worlds.recommendations import random_world
 
-from spark_rankeval import Facts, evaluate
+from spark_rankeval import Facts, compare, evaluate
 from spark_rankeval.errors import DataError, InputError
 from spark_rankeval.metrics import parse_metric
 
@@ -82,3 +82,10 @@ def test_scores_that_are_no_probabilities_are_counted(spark, tables):
     ranked = wrong.selectExpr("user", "item", "1L AS rank")
     with pytest.raises(InputError, match="log_loss needs scores"):
         evaluate(ranked.dropDuplicates(["user"]), tables["labels"], "log_loss", user="user", item="item", rank="rank")
+
+
+def test_models_are_not_compared_by_metrics_of_all_lists_alone(tables):
+    with pytest.raises(
+        InputError, match="the table has no metric of each user, and those of all lists together are not compared"
+    ):
+        compare(evaluate(metrics="log_loss", **tables), "one")
