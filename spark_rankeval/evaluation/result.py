@@ -280,7 +280,7 @@ _FEW_LABELS, _MOST_READ_AGAIN = 20, 200_000
 def unlisted_in_words(
     scoring: Scoring, qualities: Mapping[str, DataQuality], counts: Mapping[str, Mapping[str, Moments]]
 ) -> list[str]:
-    """A sentence on relevant items that no list has, if they are most of them: they then cost more than any order of the lists can gain.
+    """A sentence on relevant items that no list has, if they are most: no better order can then gain what they cost.
 
     Tables are read again only if they are small, and if no model finds half of the relevant labels.
     """
