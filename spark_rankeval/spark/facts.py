@@ -420,9 +420,10 @@ def relevant_rows(labels: source_tables.SourceTable, threshold: float | None) ->
     grades = [value.cast("double") for value in labels.values_sql()[: len(labels.grades)]]
     if not grades:
         return labels.frame
-    return sql.where(
-        labels.frame, sql.any_of(grade > 0 if threshold is None else grade >= threshold for grade in grades)
-    )
+    # Spark takes NaN for the largest number.
+    numbers = [sql.call("nullif", grade, sql.number(math.nan)) for grade in grades]
+    are_relevant = (grade > 0 if threshold is None else grade >= threshold for grade in numbers)
+    return sql.where(labels.frame, sql.any_of(are_relevant))
 
 
 def users_with_answer(
