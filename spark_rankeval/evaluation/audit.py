@@ -41,7 +41,7 @@ class AuditTables:
     """The tables of an audit, and what its columns become on the way.
 
     Attributes:
-        sources: the tables by their roles: training, labels, and predictions and the catalogue if there are any.
+        sources: the tables by their roles: labels, and training, predictions and the catalogue if there are any.
         model: the column of predictions that names the model.
         times: the time column of each table that has one and needs it.
         types: the types under which users, items and times of all tables compare, by our names of these columns.
@@ -54,6 +54,11 @@ class AuditTables:
     types: Mapping[str, T.DataType]
     lacking: Mapping[quality.Need, str]
 
+    @property
+    def named(self) -> source_tables.SourceTable:
+        """The table whose names of columns examples show."""
+        return self.sources.get("training", self.sources["labels"])
+
     def why_not(self, needs: Iterable[quality.Need]) -> str:
         """Why a check with these needs cannot be made; empty if it can."""
         return next((self.lacking[need] for need in needs if need in self.lacking), "")
@@ -61,7 +66,7 @@ class AuditTables:
 
 def _counts(tables: AuditTables) -> dict[str, Row]:
     """How many there are of what each check counts, and of what it counts among, with examples; of everything that the tables allow."""
-    users = list(tables.sources["training"].user_names)
+    users = list(tables.named.user_names)
     rows = {role: _rows(tables, source) for role, source in tables.sources.items()}
     valid = {role: frame.where(F.col(_IS_VALID)) for role, frame in rows.items()}
     counted = _flagged(tables, users, valid) | {name: (frame, ()) for name, frame in _sizes(users, rows, valid)}
@@ -107,34 +112,39 @@ def _flagged(
     tables: AuditTables, users: list[str], rows: Mapping[source_tables.Role, DataFrame]
 ) -> dict[str, tuple[DataFrame, tuple[str, ...]]]:
     """The flagged rows of each check, and the columns that an example shows: the users' come first, or the item's."""
-    training, labels, pair = rows["training"], rows["labels"], (*users, _ITEM)
-    pairs, trained_users, trained_items = (training.select(*keys).distinct() for keys in (pair, users, [_ITEM]))
+    labels, pair = rows["labels"], (*users, _ITEM)
     flagged: dict[str, tuple[DataFrame, tuple[str, ...]]] = {}
     for role, (in_training, repeated, cold_users, cold_items, outside_items) in _FLAGS.items():
         if role not in rows:
             continue
         table = rows[role]
         keys = (*pair, *(name for name in table.columns if name == _MODEL))
-        flagged[in_training] = table.join(pairs, [*pair], "left_semi"), pair
         flagged[repeated] = _repeated(table, keys), pair
-        flagged[cold_users] = table.select(*users).distinct().join(trained_users, users, "left_anti"), tuple(users)
-        flagged[cold_items] = table.select(_ITEM).distinct().join(trained_items, [_ITEM], "left_anti"), (_ITEM,)
+        if "training" in rows:
+            known = {keys: rows["training"].select(*keys).distinct() for keys in (pair, tuple(users), (_ITEM,))}
+            flagged[in_training] = table.join(known[pair], [*pair], "left_semi"), pair
+            for cold, ids in ((cold_users, tuple(users)), (cold_items, (_ITEM,))):
+                flagged[cold] = table.select(*ids).distinct().join(known[ids], [*ids], "left_anti"), ids
         if "items" in rows:
-            flagged[outside_items] = table.join(rows["items"], [_ITEM], "left_anti"), (_ITEM,)
+            # Whom a label is of is worth knowing, too.
+            flagged[outside_items] = (
+                table.join(rows["items"], [_ITEM], "left_anti"),
+                pair if role == "labels" else (_ITEM,),
+            )
     if tables.times:
-        timed, is_early = (*pair, _TIME), F.col(_TIME) < F.col(_END)
+        training, timed, is_early = rows["training"], (*pair, _TIME), F.col(_TIME) < F.col(_END)
         last = F.max(_TIME).alias(_END)
         of_user = labels.join(training.groupBy(*users).agg(last), users)
         flagged["labels_before_training_end"] = engine.broadcast_row(labels, training.agg(last)).where(is_early), timed
         flagged["labels_before_user_end"] = of_user.where(is_early), timed
     if "predictions" in rows:
-        listed_rows = rows["predictions"]
-        seen_items = training.select(_ITEM).union(labels.select(_ITEM)).distinct()
-        flagged["recommended_never_seen"] = listed_rows.join(seen_items, [_ITEM], "left_anti"), (_ITEM,)
-        listed_items = listed_rows.select(_ITEM).distinct()
+        listed_items = rows["predictions"].select(_ITEM).distinct()
         flagged["labels_never_recommended"] = labels.join(listed_items, [_ITEM], "left_anti"), (_ITEM,)
+        if "training" in rows:
+            seen_items = rows["training"].select(_ITEM).union(labels.select(_ITEM)).distinct()
+            flagged["recommended_never_seen"] = rows["predictions"].join(seen_items, [_ITEM], "left_anti"), (_ITEM,)
     if "predictions" in tables.times:
-        events = training.select(_ITEM, _TIME).union(labels.select(_ITEM, _TIME))
+        events = rows["training"].select(_ITEM, _TIME).union(labels.select(_ITEM, _TIME))
         first = events.groupBy(_ITEM).agg(F.min(_TIME).alias(_FIRST))
         early = rows["predictions"].join(first, [_ITEM]).where(F.col(_TIME) < F.col(_FIRST))
         flagged["recommended_before_first_event"] = early, (_ITEM,)
@@ -287,7 +297,8 @@ def _gate(row: quality.AuditRow, limit: float) -> Gate:
 #: The time column that is looked for if the caller names none.
 DEFAULT_TIME = "timestamp"
 # What checks need that may lack, and what is said then.
-_LACKING: Mapping[Literal["predictions", "items"], str] = {
+_LACKING: Mapping[Literal["training", "predictions", "items"], str] = {
+    "training": "there is no training data (training=)",
     "predictions": "there are no predictions (predictions=)",
     "items": "there is no catalogue (items=)",
 }
@@ -295,7 +306,7 @@ _TIMES = (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)
 
 
 def read_audited(
-    training: DataFrame,
+    training: DataFrame | None,
     labels: DataFrame,
     predictions: DataFrame | None,
     items: DataFrame | None,
@@ -327,7 +338,7 @@ def read_audited(
         for role, frame in frames.items()
     }
     if not problems:
-        source_tables.check_comparable(sources["training"], sources.values(), problems)
+        source_tables.check_comparable(sources.get("training", sources["labels"]), sources.values(), problems)
     if model is not None and predictions is None:
         problems.append("model= names a column of predictions, and there are none; leave it out")
     model_column = None if predictions is None else spark_tables.model_column(predictions, model, problems)
@@ -345,7 +356,7 @@ def _times(
     sources: Mapping[source_tables.Role, source_tables.SourceTable], time: str | None, problems: list[str]
 ) -> tuple[dict[source_tables.Role, str], dict[quality.Need, str]]:
     """The time columns of the tables, and why checks of times cannot be made."""
-    if time is None:
+    if time is None or "training" not in sources:
         return {}, {"time": "no time column was named (time=)"}
     times: dict[source_tables.Role, str] = {}
     missing = []
@@ -399,7 +410,7 @@ def _common(kinds: Iterable[T.DataType]) -> T.DataType:
 
 @takes_local_tables
 def audit(
-    training: Table,
+    training: Table | None,
     labels: Table,
     predictions: Table | None = None,
     *,
@@ -424,7 +435,7 @@ def audit(
         "training and labels have no column 'timestamp' (time=)"
 
     Args:
-        training: the rows of users and items that the model has learned from.
+        training: the rows of users and items that the model has learned from. None: checks of training are not made.
         labels: the rows, or arrays, that predictions are evaluated against.
         predictions: the rows, or arrays, that were recommended. Neither scores nor ranks are needed. None: checks of predictions are
             not made.
@@ -485,9 +496,8 @@ def _row(check: quality.AuditCheck, tables: AuditTables, counts: Mapping[str, Ro
     if reason:
         return quality.AuditRow(check.name, 0, 0, not_checked=reason)
     counted = counts[check.name]
-    # Examples show columns under the names that training has. Rows that checks count have no null.
-    training = tables.sources["training"]
-    names = {**training.user_names, _ITEM: training.item, _TIME: tables.times.get("labels", _TIME)}
+    # Rows that checks count have no null.
+    names = {**tables.named.user_names, _ITEM: tables.named.item, _TIME: tables.times.get("labels", _TIME)}
     examples = tuple(
         {names[column]: value for column, value in counted[example].asDict().items() if value is not None}
         for example in _EXAMPLES

@@ -20,7 +20,7 @@ from spark_rankeval.checks import as_names, check_name, is_number, one_of
 from spark_rankeval.errors import DataError, InputError, OptionError, listed, warn
 from spark_rankeval.metrics.base import Metric, RelevanceMetric
 from spark_rankeval.metrics.gains import GainMetric
-from spark_rankeval.printed_tables import Document, Plain, Shown, Verdicts
+from spark_rankeval.printed_tables import Document, Plain, Shown, Verdicts, share
 from spark_rankeval.ranking.batch import ATTRIBUTES
 from spark_rankeval.records import comparisons, judges, stored, tables_of_means
 from spark_rankeval.records import summary as summaries
@@ -30,10 +30,10 @@ from spark_rankeval.records.gaps import GAPS, LARGEST_GAP, GapRow, gap_rows, gap
 from spark_rankeval.records.quality import DataQuality, apart_in_words, excluded_labels_in_words
 from spark_rankeval.report import Gate, contents
 from spark_rankeval.report.contents import Audited, ReportedComparison, checked_path, text_of, write_page, write_report
-from spark_rankeval.request.call import KINDS, OnInvalid, Overlap
+from spark_rankeval.request.call import FOUND, KINDS, OnInvalid, Overlap
 from spark_rankeval.spark import catalog, engine, facts, invalid_rows, source_tables
 from spark_rankeval.spark.per_user import PerUserSchema, Settings, queries_of, totals_of, users_by_value
-from spark_rankeval.spark.scoring import Apart, Scoring, ids_apart
+from spark_rankeval.spark.scoring import Apart, Scoring, ids_apart, relevant_in_no_list
 from spark_rankeval.spark.sql import column, example_of
 from spark_rankeval.spark.tables import Model, Sources
 from spark_rankeval.statistics.exact import Moments
@@ -271,6 +271,33 @@ def unmatched_ids(
             if apart is not None:
                 sentences.append(several + _ids_in_words(overlap, apart, model))
     return sentences
+
+
+# Of so few labels a share says little; so many rows are soon read again, and golden sets have fewer.
+_FEW_LABELS, _MOST_READ_AGAIN = 20, 200_000
+
+
+def unlisted_in_words(
+    scoring: Scoring, qualities: Mapping[str, DataQuality], counts: Mapping[str, Mapping[str, Moments]]
+) -> list[str]:
+    """A sentence on relevant items that no list has, if they are most: no better order can then gain what they cost.
+
+    Tables are read again only if they are small, and if no model finds half of the relevant labels.
+    """
+    sources, quality = scoring.sources, next(iter(qualities.values()))
+    n_rows = quality.n_labels + sum(each.n_predictions for each in qualities.values())
+    n_found = max((found[FOUND.column].total for found in counts.values() if FOUND.column in found), default=math.inf)
+    is_small = quality.n_relevant >= _FEW_LABELS and n_rows <= _MOST_READ_AGAIN
+    are_rows = not (
+        sources.labels.arrays or sources.labels.shares_table or any(each.source.vectors for each in sources.models)
+    )
+    is_explained = any(each.is_apart for each in qualities.values())
+    if 2 * n_found >= quality.n_relevant or not (is_small and are_rows) or is_explained:
+        return []
+    n_items, n_unlisted = relevant_in_no_list(sources, scoring.reading.task.views[0].relevance_threshold)
+    words = f"{n_unlisted:,} of {n_items:,} relevant items{share(n_unlisted, n_items)} are in no list"
+    advice = "audit(…, items=) counts labels whose item no longer exists"
+    return [f"{words}. {advice}"] if 2 * n_unlisted > n_items else []
 
 
 def reversed_in_words(

@@ -123,12 +123,15 @@ def build_result(findings: Findings, options: call.SummaryOptions, table: Callab
     unmatched: list[str] = []
     misread: list[str] = []
     repeats: list[str] = []
-    sources = None if findings.evaluation is None else findings.evaluation.sources
-    if sources is not None:
+    unlisted: list[str] = []
+    evaluation, sources = findings.evaluation, None
+    if evaluation is not None:
+        sources = evaluation.sources
         unmatched = result.unmatched_ids(sources, qualities, findings.counts)
         misread = result.misread_in_words(sources, metrics)
         misread += result.reversed_in_words(sources, qualities, findings.counts)
         repeats = result.repeats_in_words(sources, findings.counts)
+        unlisted = [] if unmatched else result.unlisted_in_words(evaluation, qualities, findings.counts)
     for words in (*unmatched, *misread):
         warn(words)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
@@ -162,6 +165,7 @@ def build_result(findings: Findings, options: call.SummaryOptions, table: Callab
             *misread,
             *repeats,
             *unmatched,
+            *unlisted,
         ),
         item_groups=findings.figures.item_groups,
     )

@@ -313,8 +313,8 @@ def _quality_column(model: str, quality: DataQuality) -> Column[str]:
 
 #: A leak makes figures too good. A problem changes figures in another way. A note is good to know.
 CheckKind = Literal["leak", "problem", "note"]
-#: What a check needs beside training and labels. Times are of training and labels; `since` is the time of a prediction.
-Need = Literal["time", "predictions", "since", "items"]
+#: What a check needs beside labels. Times are of training and labels; `since` is the time of a prediction.
+Need = Literal["training", "time", "predictions", "since", "items"]
 
 
 @dataclass(frozen=True)
@@ -328,7 +328,7 @@ class AuditCheck:
         kind: leak, problem or note.
         meaning: a sentence on what it does to figures.
         advice: a sentence on what to do.
-        needs: what it needs beside training and labels.
+        needs: what it needs beside labels.
     """
 
     name: str
@@ -349,6 +349,7 @@ CHECKS = (
         "leak",
         "The model has seen these answers, so its figures are too good.",
         "Take these pairs of user and item out of training or out of labels, unless users are expected to come back to an item.",
+        ("training",),
     ),
     AuditCheck(
         "labels_before_training_end",
@@ -357,7 +358,7 @@ CHECKS = (
         "leak",
         "The model has learned from events that came after these labels.",
         "Split all users at the same time, so that every label follows all of training.",
-        ("time",),
+        ("training", "time"),
     ),
     AuditCheck(
         "labels_before_user_end",
@@ -366,7 +367,7 @@ CHECKS = (
         "leak",
         "The model knows what these users did next.",
         "Split each user's rows so that the labels are the last ones.",
-        ("time",),
+        ("training", "time"),
     ),
     AuditCheck(
         "recommended_before_first_event",
@@ -375,7 +376,7 @@ CHECKS = (
         "leak",
         "The model knew an item before its first row in training or labels.",
         "Recommend only items that were known at the time of the prediction, or check the times.",
-        ("time", "predictions", "since"),
+        ("training", "time", "predictions", "since"),
     ),
     AuditCheck(
         "recommended_in_training",
@@ -384,14 +385,14 @@ CHECKS = (
         "problem",
         "They take places in the lists and are rarely among the labels, so figures are too low.",
         "Exclude the training data from the lists, unless users are expected to come back to an item.",
-        ("predictions",),
+        ("training", "predictions"),
     ),
     AuditCheck(
         "labels_outside_items",
         "labels of items outside the catalogue",
         "labels",
         "problem",
-        "No model could have found them, so recall cannot reach 1.",
+        "These items do not exist, or no longer exist. No model could have found them, so recall cannot reach 1.",
         "Take them out of labels, or complete the catalogue.",
         ("items",),
     ),
@@ -428,6 +429,7 @@ CHECKS = (
         "note",
         "A model that learns from training rows knows nothing about them.",
         "Check that both tables use the same user ids, and look at these users as a slice.",
+        ("training",),
     ),
     AuditCheck(
         "cold_recommended_users",
@@ -436,7 +438,7 @@ CHECKS = (
         "note",
         "Their lists rest on no row of theirs.",
         "Check that training is the table that the model has learned from.",
-        ("predictions",),
+        ("training", "predictions"),
     ),
     AuditCheck(
         "cold_label_items",
@@ -445,6 +447,7 @@ CHECKS = (
         "note",
         "A model that learns from training rows alone cannot recommend them, so its recall cannot reach 1.",
         "Check that both tables use the same item ids.",
+        ("training",),
     ),
     AuditCheck(
         "cold_recommended_items",
@@ -453,7 +456,7 @@ CHECKS = (
         "note",
         "The model knows them from elsewhere.",
         "Check that training is the table that the model has learned from, and that both use the same item ids.",
-        ("predictions",),
+        ("training", "predictions"),
     ),
     AuditCheck(
         "recommended_never_seen",
@@ -462,7 +465,7 @@ CHECKS = (
         "note",
         "Neither training nor labels have these items, so such predictions cannot be hits.",
         "New items are fine if the model knows them from their contents. Otherwise check the item ids.",
-        ("predictions",),
+        ("training", "predictions"),
     ),
     AuditCheck(
         "labels_never_recommended",

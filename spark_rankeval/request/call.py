@@ -692,11 +692,12 @@ UNUSABLE_FACTS = "n_invalid_facts"
 class Overlap(NamedTuple):
     """Ids of a table that should occur in another table: among the predictions, or those of ``intents`` among the labels.
 
-    Of kind ``first`` or ``last`` it counts users whose relevant predictions are the first, or the last, of a list with others.
+    Of kind ``first`` or ``last`` it counts users whose relevant predictions are the first, or the last, of a list with others. Of kind
+    ``found`` it counts the relevant predictions.
     """
 
     role: str  # the table, by its role; ``intents``: the table of items, if it has the intents of labels
-    kind: Literal["items", "users", "first", "last"]
+    kind: Literal["items", "users", "found", "first", "last"]
 
     @property
     def column(self) -> str:
@@ -706,6 +707,8 @@ class Overlap(NamedTuple):
 
 #: How the names of such counts begin.
 OVERLAP = "overlap_"
+#: How many relevant predictions users have.
+FOUND = Overlap("labels", "found")
 
 
 class CountNames(NamedTuple):

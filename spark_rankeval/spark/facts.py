@@ -415,16 +415,21 @@ def _is_too_large(value: sql.Sql) -> sql.Sql:
     return sql.call("abs", value) > LARGEST
 
 
+def relevant_rows(labels: source_tables.SourceTable, threshold: float | None) -> DataFrame:
+    """The rows of labels that any of their grades makes relevant."""
+    grades = [value.cast("double") for value in labels.values_sql()[: len(labels.grades)]]
+    if not grades:
+        return labels.frame
+    # Spark takes NaN for the largest number.
+    numbers = [sql.call("nullif", grade, sql.number(math.nan)) for grade in grades]
+    are_relevant = (grade > 0 if threshold is None else grade >= threshold for grade in numbers)
+    return sql.where(labels.frame, sql.any_of(are_relevant))
+
+
 def users_with_answer(
     marked: Iterable[source_tables.MarkedUsers], labels: source_tables.SourceTable, threshold: float | None
 ) -> DataFrame:
     """The users who are declared to have no answer and have a relevant label; labels are rows."""
-    grades = [value.cast("double") for value in labels.values_sql()[: len(labels.grades)]]
-    is_relevant = (
-        sql.any_of(grade > 0 if threshold is None else grade >= threshold for grade in grades)
-        if grades
-        else sql.number(True)
-    )
-    answered = sql.select(sql.where(labels.frame, is_relevant), *labels.named_users_sql())
+    answered = sql.select(relevant_rows(labels, threshold), *labels.named_users_sql())
     declared = sql.rows_of_all(sql.select(each.source.frame, *each.source.named_users_sql()) for each in marked)
     return answered.join(declared, answered.columns, "left_semi")

@@ -23,7 +23,7 @@ from spark_rankeval.records.summary import (
     rollup,
     rollup_with_items,
 )
-from spark_rankeval.request.call import INVALID_COUNTS, WEIGHT_SUMS, CountNames, Overlap, SummaryOptions
+from spark_rankeval.request.call import FOUND, INVALID_COUNTS, WEIGHT_SUMS, CountNames, Overlap, SummaryOptions
 from spark_rankeval.request.task import (
     GROUP_FACTS,
     NORMALISER,
@@ -35,6 +35,7 @@ from spark_rankeval.request.task import (
 )
 from spark_rankeval.spark import sql
 from spark_rankeval.spark.engine import MESSAGE_SCHEMA, collected_messages, merged_messages, run_on_workers
+from spark_rankeval.spark.facts import relevant_rows
 from spark_rankeval.spark.grouping import Grouping, hashed_tables, may_be_long
 from spark_rankeval.spark.invalid_rows import Quarantine
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
@@ -73,7 +74,7 @@ class Apart(NamedTuple):
 def overlaps_of(sources: Sources, task: ScoringTask) -> Iterator[Overlap]:
     """The ids of a call that should occur in its predictions, or among its labels."""
     if any(metric.reads_labels for metric in task.metrics):
-        yield Overlap("labels", "items")
+        yield from (Overlap("labels", "items"), FOUND)
         if any(view.largest_cutoff is None for view in task.views):
             yield from (Overlap("labels", "first"), Overlap("labels", "last"))
     if sources.exclude is not None:
@@ -123,6 +124,20 @@ def ids_apart(sources: Sources, model: Model, overlap: Overlap) -> Apart | None:
         return None
     kinds = left.user_types if overlap.kind == "users" else [left.item_type]
     return Apart(n_left, n_right, (one, other), any(isinstance(kind, T.StringType) for kind in kinds))
+
+
+def relevant_in_no_list(sources: Sources, threshold: float | None) -> tuple[int, int]:
+    """How many different items are relevant to anybody, and how many of these no list of any model has, in one action; labels are rows."""
+    labels, lists = sources.labels, {id(model.source.frame): model.source for model in sources.models}
+    overlap, relevant = Overlap("labels", "items"), replace(labels, frame=relevant_rows(labels, threshold))
+    tables = [_ids(relevant, next(iter(lists.values())), overlap, _LEFT)]
+    ids = sql.rows_of_all([*tables, *(_ids(each, labels, overlap, _RIGHT) for each in lists.values())])
+    # They are few, so one task counts them without a shuffle.
+    ids = sql.where(ids, sql.named(_ID).is_not_null()).coalesce(1)
+    ids = sql.aggregate(ids, [_ID], *_each("max", _SIDES))
+    ids = sql.select(ids, sql.named(_LEFT), sql.call("least", *map(sql.named, _SIDES)).alias(_BOTH))
+    n_relevant, n_listed = sql.aggregate(ids, (), *_each("sum", (_LEFT, _BOTH))).collect()[0]
+    return n_relevant, n_relevant - n_listed
 
 
 def _each(function: str, names: Iterable[str]) -> list[sql.Sql]:

@@ -17,7 +17,7 @@ from spark_rankeval.ranking import user_lists
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
 from spark_rankeval.ranking.user_lists import Array, IntArray, Ragged, RawLists
-from spark_rankeval.request.call import INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, CountNames, Overlap
+from spark_rankeval.request.call import FOUND, INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, CountNames, Overlap
 from spark_rankeval.request.task import NORMALISER, ScoringTask, View, counts_of_models, user_counts
 from spark_rankeval.worker import process
 from spark_rankeval.worker import reading as grouped_row
@@ -209,7 +209,10 @@ def _overlaps(
     has_list = counts["n_predictions"] + counts["n_excluded"] > 0
     ids = [overlap for overlap in task.overlaps if overlap.kind in ("items", "users")]
     found = grouped_row.overlap_counts(ids, met, inputs.sides, inputs.predictions[model].ids, has_list)
-    if len(ids) < len(task.overlaps):
+    if FOUND in task.overlaps:
+        hits = ranked[0][0].hits(views[0].relevance_threshold)
+        found[FOUND.column] = np.bincount(hits.user, minlength=len(has_list))
+    if Overlap("labels", "first") in task.overlaps:
         whole = (batch for (batch, _), view in zip(ranked, views, strict=True) if view.largest_cutoff is None)
         found |= ends_of_lists(next(whole, None), views[0].relevance_threshold, len(has_list))
     return found

@@ -120,6 +120,38 @@ def test_items_that_never_match_are_shown_beside_those_that_look_like_them(spark
     ]
 
 
+def labels_of(n_own, n_of_others, n_gone):
+    """Relevant labels, of a user each: of items that the own list has, that only others' lists have, and that no list has."""
+    own = [(f"u{n}", f"d{n}", 1.0) for n in range(n_own)]
+    of_others = [(f"u{n_own + n}", f"d{50 + n}", 1.0) for n in range(n_of_others)]
+    return [*own, *of_others, *((f"u{n_own + n_of_others + n}", f"gone {n}", 1.0) for n in range(n_gone))]
+
+
+# Labels, and whether most of their relevant items are in no list. Items of grade 0 do not count.
+GOLDEN_SETS = {
+    "most are gone": ([*labels_of(6, 4, 20), *((f"u{n}", f"poor {n}", 0.0) for n in range(40))], True),
+    "half are gone": (labels_of(5, 10, 15), False),
+    "few labels": (labels_of(3, 0, 16), False),
+    "half of the labels are found": ([(f"u{n}", "d60", 1.0) for n in range(60, 80)] + labels_of(0, 0, 20), False),
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN_SETS)
+def test_relevant_items_in_no_list_of_any_model_are_noted_if_they_are_most(spark, name):
+    labels, is_noted = GOLDEN_SETS[name]
+    second = [(f"u{n}", "d60" if n > 60 else f"x{n}", 1.0) for n in range(80)]
+    models = {
+        model: [*second, *((f"u{n}", f"d{n}", 2.0) for n in range(first, 80, 2))] for first, model in enumerate("ab")
+    }
+    tables = {model: spark.createDataFrame(rows, PREDICTED) for model, rows in models.items()}
+    result = evaluate(tables, spark.createDataFrame(labels, GRADED), "recall@2", **COLUMNS)
+    relevant = {item for _, item, grade in labels if grade > 0}
+    unlisted = relevant - {item for rows in models.values() for _, item, _ in rows}
+    words = f"{len(unlisted)} of {len(relevant)} relevant items ({len(unlisted) / len(relevant):.1%}) are in no list."
+    noted = [note for note in result.notes if "in no list" in note]
+    assert [note.partition(". ")[0] + "." for note in noted] == [words] * is_noted
+
+
 @pytest.mark.ci
 def test_nobody_looks_at_ids_if_one_matches(unlike, jobs_of):
     models, liked = unlike

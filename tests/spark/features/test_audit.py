@@ -124,6 +124,23 @@ def test_without_predictions(spark):
     assert audited.leaked
 
 
+def test_labels_of_a_golden_set_whose_item_no_longer_exists_need_no_training_data(spark):
+    labels, lists, items = (
+        [(1, "a"), (2, "gone"), (3, "gone"), (3, "b"), (3, "b")],
+        [(1, "a"), (2, "b"), (2, "new")],
+        "ab",
+    )
+    tables = [spark.createDataFrame(rows, "user int, item string") for rows in (labels, lists)]
+    audited = audit(None, *tables, items=spark.createDataFrame([(item,) for item in items], "item string"))
+    expected = naive([(0, "", None, "")], *([(*row, None, "") for row in rows] for rows in (labels, lists)), items)
+    training = {check.name for check in CHECKS if "training" in check.needs}
+    assert counted(audited) == {name: n for name, n in expected.items() if name not in training}
+    assert {row["item"] for row in audited["labels_outside_items"].examples} == {"gone"}
+    assert {row["user"] for row in audited["labels_outside_items"].examples} <= {2, 3}
+    reasons = {row.not_checked for row in audited.rows if row.name in training}
+    assert reasons == {"there is no training data (training=)"}
+
+
 @pytest.mark.parametrize(
     ("kind", "early", "late"),
     [
