@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import types as T
@@ -695,14 +696,16 @@ def _filters(vectors: call.Vectors, problems: list[str]) -> Iterator[source_tabl
         if user is None or item is None:
             continue
         kinds = sql.element_type(vectors.users, user), sql.element_type(vectors.items, item)
-        for role, kind in zip(tables, kinds, strict=True):
-            problems += sql.problem_of_type(f"{role}: the column {name!r} (filters=)", kind, "filter")
+        words = (f"{role}: the column {name!r} (filters=)" for role in tables)
+        wrong = [sql.problem_of_type(*what, "filter") for what in zip(words, kinds, strict=True)]
         shared = sql.common_id_type(*kinds)
-        if shared is None:
+        if any(wrong):
+            problems += chain.from_iterable(wrong)
+        elif shared is None:
             problems.append(
                 f"catalogue: filters={name!r} has values of {sql.type_in_words(kinds[1])}, and those of users are "
-                f"{sql.type_in_words(kinds[0])}. {source_tables.cast_in_words(*kinds)}; they are never cast "
-                "silently, because '01' would equal 1"
+                f"{sql.type_in_words(kinds[0])}. {source_tables.cast_in_words(*kinds)}; they are never cast silently, because '01' would "
+                "equal 1"
             )
         else:
             users, items = sql.set_in(vectors.users, user, shared), sql.set_in(vectors.items, item, shared)
