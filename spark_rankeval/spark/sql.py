@@ -486,6 +486,9 @@ def set_in(frame: DataFrame, name: str, id_type: T.DataType | None = None) -> Sq
     def word(value: Sql) -> Sql:
         if id_type is None:
             return as_text(value, element)
+        if isinstance(id_type, T.BinaryType):
+            # Sail has no text that is not UTF-8.
+            return call("hex", value)
         return as_text(usable(value, element).cast(id_type), id_type)
 
     return call("array_compact", for_entries("transform", values, word))

@@ -242,7 +242,7 @@ class PackedCatalogue(NamedTuple):
         kept = np.flatnonzero(is_valid & (lengths == length))
         ids, vectors, added = ids.take(pa.array(kept)), vectors.take(pa.array(kept)), added[kept]
         matrix = vectors.flatten().to_numpy(zero_copy_only=False).reshape(len(kept), length)
-        columns = dict(zip(rows.column_names, (column.combine_chunks() for column in rows.columns), strict=True))
+        columns = {name: rows[name].combine_chunks() for name in rows.column_names if name not in _COLUMNS}
         filters = [values.take(pa.array(kept)) for values in grouped_row.filters_of(columns)]
         chosen = _rows_to_keep(ids, matrix, added, filters)
         faults = Faults(
@@ -473,7 +473,7 @@ class Limits(NamedTuple):
         return inside
 
     def alike(self, users: IntArray) -> list[list[int]]:
-        """The places of some users, of those together who have the same values of all filters; of no filter, none."""
+        """Users with the same values of all filters, by their places among some users; no one without a filter."""
         if not self.filters:
             return []
         together: dict[tuple[bytes, ...], list[int]] = {}

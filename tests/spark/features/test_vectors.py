@@ -123,6 +123,10 @@ def test_labels_without_a_grade_leave_the_ranks_of_others_as_they_are(world):
 
 def test_several_models_with_candidates_and_filters_of_their_own_stand_side_by_side(world):
     own = [(user, f"i{item:02}") for user in range(N_USERS) for item in range(N_ITEMS) if (user + item) % 3]
+    # Bytes that are no text.
+    users, items = world.filtered["users"], world.filtered["items"]
+    users = users.withColumn("language", F.expr("transform(language, one -> unhex(concat('FF', hex(one))))"))
+    items = items.withColumn("language", F.expr("unhex(concat('FF', hex(language)))"))
     models = {
         "some": Vectors(world.users, world.items, candidates=world.items.where("item < 'i10'").select("item")),
         "own": Vectors(world.users, world.items, candidates=world.spark.createDataFrame(own, "user int, item string")),
@@ -130,7 +134,7 @@ def test_several_models_with_candidates_and_filters_of_their_own_stand_side_by_s
         "filter": Vectors(**world.filtered, filters="TENANT", item_bias="bias"),
         "filters": Vectors(**world.filtered, filters=["tenant", "language"]),
         "own and filter": Vectors(
-            **world.filtered, filters="language", candidates=world.spark.createDataFrame(own, "user int, item string")
+            users, items, filters="language", candidates=world.spark.createDataFrame(own, "user int, item string")
         ),
     }
     tables = {
