@@ -270,6 +270,13 @@ def unmatched_ids(
             apart = ids_apart(sources, model, overlap)
             if apart is not None:
                 sentences.append(several + _ids_in_words(overlap, apart, model))
+        vectors, quality = model.source.vectors, qualities[model.name]
+        if vectors is not None and vectors.filters and not quality.n_predictions + quality.n_excluded:
+            names = listed([repr(each.name) for each in vectors.filters])
+            sentences.append(
+                f"{several}no item passes the filters ({names}) of any user. If both tables mean the same values, write them alike: "
+                "trim them, and use one case"
+            )
     return sentences
 
 

@@ -147,6 +147,8 @@ class VectorTables:
         user_bias: the column of users with a number to add to all scores of the user.
         item_bias: the column of items with a number to add to all scores of the item.
         similarity: dot, the sum of products; or cosine, the same of vectors that are scaled to length 1 first.
+        filters: the column, or several, of both tables by which lists are filtered, such as a tenant: a list has only items that share a
+            value with the user in each of them.
         users: a row for each user, with the user's columns and the vector.
         items: the catalogue: a row for each item, with the column of items and the vector.
         candidates: the items that can be recommended, or those of each user; left out, the whole catalogue.
@@ -156,6 +158,7 @@ class VectorTables:
     user_bias: str | None = Vectors.user_bias
     item_bias: str | None = Vectors.item_bias
     similarity: Similarity = Vectors.similarity
+    filters: str | tuple[str, ...] = ()
     users: Source
     items: Source
     candidates: Source | None = None

@@ -557,6 +557,9 @@ class Vectors:
             stays as it is, and its scores are 0. Biases are added afterwards.
         candidates: the items that can be recommended: a table of items; or of users and items, which gives each user their own. None: all
             of `items`.
+        filters: the column, or a list of columns, of both tables by which lists are filtered, such as a tenant or a language: a list has
+            only items that share a value with the user in each of them. Arrays have several values, a null or an empty array none. Empty:
+            nothing is filtered.
 
     Raises:
         InputError, OptionError: an argument is not what it should be.
@@ -569,6 +572,7 @@ class Vectors:
     item_bias: str | None = None
     similarity: Similarity = "dot"
     candidates: Table | None = None
+    filters: str | Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for name in ("users", "items", "candidates"):
@@ -581,6 +585,7 @@ class Vectors:
         check_name("user_bias", self.user_bias)
         check_name("item_bias", self.item_bias)
         one_of("similarity", self.similarity, get_args(Similarity))
+        as_names("filters", self.filters)
 
     @classmethod
     def of(cls, model: Any) -> Self:

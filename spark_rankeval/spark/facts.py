@@ -27,7 +27,7 @@ from spark_rankeval.worker import features as item_facts
 from spark_rankeval.worker.features import INTENT, INTENTS, ITEM, add_counts, count_items
 from spark_rankeval.worker.item_groups import table_of
 from spark_rankeval.worker.process import tables_in
-from spark_rankeval.worker.reading import BIAS, CANDIDATES, CATALOGUE, column_of_model, grades_column
+from spark_rankeval.worker.reading import BIAS, CANDIDATES, CATALOGUE, column_of_model, filter_column, grades_column
 from spark_rankeval.worker.vectors import (
     CATALOGUE_ITEM,
     CATALOGUE_VECTOR,
@@ -342,6 +342,7 @@ def catalogue_rows(columns: source_tables.VectorColumns) -> DataFrame:
         vector.alias(CATALOGUE_VECTOR),
         bias.alias(BIAS),
         sql.number(True).alias(IS_CATALOGUE_ROW),
+        *(each.item.alias(filter_column(index)) for index, each in enumerate(columns.filters)),
     )
     if candidates is not None and candidates.role != "candidates":
         allowed = sql.select(candidates.frame, candidates.ids_sql().alias(CATALOGUE_ITEM)).distinct()

@@ -373,9 +373,11 @@ def _rows_of_vectors(
     }
     if (candidates := vectors.candidates) is not None:
         tables["candidates"] = (candidates, (*candidates.user, candidates.item), ())
+    filters = {"users": [each.user for each in vectors.filters], "items": [each.item for each in vectors.filters]}
     for role, (source, ids, numbers) in tables.items():
         columns = source_tables.columns_of(source.frame, ids)
         columns += source_tables.columns_of(source.frame, [name for name in numbers if name], are_ids=False)
+        columns += [part for values in filters.get(role, ()) for part in (values, sql.call("array_size", values))]
         yield source.frame, source_tables.hash_of([sql.text(f"{role} {vectors.similarity}"), *columns])
 
 

@@ -19,7 +19,7 @@ from spark_rankeval.request.call import ColumnNames, Similarity
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark import sql
 from spark_rankeval.statistics.resampling import digits_of, fingerprint_limbs
-from spark_rankeval.worker.reading import BIAS, SHORT, VECTOR
+from spark_rankeval.worker.reading import BIAS, SHORT, VECTOR, filter_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,6 +53,14 @@ class ValueColumn(NamedTuple):
     extra: str = ""
 
 
+class FilterColumns(NamedTuple):
+    """A filter: a list has only items that share a value with its user. Values are arrays of texts, as SQL."""
+
+    name: str  # the column of the users
+    user: sql.Sql
+    item: sql.Sql
+
+
 class VectorColumns(NamedTuple):
     """What stands for the lists of a model that ranks the whole catalogue from vectors."""
 
@@ -63,11 +71,13 @@ class VectorColumns(NamedTuple):
     item_bias: str | None
     similarity: Similarity
     candidates: SourceTable | None  # the items, or the users and items, that can be recommended
+    filters: tuple[FilterColumns, ...] = ()
 
     def user_columns(self) -> list[sql.Sql]:
-        """A user's vector, and the number that is added to the scores, under our names."""
+        """A user's vector, the number that is added to the scores, and the values of filters, under our names."""
         bias = sql.number(0.0) if self.user_bias is None else sql.named(self.user_bias).cast("double")
-        return [sql.named(self.vector).cast(T.ArrayType(T.DoubleType())).alias(VECTOR), bias.alias(BIAS)]
+        values = [each.user.alias(filter_column(index)) for index, each in enumerate(self.filters)]
+        return [sql.named(self.vector).cast(T.ArrayType(T.DoubleType())).alias(VECTOR), bias.alias(BIAS), *values]
 
 
 @dataclass(frozen=True)
@@ -96,7 +106,7 @@ class SourceTable:
     def form(self) -> str:
         """How predictions come, in words."""
         if self.vectors is not None:
-            return "vectors"
+            return f"vectors with {len(self.vectors.filters)} filters" if self.vectors.filters else "vectors"
         return f"{'arrays' if self.arrays else 'rows'}{' with scores' if self.has_value else ''}"
 
     @property
@@ -128,7 +138,10 @@ class SourceTable:
     def columns_read(self) -> list[str]:
         """The names of the columns that an evaluation reads, each once."""
         values = [value.name for value in self.value_columns if not value.is_field]
-        items = [self.item] if self.vectors is None else [self.vectors.vector]
+        items = [self.item]
+        if self.vectors is not None:
+            bias, filters = self.vectors.user_bias, [each.name for each in self.vectors.filters]
+            items = [self.vectors.vector, *([] if bias is None else [bias]), *filters]
         return list(dict.fromkeys([*self.user, *items, *values, *([] if self.subtopic is None else [self.subtopic])]))
 
     def users_sql(self) -> list[sql.Sql]:
@@ -392,7 +405,7 @@ def check_comparable(left: SourceTable, others: Iterable[SourceTable | None], pr
         if other.role not in WITHOUT_ITEMS and sql.common_id_type(left.item_type, other.item_type) is None:
             problems.append(
                 f"items have different types: {left.item!r} of {left.role} is {sql.type_in_words(left.item_type)}, {other.item!r} "
-                f"of {other.role} is {sql.type_in_words(other.item_type)}. {_cast(left.item_type, other.item_type)}; they are "
+                f"of {other.role} is {sql.type_in_words(other.item_type)}. {cast_in_words(left.item_type, other.item_type)}; they are "
                 "never cast silently, because '01' would equal 1"
             )
         if other.role in WITHOUT_USERS:
@@ -401,11 +414,12 @@ def check_comparable(left: SourceTable, others: Iterable[SourceTable | None], pr
             if sql.common_id_type(one, two) is None:
                 problems.append(
                     f"users have different types: {name!r} is {sql.type_in_words(one)} in {left.role} and {sql.type_in_words(two)} in "
-                    f"{other.role}. {_cast(one, two)}"
+                    f"{other.role}. {cast_in_words(one, two)}"
                 )
 
 
-def _cast(one: T.DataType, two: T.DataType) -> str:
+def cast_in_words(one: T.DataType, two: T.DataType) -> str:
+    """What to do so that values of two types compare."""
     # How large the unsigned integers of a table are decides their type, so that of the other table may change.
     is_uint64 = sql.UINT64 in (one, two)
     return "Cast both to string" if is_uint64 else "Cast one of them, or read it with a schema"

@@ -354,7 +354,7 @@ PLAIN = (
 )  # fmt: skip
 _ITEM_TYPES = (T.IntegralType, T.StringType, *_FLOATING)
 #: What a column names.
-Named = Literal["user", "item", "slice", "cluster", "model", "category", "intent"]
+Named = Literal["user", "item", "slice", "cluster", "model", "category", "intent", "filter"]
 _ADVICE: dict[Named, str] = {
     "user": "cast it to string, or make columns of its parts",
     "item": "items must be whole numbers, strings or doubles",
@@ -363,6 +363,7 @@ _ADVICE: dict[Named, str] = {
     "model": "model names must be plain values: cast it to string",
     "category": "categories must be plain values: cast it to string, or take one of several",
     "intent": "intents must be plain values or arrays of these: cast it to string",
+    "filter": "filters need plain values or arrays of these: cast it to string",
 }
 #: What unsigned integers of 64 bits become if a value needs the last bit.
 UINT64 = T.DecimalType(20, 0)
@@ -468,13 +469,29 @@ def text_in_sql(frame: DataFrame, name: str) -> Sql:
     return as_text(named(name), frame.schema[name].dataType)
 
 
-def set_in(frame: DataFrame, name: str) -> Sql:
-    """The values of a column, or of arrays in it, as an array of texts without null; null for null."""
+def element_type(frame: DataFrame, name: str) -> T.DataType:
+    """The type of a column's values, or of the entries of its arrays."""
     kind = frame.schema[name].dataType
-    several = isinstance(kind, T.ArrayType)
+    return kind.elementType if isinstance(kind, T.ArrayType) else kind
+
+
+def set_in(frame: DataFrame, name: str, id_type: T.DataType | None = None) -> Sql:
+    """The values of a column, or of arrays in it, as an array of texts without null; null for null.
+
+    Values that are compared as ids of a type leave out those that name nothing, too.
+    """
+    several, element = isinstance(frame.schema[name].dataType, T.ArrayType), element_type(frame, name)
     values = named(name) if several else when(named(name).is_not_null(), call("array", named(name)))
-    element = kind.elementType if isinstance(kind, T.ArrayType) else kind
-    return call("array_compact", for_entries("transform", values, lambda one: as_text(one, element)))
+
+    def word(value: Sql) -> Sql:
+        if id_type is None:
+            return as_text(value, element)
+        if isinstance(id_type, T.BinaryType):
+            # Sail has no text that is not UTF-8.
+            return call("hex", value)
+        return as_text(usable(value, element).cast(id_type), id_type)
+
+    return call("array_compact", for_entries("transform", values, word))
 
 
 def mark_of(item: T.StructField) -> dict[str, Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import types as T
 
-from spark_rankeval.checks import check_table, is_name
+from spark_rankeval.checks import as_names, check_table, is_name
 from spark_rankeval.errors import InputError
 from spark_rankeval.ranking.batch import ATTRIBUTES, FACT_TABLES, Attribute, Fact
 from spark_rankeval.request import call
@@ -656,6 +657,7 @@ def _read_vectors(vectors: call.Vectors, names: call.ColumnNames, problems: list
     item_vector = _array_of_numbers("catalogue", vectors.items, vectors.vector, found)
     user_bias = _bias("predictions", vectors.users, vectors.user_bias, "user_bias", found)
     item_bias = _bias("catalogue", vectors.items, vectors.item_bias, "item_bias", found)
+    filters = tuple(_filters(vectors, found))
     candidates = None
     if vectors.candidates is not None:
         has_users = all(sql.find_column(vectors.candidates, name) for name in names.user)
@@ -669,7 +671,7 @@ def _read_vectors(vectors: call.Vectors, names: call.ColumnNames, problems: list
             f"{name} of Vectors{problem.removeprefix(table)}" for problem in found if problem.startswith(table)
         ]
     columns = source_tables.VectorColumns(
-        items, vector, item_vector, user_bias, item_bias, vectors.similarity, candidates
+        items, vector, item_vector, user_bias, item_bias, vectors.similarity, candidates, filters
     )
     return source_tables.SourceTable(
         "predictions", vectors.users, tuple(users), items.item, items.item_type, arrays=True, vectors=columns
@@ -682,6 +684,32 @@ def _bias(role: source_tables.Role, frame: DataFrame, name: str | None, option: 
         kind = frame.schema[spelled].dataType.simpleString()
         problems.append(f"{role}: {option}={spelled!r} must be a number; it is {kind}. Cast it")
     return spelled
+
+
+def _filters(vectors: call.Vectors, problems: list[str]) -> Iterator[source_tables.FilterColumns]:
+    """The filters whose columns both tables have, with values that can be compared."""
+    tables: dict[source_tables.Role, DataFrame] = {"predictions": vectors.users, "catalogue": vectors.items}
+    for name in as_names("filters", vectors.filters):
+        user, item = (
+            source_tables.require_column(role, table, name, "filters", problems) for role, table in tables.items()
+        )
+        if user is None or item is None:
+            continue
+        kinds = sql.element_type(vectors.users, user), sql.element_type(vectors.items, item)
+        words = (f"{role}: the column {name!r} (filters=)" for role in tables)
+        wrong = [sql.problem_of_type(*what, "filter") for what in zip(words, kinds, strict=True)]
+        shared = sql.common_id_type(*kinds)
+        if any(wrong):
+            problems += chain.from_iterable(wrong)
+        elif shared is None:
+            problems.append(
+                f"catalogue: filters={name!r} has values of {sql.type_in_words(kinds[1])}, and those of users are "
+                f"{sql.type_in_words(kinds[0])}. {source_tables.cast_in_words(*kinds)}; they are never cast silently, because '01' would "
+                "equal 1"
+            )
+        else:
+            users, items = sql.set_in(vectors.users, user, shared), sql.set_in(vectors.items, item, shared)
+            yield source_tables.FilterColumns(user, users, items)
 
 
 def _read_no_answer(

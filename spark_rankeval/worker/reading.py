@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -57,6 +58,18 @@ ABSENT = "absent"  # whether only a table of attributes has the user: not evalua
 def hash_column(table: str) -> str:
     """The column of the sums of the hashes of a user's rows of a table; null if the user has no row."""
     return f"hash_of_{table}"
+
+
+def filter_column(index: int) -> str:
+    """The column of the values of a filter, by its index: lists of texts."""
+    return f"filter_{index}"
+
+
+def filters_of(columns: Mapping[str, pa.Array], model: int = 0) -> list[pa.Array]:
+    """The values of the filters of a model, by filter; as bytes, because texts need not be UTF-8."""
+    names = (column_of_model(filter_column(index), model) for index in itertools.count())
+    lists = (flat(columns[name]) for name in itertools.takewhile(columns.__contains__, names))
+    return [pa.LargeListArray.from_arrays(offsets, values.cast(pa.large_binary())) for values, offsets in lists]
 
 
 def grades_column(index: int) -> str:

@@ -189,7 +189,8 @@ CATALOGUE_ITEM, CATALOGUE_VECTOR, ITEM_BIAS, IS_CATALOGUE_ROW = "item", "vector"
 #: A length of vectors, and how many rows of the catalogue have it.
 USUAL_LENGTH, N_ROWS = "usual_length", "n_rows"
 _MOST_BYTES = 2_000_000_000
-# The name of the vectors' length in what is packed.
+# The columns of what is packed, before those of filters, and the name of the vectors' length in it.
+_COLUMNS = (CATALOGUE_ITEM, CATALOGUE_VECTOR, ITEM_BIAS)
 _LENGTH = "length"
 
 
@@ -219,12 +220,14 @@ class PackedCatalogue(NamedTuple):
         vectors: float32 or float64 (n_items, length), a row an item.
         bias: float64 (n_items,), what is added to all scores of an item.
         faults: what was left out.
+        filters: the values of each item, by filter: lists of bytes, which are coded by a dictionary.
     """
 
     ids: pa.Array
     vectors: Array
     bias: Array
     faults: Faults
+    filters: Sequence[pa.Array] = ()
 
     @classmethod
     def from_rows(cls, rows: pa.Table) -> PackedCatalogue:
@@ -239,20 +242,24 @@ class PackedCatalogue(NamedTuple):
         kept = np.flatnonzero(is_valid & (lengths == length))
         ids, vectors, added = ids.take(pa.array(kept)), vectors.take(pa.array(kept)), added[kept]
         matrix = vectors.flatten().to_numpy(zero_copy_only=False).reshape(len(kept), length)
-        chosen = _rows_to_keep(ids, matrix, added)
+        columns = {name: rows[name].combine_chunks() for name in rows.column_names if name not in _COLUMNS}
+        filters = [values.take(pa.array(kept)) for values in grouped_row.filters_of(columns)]
+        chosen = _rows_to_keep(ids, matrix, added, filters)
         faults = Faults(
             n_invalid=int((~is_valid).sum()),
             n_ragged=int(is_valid.sum()) - len(kept),
             n_repeated=len(kept) - len(chosen),
         )
-        return cls(ids.take(pa.array(chosen)), matrix[chosen], added[chosen], faults)
+        filters = [_coded(values.take(pa.array(chosen))) for values in filters]
+        return cls(ids.take(pa.array(chosen)), matrix[chosen], added[chosen], faults, filters)
 
     def pack(self) -> bytes:
         """As Arrow's stream of one batch."""
         n_items, length = self.vectors.shape
         offsets = pa.array(np.arange(n_items + 1, dtype=np.int32) * length, pa.int32())
         vectors = pa.ListArray.from_arrays(offsets, pa.array(self.vectors.ravel()))
-        table = pa.table({CATALOGUE_ITEM: self.ids, CATALOGUE_VECTOR: vectors, ITEM_BIAS: pa.array(self.bias)})
+        columns = dict(zip(_COLUMNS, (self.ids, vectors, pa.array(self.bias)), strict=True))
+        table = pa.table(columns | {grouped_row.filter_column(index): each for index, each in enumerate(self.filters)})
         counts = {name: str(count) for name, count in (self.faults._asdict() | {_LENGTH: length}).items()}
         return bytes(process.stream_of(table.replace_schema_metadata(counts)))
 
@@ -264,7 +271,15 @@ class PackedCatalogue(NamedTuple):
         counts = {name.decode(): int(count) for name, count in batch.schema.metadata.items()}
         length = counts.pop(_LENGTH)
         vectors, bias = batch.column(CATALOGUE_VECTOR).flatten().to_numpy(), batch.column(ITEM_BIAS).to_numpy()
-        return cls(batch.column(CATALOGUE_ITEM), vectors.reshape(batch.num_rows, length), bias, Faults(**counts))
+        filters = [column for name, column in grouped_row.columns_of(batch).items() if name not in _COLUMNS]
+        matrix = vectors.reshape(batch.num_rows, length)
+        return cls(batch.column(CATALOGUE_ITEM), matrix, bias, Faults(**counts), filters)
+
+
+def _coded(lists: pa.Array) -> pa.Array:
+    """Lists whose entries are numbers of a dictionary."""
+    values, offsets = grouped_row.flat(lists)
+    return pa.LargeListArray.from_arrays(offsets, values.dictionary_encode())
 
 
 @process.runs_in_worker
@@ -315,8 +330,11 @@ def all_usable(vectors: pa.Array) -> BoolArray:
     return all_right
 
 
-def _rows_to_keep(ids: pa.Array, vectors: Array, bias: Array) -> Array:
-    """The indices of the rows to keep, by item; of an item's several rows that of the greatest vector, then of the greatest bias."""
+def _rows_to_keep(ids: pa.Array, vectors: Array, bias: Array, filters: Sequence[pa.Array]) -> Array:
+    """The indices of the rows to keep, by item.
+
+    Of an item's several rows that of the greatest vector, then of the greatest bias, then of the last values of filters as text.
+    """
     # As bytes: no collation may come between.
     order = (
         pc.array_sort_indices(ids.cast(pa.large_binary()) if grouped_row.is_text(ids.type) else ids)
@@ -330,7 +348,9 @@ def _rows_to_keep(ids: pa.Array, vectors: Array, bias: Array) -> Array:
     is_last = np.append(is_new[1:], True)[: len(order)]
     repeated = np.flatnonzero(~(is_new & is_last))
     rows = order[repeated]
-    order[repeated] = rows[np.lexsort((bias[rows], *vectors[rows].T[::-1], item[repeated]))]
+    words = [str(row) for row in zip(*(values.take(pa.array(rows)).to_pylist() for values in filters), strict=True)]
+    values = np.unique(words, return_inverse=True)[1] if words else np.zeros(len(rows), np.int64)
+    order[repeated] = rows[np.lexsort((values, bias[rows], *vectors[rows].T[::-1], item[repeated]))]
     chosen: Array = order[is_last]
     return chosen
 
@@ -345,6 +365,64 @@ _FEW_NEAR = 2048
 _NOTHING = np.float32(-np.inf)
 
 
+@dataclass(frozen=True)
+class ItemValues:
+    """What a filter compares of the items of a catalogue.
+
+    Attributes:
+        values: the different values of all items, as bytes.
+        of_items: the values of each item, by their indices.
+    """
+
+    values: pa.Array
+    of_items: Ragged
+
+    @classmethod
+    def read(cls, coded: pa.Array) -> ItemValues:
+        """From lists of a `PackedCatalogue`."""
+        entries, offsets = grouped_row.flat(coded)
+        return cls(entries.dictionary, Ragged(entries.indices.to_numpy(), offsets))
+
+    @cached_property
+    def items(self) -> Ragged:
+        """The items that have each value, by their indices, ascending."""
+        order = np.argsort(self.of_items.values, kind="stable")
+        return user_lists.grouped(self.of_items.user[order], self.of_items.values[order], len(self.values))
+
+    def filter(self, values: pa.Array) -> Filter:
+        """The filter for users with these lists of values."""
+        entries, offsets = grouped_row.flat(values)
+        indices = grouped_row.indices_among(entries, self.values, unknown=-1)
+        return Filter(self, Ragged(indices, offsets).where(indices >= 0))
+
+
+class Filter(NamedTuple):
+    """A list has only items that share a value with its user."""
+
+    items: ItemValues
+    of_users: Ragged  # int64, the values of each user, by their indices
+
+    def passes(self, items: Ragged) -> BoolArray:
+        """Which of the users' items share a value with their user; −1 is none."""
+        known = np.flatnonzero(items.values >= 0)
+        values = self.items.of_items.take(items.values[known])
+        user = items.user[known[values.user]]
+        wanted = user_lists.grouped(values.values.astype(np.int64), user, items.n_users)
+        shared = user_lists.contained(wanted, self.of_users)
+        passed = np.zeros(len(items.values), np.bool_)
+        passed[known[values.user[shared]]] = True
+        return passed
+
+    def passed(self, user: int, start: int, stop: int) -> BoolArray:
+        """Whether each item from an index to before another shares a value with a user."""
+        passed = np.zeros(stop - start, np.bool_)
+        for value in self.of_users.values[slice(*self.of_users.offsets[user : user + 2])].tolist():
+            items = self.items.items.values[slice(*self.items.items.offsets[value : value + 2])]
+            low, high = np.searchsorted(items, [start, stop])
+            passed[items[low:high] - start] = True
+        return passed
+
+
 class Limits(NamedTuple):
     """Which items of the catalogue are in each user's list, by their indices.
 
@@ -352,34 +430,62 @@ class Limits(NamedTuple):
         has_list: bool (n_users,), who has a list at all.
         excluded: the items that the list leaves out, each once; None: none.
         candidates: the only items that it may have, each once; None: all.
+        filters: what all of its items share with the user.
     """
 
     has_list: BoolArray
     excluded: Ragged | None = None
     candidates: Ragged | None = None
+    filters: tuple[Filter, ...] = ()
 
     def n_excluded(self) -> IntArray:
         """How many items each list lost; int64 (n_users,)."""
         if self.excluded is None:
             return np.zeros(len(self.has_list), np.int64)
-        lost = self.has_list[self.excluded.user]
-        if self.candidates is not None:
-            lost &= user_lists.contained(self.excluded, self.candidates)
+        lost = self._may_have(self.excluded)
         return np.bincount(self.excluded.user[lost], minlength=len(self.has_list))
 
     def lengths(self, n_items: int) -> IntArray:
         """How many items each list has; int64 (n_users,)."""
-        whole = n_items if self.candidates is None else self.candidates.lengths
+        whole = np.full(len(self.has_list), n_items)
+        if self.candidates is not None:
+            whole = np.bincount(self.candidates.user[self._may_have(self.candidates)], minlength=len(whole))
+        elif self.filters:
+            users = np.flatnonzero(self.has_list)
+            for places in self.alike(users):
+                whole[users[places]] = np.count_nonzero(self.passed(users[places[0]], 0, n_items))
         return np.where(self.has_list, whole - self.n_excluded(), 0)
 
     def has(self, items: Ragged) -> BoolArray:
         """Which items are in the lists of their users; −1 is none."""
-        inside = (items.values >= 0) & self.has_list[items.user]
-        if self.candidates is not None:
-            inside &= user_lists.contained(items, self.candidates)
+        inside = self._may_have(items)
         if self.excluded is not None:
             inside &= ~user_lists.contained(items, self.excluded)
         return inside
+
+    def _may_have(self, items: Ragged) -> BoolArray:
+        """Which items would be in the lists of their users if none were excluded."""
+        inside = (items.values >= 0) & self.has_list[items.user]
+        if self.candidates is not None and items is not self.candidates:
+            inside &= user_lists.contained(items, self.candidates)
+        for each in self.filters:
+            inside &= each.passes(items)
+        return inside
+
+    def alike(self, users: IntArray) -> list[list[int]]:
+        """Users with the same values of all filters, by their places among some users; no one without a filter."""
+        if not self.filters:
+            return []
+        together: dict[tuple[bytes, ...], list[int]] = {}
+        for place, user in enumerate(users.tolist()):
+            lists = (each.of_users.users(user, user + 1).values for each in self.filters)
+            together.setdefault(tuple(values.tobytes() for values in lists), []).append(place)
+        return list(together.values())
+
+    def passed(self, user: int, start: int, stop: int) -> BoolArray:
+        """Whether each item from an index to before another passes all filters for a user."""
+        passed: BoolArray = np.logical_and.reduce([each.passed(user, start, stop) for each in self.filters])
+        return passed
 
 
 class Ranks(NamedTuple):
@@ -468,6 +574,7 @@ def _blocks(users: ScoredUserVectors, rows: IntArray, limits: Limits) -> Iterato
     width = max(1, min(_RANKED_CELLS // n_users, catalogue.n_items))
     for low in range(0, len(rows), n_users):
         some = rows[low : low + n_users]
+        alike = limits.alike(some)
         for start in range(0, catalogue.n_items, width):
             # Of finite numbers: a library for products may read beyond the end of a row, and warn of what it does not use.
             with np.errstate(invalid="ignore"):
@@ -478,6 +585,10 @@ def _blocks(users: ScoredUserVectors, rows: IntArray, limits: Limits) -> Iterato
                 products[others] = _NOTHING
             if limits.excluded is not None:
                 products[_cells(limits.excluded, some, start, products.shape[1])] = _NOTHING
+            for places in alike:
+                hidden = ~limits.passed(some[places[0]], start, start + products.shape[1])
+                for place in places:
+                    np.putmask(products[place], hidden, _NOTHING)
             yield some, start, products
 
 
@@ -571,9 +682,11 @@ class _Counts:
 def _first_indices(products: Array, first: int, error: float) -> IntArray:
     """Where the first items of a list are among its products, and a few more: all that the error may have brought down."""
     kind, lowest = products.dtype.type, np.finfo(products.dtype).min
-    least = lowest
-    if len(products) > first:
-        least = np.partition(products, len(products) - first)[len(products) - first]
+    least, listed = lowest, products >= lowest
+    # Numpy takes tens of times as long to part many equal values.
+    scores = products[listed] if 2 * np.count_nonzero(listed) < len(products) else products
+    if len(scores) > first:
+        least = np.partition(scores, len(scores) - first)[len(scores) - first]
     # At least `first` items have exact scores of at least `least` − error. An item that belongs to the first has such a score, too.
     # Then its product is at least `least` − 2 · error.
     with np.errstate(over="ignore"):
@@ -619,6 +732,7 @@ class TaskCatalogue(NamedTuple):
     ids: pa.Array  # of the items, in their order
     scored: Catalogue  # their vectors
     faults: Faults  # what was left out
+    filters: tuple[ItemValues, ...]  # their values, by filter
 
     def indices(self, side: grouped_row.Side) -> Ragged:
         """Each user's items by their index in the catalogue, each once; those that it lacks are left out."""
@@ -647,7 +761,8 @@ def read_catalogues(
         if similarity is not None and name in tables:
             packed = PackedCatalogue.unpack(tables[name].as_buffer())
             scored = Catalogue(packed.vectors, packed.bias, similarity)
-            catalogues[model] = TaskCatalogue(packed.ids, scored, packed.faults)
+            filters = tuple(map(ItemValues.read, packed.filters))
+            catalogues[model] = TaskCatalogue(packed.ids, scored, packed.faults, filters)
     return catalogues
 
 
@@ -694,10 +809,12 @@ class VectorLists:
         # How many rows of each user cannot be used.
         self.users, has_vector, self.invalid = read_users(columns, model, catalogue.scored)
         candidates = columns.get(grouped_row.column_of_model(grouped_row.CANDIDATES, model))
+        values = grouped_row.filters_of(columns, model)
         self.limits = Limits(
             has_list=has_vector,
             excluded=None if excluded is None else catalogue.indices(excluded),
             candidates=None if candidates is None else catalogue.indices(grouped_row.side_of(candidates)),
+            filters=tuple(items.filter(lists) for items, lists in zip(catalogue.filters, values, strict=True)),
         )
         # Of the labels in the catalogue, −1 for those that it lacks.
         self.indices = _nothing(len(self.invalid))

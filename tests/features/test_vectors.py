@@ -20,7 +20,16 @@ from spark_rankeval.worker import vectors as catalogue
 from spark_rankeval.worker.process import with_features
 from spark_rankeval.worker.scoring import score
 from spark_rankeval.worker.states import state_of_batches
-from spark_rankeval.worker.vectors import LARGEST, Catalogue, Limits, PackedCatalogue, ScoredUserVectors, rank_items
+from spark_rankeval.worker.vectors import (
+    LARGEST,
+    Catalogue,
+    Filter,
+    ItemValues,
+    Limits,
+    PackedCatalogue,
+    ScoredUserVectors,
+    rank_items,
+)
 
 
 def exact_scores(users, items, similarity, user_bias, item_bias):
@@ -58,6 +67,9 @@ KINDS = {
 FITS_FLOAT32 = tuple(KINDS)[:7]
 
 
+WORDS = pa.list_(pa.string())
+
+
 class World(NamedTuple):
     items: np.ndarray
     item_bias: np.ndarray
@@ -71,6 +83,14 @@ class World(NamedTuple):
 
 def drawn_vectors(rng, kind, n, d):
     return KINDS[kind](rng, rng.standard_normal((n, d)))
+
+
+def filters_of(rng, n_filters, n_users, n_items):
+    """Filters with four values, of which items and users have none, one or two."""
+    values = pa.array([b"a", b"b", b"c", b"d"], pa.large_binary())
+    return tuple(
+        Filter(ItemValues(values, lists(rng, n_items, 4, 2)), lists(rng, n_users, 4, 2)) for _ in range(n_filters)
+    )
 
 
 def lists(rng, n_users, n_items, longest, *, with_unknown=False):
@@ -103,6 +123,7 @@ def worlds(draw):
             has_vector,
             lists(rng, n_users, n_items, n_items // 2) if draw(st.booleans()) else None,
             lists(rng, n_users, n_items, n_items) if draw(st.booleans()) else None,
+            filters_of(rng, draw(st.integers(0, 2)), n_users, n_items),
         ),
         ties=draw(st.sampled_from(["item_asc", "item_desc"])),
         first=draw(st.sampled_from([0, 1, 5, n_items, n_items + 3])),
@@ -123,6 +144,9 @@ def expected(world):
             ranked &= set(list_of(limits.candidates, user))
         if limits.excluded is not None:
             ranked -= set(list_of(limits.excluded, user))
+        for each in limits.filters:
+            values = set(list_of(each.of_users, user))
+            ranked = {item for item in ranked if values & set(list_of(each.items.of_items, item))}
         sign = -1 if world.ties == "item_desc" else 1
         order = sorted(ranked, key=lambda item: (-of_user[item], sign * item))
         for place, item in enumerate(list_of(world.labels, user)):
@@ -301,11 +325,12 @@ def task_of(ties, *similarities, further=()):
     return task_of_views(*views, similarities=similarities)
 
 
-def catalogue_rows(items, vectors, bias=None):
+def catalogue_rows(items, vectors, bias=None, filters=()):
     columns = {
         catalogue.CATALOGUE_ITEM: pa.array(items), catalogue.CATALOGUE_VECTOR: pa.array(vectors, pa.list_(pa.float64())),
         catalogue.ITEM_BIAS: pa.array([0.0] * len(items) if bias is None else bias),
     }  # fmt: skip
+    columns |= {g.filter_column(index): pa.array(values, WORDS) for index, values in enumerate(filters)}
     return pa.table(columns | {catalogue.IS_CATALOGUE_ROW: pa.array(np.ones(len(items), bool))})
 
 
@@ -315,7 +340,7 @@ def world_of(item_vectors, user_vectors, **others):
     return {
         "items": list("abcdefghi"[:n_items]), "item_vectors": np.array(item_vectors), "item_bias": np.zeros(n_items),
         "user_vectors": user_vectors, "user_bias": np.zeros(n_users), "labels": [{"a": 1.0}] * n_users,
-        "excluded": [[]] * n_users, "candidates": None, "similarity": "dot",
+        "excluded": [[]] * n_users, "candidates": None, "similarity": "dot", "filters": [],
     } | others  # fmt: skip
 
 
@@ -332,7 +357,8 @@ def batch_of(world, **lists):
 
 
 def vectors_of(world):
-    rows = catalogue_rows(world["items"], world["item_vectors"].tolist(), world["item_bias"])
+    of_items = [items for _, items in world["filters"]]
+    rows = catalogue_rows(world["items"], world["item_vectors"].tolist(), world["item_bias"], of_items)
     ((packed,),) = [batch.columns for batch in catalogue.pack_catalogue(iter(rows.to_batches()))]
     n_users = len(world["labels"])
     columns = {
@@ -342,6 +368,7 @@ def vectors_of(world):
         # A user without a vector has no row.
         g.PREDICTION_ROWS: pa.array([int(vector is not None) for vector in world["user_vectors"]]),
     }  # fmt: skip
+    columns |= {g.filter_column(index): pa.array(users, WORDS) for index, (users, _) in enumerate(world["filters"])}
     if world["candidates"] is not None:
         columns[g.CANDIDATES] = pa.array(world["candidates"], pa.list_(pa.string()))
     return batch_of(world, **columns)
@@ -358,9 +385,15 @@ def of_table(world, ties):
     """What the worker makes of the table of all scores."""
     given = ("user_vectors", "item_vectors", "similarity", "user_bias", "item_bias")
     scores, candidates = exact_scores(*(world[name] for name in given)), world["candidates"]
+
+    def is_allowed(user, place):
+        is_candidate = candidates is None or world["items"][place] in candidates[user]
+        return is_candidate and all(
+            {*(of[user] or ())} & {*(of_items[place] or ())} for of, of_items in world["filters"]
+        )
+
     allowed = [
-        [place for place, item in enumerate(world["items"]) if candidates is None or item in candidates[user]]
-        for user in range(len(scores))
+        [place for place in range(len(world["items"])) if is_allowed(user, place)] for user in range(len(scores))
     ]
     items = [[world["items"][place] for place in places] for places in allowed]
     listed = [scores[user, places].tolist() for user, places in enumerate(allowed)]
@@ -387,8 +420,13 @@ def tables(draw):
     def of_users(some):
         return st.lists(some, min_size=n_users, max_size=n_users)
 
+    values = st.none() | st.lists(st.sampled_from(["x", "y", "é"]), max_size=2)
+    filters = [
+        [draw(st.lists(values, min_size=n, max_size=n)) for n in (n_users, n_items)]
+        for _ in range(draw(st.integers(0, 2)))
+    ]
     return world_of(
-        matrix(n_items, length), matrix(n_users, length), items=items, item_bias=matrix(n_items, 1)[:, 0],
+        matrix(n_items, length), matrix(n_users, length), items=items, item_bias=matrix(n_items, 1)[:, 0], filters=filters,
         user_bias=matrix(n_users, 1)[:, 0], similarity=draw(st.sampled_from(["dot", "cosine"])), labels=draw(of_users(grades)),
         excluded=draw(of_users(some)), candidates=draw(st.none() | of_users(some)),
     )  # fmt: skip
@@ -506,6 +544,14 @@ def test_of_an_items_rows_the_greatest_vector_stays_in_any_order():
         packed = PackedCatalogue.from_rows(rows)
         assert packed.ids.to_pylist() == ["a", "b"]
         assert packed.vectors.tolist() == [[2.0, 1.0], [0.0, 0.0]]
+
+
+def test_of_an_items_equal_rows_the_last_values_of_filters_stay_in_any_order():
+    rows = [(["x"], ["p", "q"]), (["x"], ["p"]), (["x"], None), (["w"], ["z"])]
+    for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]):
+        filters = zip(*(rows[place] for place in order), strict=True)
+        packed = PackedCatalogue.from_rows(catalogue_rows(["a"] * 4, [[1.0]] * 4, filters=filters))
+        assert [values.to_pylist() for values in packed.filters] == [[[b"x"]], [[b"p"]]]
 
 
 def test_a_packed_catalogue_reads_back_with_items_in_the_order_of_their_bytes():

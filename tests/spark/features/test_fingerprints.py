@@ -163,8 +163,10 @@ def test_a_comparison_counts_the_users_with_other_labels(spark):
     assert row.not_shared == "labels (1 user) and exclusions (4 users)"
 
 
+@pytest.mark.filterwarnings("ignore:model '.'. no")
 def test_vectors_have_theirs_in_the_place_of_predictions(spark):
-    users = spark.createDataFrame([(1, [1.0, 2.0]), (2, [0.5, 1.0])], "user bigint, vector array<double>")
+    rows = [(1, [1.0, 2.0], ["x"], "y"), (2, [0.5, 1.0], [], "x")]
+    users = spark.createDataFrame(rows, "user bigint, vector array<double>, tenant array<string>, language string")
     rows = [(1, [1.0, 0.0], 0.0), (2, [0.0, 1.0], 0.5), (3, [1.0, 1.0], 0.0)]
     items, reversed_, other = (
         spark.createDataFrame(each, "item int, vector array<float>, bias double")
@@ -179,6 +181,11 @@ def test_vectors_have_theirs_in_the_place_of_predictions(spark):
         Vectors(users, items, item_bias="bias"),
         Vectors(users, items, similarity="cosine"),
         Vectors(users, other),
+        *(
+            Vectors(users, items.selectExpr("*", f"{tenant} AS tenant", f"{language} AS language"), filters=filters)
+            for filters in ("tenant", ["tenant", "language"])
+            for tenant, language in (("'x'", "string(NULL)"), ("string(NULL)", "'x'"))
+        ),
         *(Vectors(users, items, candidates=table) for table in candidates),
     ]
     named = {str(number): model for number, model in enumerate(models)}

@@ -26,6 +26,23 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* every label as relevant", "ig
 
 N_USERS, N_ITEMS, LENGTH = 24, 15, 3
 METRICS = ["ndcg@5", "ap", "rr", "auc", "percentile_rank", "recall@3"]
+# Values of filters: one or several, numbers or texts, and none, which are no values.
+TENANT_OF_USER = [[0.0, 1.0, None, -0.0, math.nan][user % 5] for user in range(N_USERS)]
+TENANTS_OF_ITEM = [[[0.0], [1.0, 0.5], [0.0, 1.0, math.nan], None][item % 4] for item in range(N_ITEMS)]
+LANGUAGES_OF_USER = [[["de"], ["en", "de"], ["fr", None], [], None, ["de", "fr"]][user % 6] for user in range(N_USERS)]
+LANGUAGE_OF_ITEM = ["de", "en", None, "fr", "it"] * 3
+
+
+def share(some, others):
+    return any(one == other for one in some or () for other in others or () if one is not None)
+
+
+def has_tenant(user, item):
+    return share([TENANT_OF_USER[user]], TENANTS_OF_ITEM[item])
+
+
+def has_language(user, item):
+    return share(LANGUAGES_OF_USER[user], [LANGUAGE_OF_ITEM[item]])
 
 
 class World:
@@ -50,6 +67,11 @@ class World:
         self.items = spark.createDataFrame(items, "item string, vector array<double>, bias double")
         self.labels = spark.createDataFrame(labels, "user int, item string, grade double")
         self.training = spark.createDataFrame(others, "user int, item string")
+        of_users = [*zip(range(N_USERS), TENANT_OF_USER, LANGUAGES_OF_USER, strict=True)]
+        of_items = [*zip((f"i{item:02}" for item in range(N_ITEMS)), TENANTS_OF_ITEM, LANGUAGE_OF_ITEM, strict=True)]
+        of_users = spark.createDataFrame(of_users, "user int, tenant double, language array<string>")
+        of_items = spark.createDataFrame(of_items, "item string, Tenant array<float>, language string")
+        self.filtered = {"users": self.users.join(of_users, "user"), "items": self.items.join(of_items, "item")}
         self.categories = self.items.select("item", F.substring("item", 3, 1).alias("category"))
 
     def scores(self, bias=False, only=lambda user, item: True):
@@ -99,17 +121,29 @@ def test_labels_without_a_grade_leave_the_ranks_of_others_as_they_are(world):
     assert ours.data_quality.n_labels == theirs.data_quality.n_labels
 
 
-def test_several_models_with_candidates_of_their_own_stand_side_by_side(world):
+def test_several_models_with_candidates_and_filters_of_their_own_stand_side_by_side(world):
     own = [(user, f"i{item:02}") for user in range(N_USERS) for item in range(N_ITEMS) if (user + item) % 3]
+    # Bytes that are no text.
+    users, items = world.filtered["users"], world.filtered["items"]
+    users = users.withColumn("language", F.expr("transform(language, one -> unhex(concat('FF', hex(one))))"))
+    items = items.withColumn("language", F.expr("unhex(concat('FF', hex(language)))"))
     models = {
         "some": Vectors(world.users, world.items, candidates=world.items.where("item < 'i10'").select("item")),
         "own": Vectors(world.users, world.items, candidates=world.spark.createDataFrame(own, "user int, item string")),
         "all": Vectors(world.users, world.items),
+        "filter": Vectors(**world.filtered, filters="TENANT", item_bias="bias"),
+        "filters": Vectors(**world.filtered, filters=["tenant", "language"]),
+        "own and filter": Vectors(
+            users, items, filters="language", candidates=world.spark.createDataFrame(own, "user int, item string")
+        ),
     }
     tables = {
         "some": world.scores(only=lambda user, item: item < 10),
         "own": world.scores(only=lambda user, item: (user + item) % 3),
         "all": world.scores(),
+        "filter": world.scores(bias=True, only=has_tenant),
+        "filters": world.scores(only=lambda user, item: has_tenant(user, item) and has_language(user, item)),
+        "own and filter": world.scores(only=lambda user, item: (user + item) % 3 and has_language(user, item)),
     }
     # The table of items has a column that candidates lack.
     options = {"relevance": "grade", "exclude": world.training, "facts": Facts(items=world.categories)}
@@ -136,11 +170,15 @@ def test_measures_beyond_accuracy_are_those_of_the_table_of_all_scores(world):
 
 
 def test_top_items_are_the_first_of_the_table_of_all_scores(world):
-    ours = top_items(Vectors(world.users, world.items, item_bias="bias"), 4, exclude=world.training)
-    found = {row.user: [(entry.item, entry.score) for entry in row.recommendations] for row in ours.collect()}
-    frame = world.scores(bias=True).join(world.training, ["user", "item"], "left_anti").toPandas()
-    best = frame.sort_values(["score", "item"], ascending=[False, True]).groupby("user").head(4).groupby("user")
-    assert found == {user: [*zip(rows["item"], rows["score"], strict=True)] for user, rows in best}
+    for filters, only in (((), lambda user, item: True), ("language", has_language)):
+        vectors = Vectors(**world.filtered, item_bias="bias", filters=filters)
+        ours = top_items(vectors, 4, exclude=world.training)
+        found = {row.user: [(entry.item, entry.score) for entry in row.recommendations] for row in ours.collect()}
+        frame = world.scores(bias=True, only=only).join(world.training, ["user", "item"], "left_anti").toPandas()
+        best = frame.sort_values(["score", "item"], ascending=[False, True]).groupby("user").head(4).groupby("user")
+        expected = {user: [*zip(rows["item"], rows["score"], strict=True)] for user, rows in best}
+        # A user who may be shown nothing has an empty list.
+        assert found == {user: expected.get(user, []) for user in range(2, N_USERS)}
 
 
 # --- bad input
@@ -257,6 +295,17 @@ REFUSED = [
     (lambda w: (of(w), {"dialect": "torchmetrics"}), DialectError, "from Vectors"),
     (lambda w: (of(w), {"metrics": "repetition", **facts(w)}), MetricError, "give a cutoff"),
     (lambda w: evaluate(of(w), None, "rr"), InputError, "labels=None is for one table of arrays"),
+    (lambda w: of(w, filters=5), InputError, "filters must be a column name or a list of distinct column names; got 5"),
+    (lambda w: (of(w, filters="paritty"), {}), InputError, "users of Vectors has no column 'paritty' (filters=); did you mean 'parity'?"),
+    (lambda w: (of(w, filters=["parity"]), {}), InputError, "items of Vectors has no column 'parity' (filters=)"),
+    (
+        lambda w: top_items(of(w, users=w.users.withColumn("bias", F.lit("0.0")), filters="bias"), 3),
+        InputError, "items of Vectors: filters='bias' has values of double, and those of users are string. Cast one of them",
+    ),
+    (
+        lambda w: (of(w, users=w.users.withColumn("item", F.struct("user")), filters="item"), {}),
+        InputError, "users of Vectors: the column 'item' (filters=) is struct<user:int>; filters need plain values or arrays of these",
+    ),
     (lambda w: of(w, items=None), InputError, "items of Vectors must be a table"),
     (lambda w: Vectors.of(w.users), InputError, "must be a fitted ALSModel"),
     (lambda w: top_items(w.users, 3), InputError, "vectors must be Vectors"),
@@ -299,5 +348,11 @@ def test_candidates_that_are_no_items_are_named_and_user_ids_are_not_blamed(spar
     with pytest.warns(SparkRankEvalWarning) as said:
         evaluate(models, world.labels, "rr")
     assert "model 'other': none of the 2 items of candidates is among the 15 with a vector" in texts_of(said)[1]
+    shouted = world.filtered["items"].withColumn("language", F.upper("language"))
+    with pytest.warns(SparkRankEvalWarning) as said:
+        evaluate(Vectors(world.filtered["users"], shouted, filters="language"), world.labels, "rr")
+    assert texts_of(said)[1].startswith(
+        "no item passes the filters ('language') of any user. If both tables mean the same"
+    )
     with pytest.warns(SparkRankEvalWarning, match="none of the 17 labelled items is among the 15 with a vector"):
         evaluate(of(world), world.labels.withColumn("item", F.upper("item")), "rr")
