@@ -150,12 +150,14 @@ class VectorTables:
         users: a row for each user, with the user's columns and the vector.
         items: the catalogue: a row for each item, with the column of items and the vector.
         candidates: the items that can be recommended, or those of each user; left out, the whole catalogue.
+        shards: into how many shards the items are split, so that a worker holds one at a time; left out, it holds all.
     """
 
     vector: str = Vectors.vector
     user_bias: str | None = Vectors.user_bias
     item_bias: str | None = Vectors.item_bias
     similarity: Similarity = Vectors.similarity
+    shards: int | None = Vectors.shards
     users: Source
     items: Source
     candidates: Source | None = None

@@ -527,11 +527,8 @@ class SummaryOptions(UserOptions):
 
 #: How a user and an item make a score.
 Similarity = Literal["dot", "cosine"]
-#: What is wrong if no task can hold the catalogue.
-CATALOGUE_TOO_LARGE = (
-    "the items of Vectors take more than 2 GB, and no row of a table holds more. Use float32, fewer dimensions, or a table of items as "
-    "candidates; or evaluate lists that the model makes, such as ALS recommendForAllUsers(100)"
-)
+# No more shards than this are of any use.
+_MOST_SHARDS = 10_000
 
 
 @dataclass(frozen=True)
@@ -557,6 +554,8 @@ class Vectors:
             stays as it is, and its scores are 0. Biases are added afterwards.
         candidates: the items that can be recommended: a table of items; or of users and items, which gives each user their own. None: all
             of `items`.
+        shards: into how many shards `items` are split by a hash, so that a worker holds one at a time. Figures are the same for any number.
+            None: each worker holds all items, which is faster, up to 2 GB. See docs/whole_catalogue.md#size.
 
     Raises:
         InputError, OptionError: an argument is not what it should be.
@@ -569,6 +568,7 @@ class Vectors:
     item_bias: str | None = None
     similarity: Similarity = "dot"
     candidates: Table | None = None
+    shards: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("users", "items", "candidates"):
@@ -581,6 +581,9 @@ class Vectors:
         check_name("user_bias", self.user_bias)
         check_name("item_bias", self.item_bias)
         one_of("similarity", self.similarity, get_args(Similarity))
+        if self.shards is not None and not (is_number(self.shards, int) and 1 <= self.shards <= _MOST_SHARDS):
+            msg = f"shards must be a whole number from 1 to {_MOST_SHARDS:,}, or None; got {self.shards!r}"
+            raise OptionError(msg)
 
     @classmethod
     def of(cls, model: Any) -> Self:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from spark_rankeval.ranking import user_lists
 from spark_rankeval.ranking.batch import RankingBatch, depends_on_tie
 from spark_rankeval.ranking.ranks import PredictionRanks, RankingCounts, labelled_batch, rank_lists
 from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, Ragged, RawLists, Ties
-from spark_rankeval.request.call import CATALOGUE_TOO_LARGE, Similarity
+from spark_rankeval.request.call import Similarity
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker import process
 from spark_rankeval.worker import reading as grouped_row
@@ -180,7 +180,9 @@ class ScoredUserVectors:
 
     def as_about(self, user: IntArray, scores: FloatArray) -> FloatArray:
         """Scores as `about` would have them without its error; float64."""
-        about: FloatArray = np.ldexp(scores - self.bias[user], -self.scale[user])
+        with np.errstate(over="ignore"):
+            # Of an item that another shard has, which may score far higher than all items here.
+            about: FloatArray = np.ldexp(scores - self.bias[user], -self.scale[user])
         return about
 
 
@@ -188,7 +190,8 @@ class ScoredUserVectors:
 CATALOGUE_ITEM, CATALOGUE_VECTOR, ITEM_BIAS, IS_CATALOGUE_ROW = "item", "vector", "bias", "in_catalogue"
 #: A length of vectors, and how many rows of the catalogue have it.
 USUAL_LENGTH, N_ROWS = "usual_length", "n_rows"
-_MOST_BYTES = 2_000_000_000
+# The shards that an error asks for have so many bytes: a worker holds one twice, and 350 MB beside it.
+_SHARD_BYTES = 500_000_000
 # The name of the vectors' length in what is packed.
 _LENGTH = "length"
 
@@ -211,6 +214,58 @@ class Faults(NamedTuple):
 CATALOGUE_FAULTS = tuple(f"{name}_catalogue" for name in Faults._fields)
 
 
+def usual_length(n_rows: Mapping[int, int]) -> int:
+    """The length that most vectors have, of several the shortest, given how many have each; 0 if there is none."""
+    return min(n_rows, key=lambda length: (-n_rows[length], length), default=0)
+
+
+class ItemRows:
+    """Rows of a catalogue on their way into memory, apart by the length of their vectors.
+
+    Attributes:
+        n_invalid: how many rows cannot be used, whatever length is usual.
+        n_rows: how many others there are, by length.
+    """
+
+    def __init__(self, item_type: pa.DataType) -> None:
+        self.n_invalid, self.n_rows = 0, Counter[int]()
+        self._parts: dict[int, list[tuple[pa.Array, Array, Array]]] = {}
+        self._nothing = (pa.array([], item_type), np.empty((0, 0)), np.empty(0))
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Take in some rows, as views of them."""
+        ids, vectors, bias = (rows.column(name) for name in (CATALOGUE_ITEM, CATALOGUE_VECTOR, ITEM_BIAS))
+        if pa.types.is_floating(ids.type):
+            # The two zeros are one item.
+            ids = pc.add(ids, pa.scalar(0.0, ids.type))
+        added = numbers(bias)
+        lengths, is_valid = _usable_lengths(ids, vectors, added)
+        self.n_invalid += int((~is_valid).sum())
+        for length in np.unique(lengths[is_valid]).tolist():
+            kept = is_valid & (lengths == length)
+            mask = pa.array(kept)
+            entries = (vectors if kept.all() else vectors.filter(mask)).flatten()
+            matrix = entries.to_numpy(zero_copy_only=False).reshape(-1, length)
+            self.n_rows[length] += len(matrix)
+            self._parts.setdefault(length, []).append((ids.filter(mask), matrix, added[kept]))
+
+    def items(self, length: int) -> tuple[pa.Array, Array, Array]:
+        """The items with vectors of a length, in the order of their ids: ids, vectors and biases. They are handed over once.
+
+        Of an item's several rows the greatest vector stays.
+        """
+        parts = self._parts.pop(length, [])
+        if not parts:
+            ids, vectors, bias = self._nothing
+            return ids, vectors.reshape(0, length), bias
+        ids, bias = pa.concat_arrays([part[0] for part in parts]), np.concatenate([part[2] for part in parts])
+        vectors = np.concatenate([part[1] for part in parts])
+        # Not to hold the vectors three times.
+        parts.clear()
+        chosen = _rows_to_keep(ids, vectors, bias)
+        return ids.take(pa.array(chosen)), vectors[chosen], bias[chosen]
+
+
 class PackedCatalogue(NamedTuple):
     """The items that can be ranked, in the order of their ids.
 
@@ -227,25 +282,12 @@ class PackedCatalogue(NamedTuple):
     faults: Faults
 
     @classmethod
-    def from_rows(cls, rows: pa.Table) -> PackedCatalogue:
-        """Choose the rows that can be used, and bring them into order. Of an item's several rows the greatest vector stays."""
-        ids, vectors, bias = (rows[name].combine_chunks() for name in (CATALOGUE_ITEM, CATALOGUE_VECTOR, ITEM_BIAS))
-        if pa.types.is_floating(ids.type):
-            # The two zeros are one item.
-            ids = pc.add(ids, pa.scalar(0.0, ids.type))
-        added = numbers(bias)
-        lengths, is_valid = _usable_lengths(ids, vectors, added)
-        length = int(np.bincount(lengths[is_valid]).argmax()) if is_valid.any() else 0
-        kept = np.flatnonzero(is_valid & (lengths == length))
-        ids, vectors, added = ids.take(pa.array(kept)), vectors.take(pa.array(kept)), added[kept]
-        matrix = vectors.flatten().to_numpy(zero_copy_only=False).reshape(len(kept), length)
-        chosen = _rows_to_keep(ids, matrix, added)
-        faults = Faults(
-            n_invalid=int((~is_valid).sum()),
-            n_ragged=int(is_valid.sum()) - len(kept),
-            n_repeated=len(kept) - len(chosen),
-        )
-        return cls(ids.take(pa.array(chosen)), matrix[chosen], added[chosen], faults)
+    def from_rows(cls, rows: ItemRows) -> PackedCatalogue:
+        """The items of the usual length."""
+        length = usual_length(rows.n_rows)
+        ids, vectors, bias = rows.items(length)
+        n_kept = rows.n_rows[length]
+        return cls(ids, vectors, bias, Faults(rows.n_invalid, rows.n_rows.total() - n_kept, n_kept - len(ids)))
 
     def pack(self) -> bytes:
         """As Arrow's stream of one batch."""
@@ -267,23 +309,39 @@ class PackedCatalogue(NamedTuple):
         return cls(batch.column(CATALOGUE_ITEM), vectors.reshape(batch.num_rows, length), bias, Faults(**counts))
 
 
-@process.runs_in_worker
-def pack_catalogue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def pack_catalogue(most_bytes: int) -> process.Run:
     """A function for ``mapInArrow``: the rows of a catalogue as a row of bytes; a row that is not of the catalogue is passed over."""
-    received_batches: list[pa.RecordBatch] = []
-    n_bytes = 0
-    for batch in batches:
-        received_batches.append(batch)
-        n_bytes += batch.nbytes
-        if n_bytes > _MOST_BYTES:
-            # Arrow would say so, too, but only once the memory of several copies is used up.
-            raise RuntimeError(CATALOGUE_TOO_LARGE)
-    if not received_batches:
+
+    @process.runs_in_worker
+    def run(batches: process.Batches) -> process.Batches:
+        rows: ItemRows | None = None
+        n_rows = n_bytes = 0
+        for batch in batches:
+            n_rows, n_bytes = n_rows + batch.num_rows, n_bytes + batch.nbytes
+            if n_bytes > most_bytes:
+                # The rest is counted and not kept, so that this worker does not run out of memory.
+                rows = None
+                continue
+            rows = rows or ItemRows(batch.column(CATALOGUE_ITEM).type)
+            rows.add(batch.filter(batch.column(IS_CATALOGUE_ROW)))
+        if n_bytes > most_bytes:
+            raise RuntimeError(_too_large(n_rows, n_bytes, most_bytes))
         # A partition without a row comes alone, if Spark finds the table empty.
-        return
-    rows = pa.Table.from_batches(received_batches)
-    catalogue = PackedCatalogue.from_rows(rows.filter(rows[IS_CATALOGUE_ROW]))
-    yield pa.RecordBatch.from_pydict({process.PACKED: pa.array([catalogue.pack()], pa.binary())})
+        if rows is not None:
+            packed = PackedCatalogue.from_rows(rows).pack()
+            yield pa.RecordBatch.from_pydict({process.PACKED: pa.array([packed], pa.binary())})
+
+    return run
+
+
+def _too_large(n_rows: int, n_bytes: int, most_bytes: int) -> str:
+    """What to do with so many rows of items of so many bytes, of which no row holds more than `most_bytes`."""
+    n_shards = -(-n_bytes // _SHARD_BYTES)
+    return (
+        f"{process.CATALOGUE_TOO_LARGE}: {n_rows:,} items take {n_bytes / 1e6:,.0f} MB, and {most_bytes / 1e6:,.0f} MB is the limit. Pass "
+        f"Vectors(…, shards={n_shards}), so that a worker holds about {2 * n_bytes / n_shards / 1e6:,.0f} MB at a time. Or use float32, "
+        "fewer dimensions, or a table of items as candidates"
+    )
 
 
 @process.runs_in_worker
@@ -299,11 +357,17 @@ def count_lengths(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 def _usable_lengths(ids: pa.Array, vectors: pa.Array, bias: Array) -> tuple[IntArray, BoolArray]:
     """How long vectors are, and which rows can be used if they have the right length."""
-    lengths: IntArray = pc.fill_null(pc.list_value_length(vectors), 0).to_numpy(zero_copy_only=False)
     has_item = ids.is_valid().to_numpy(zero_copy_only=False)
     if pa.types.is_floating(ids.type):
         has_item = has_item & ~np.isnan(numbers(ids))
-    return lengths, has_item & (lengths > 0) & is_usable(bias) & all_usable(vectors)
+    lengths = usable_lengths(vectors, bias)
+    return lengths, has_item & (lengths > 0)
+
+
+def usable_lengths(vectors: pa.Array, bias: Array) -> IntArray:
+    """How long vectors are that can be used with these biases; 0 for the others."""
+    lengths = pc.fill_null(pc.list_value_length(vectors), 0).to_numpy(zero_copy_only=False)
+    return np.where(is_usable(bias) & all_usable(vectors), lengths, 0).astype(np.int64)
 
 
 def all_usable(vectors: pa.Array) -> BoolArray:
@@ -315,14 +379,16 @@ def all_usable(vectors: pa.Array) -> BoolArray:
     return all_right
 
 
+def sorted_indices(ids: pa.Array) -> IntArray:
+    """What brings ids into their order: numbers as numbers, and texts as bytes, so that no collation comes between."""
+    keys = ids.cast(pa.large_binary()) if grouped_row.is_text(ids.type) else ids
+    indices: IntArray = pc.array_sort_indices(keys).to_numpy().astype(np.int64)
+    return indices
+
+
 def _rows_to_keep(ids: pa.Array, vectors: Array, bias: Array) -> Array:
     """The indices of the rows to keep, by item; of an item's several rows that of the greatest vector, then of the greatest bias."""
-    # As bytes: no collation may come between.
-    order = (
-        pc.array_sort_indices(ids.cast(pa.large_binary()) if grouped_row.is_text(ids.type) else ids)
-        .to_numpy()
-        .astype(np.int64)
-    )
+    order = sorted_indices(ids)
     ordered = ids.take(pa.array(order))
     is_new = np.ones(len(order), np.bool_)
     is_new[1:] = pc.not_equal(ordered[1:], ordered[:-1]).to_numpy(zero_copy_only=False)
@@ -383,25 +449,31 @@ class Limits(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """Where the ranked items stand in the lists of their users; one entry per item.
+    """Where the ranked items stand among those of a catalogue; one entry per item. The counts of shards add up.
 
     Attributes:
-        is_ranked: whether the list has the item. What follows is 0 if not.
-        rank: int64, from 1.
+        is_ranked: whether the list has the item.
         above: int64, how many items of the list have a higher score.
         tied: int64, how many have the same, the item included.
-        score: float64.
+        before: int64, how many of these have a lower id.
+        score: float64; 0 if it is not known.
         first: the first items of every list, by their indices.
         first_scores: float64, their scores.
     """
 
     is_ranked: BoolArray
-    rank: IntArray
     above: IntArray
     tied: IntArray
+    before: IntArray
     score: FloatArray
     first: Ragged
     first_scores: FloatArray
+
+    def rank(self, ties: Ties) -> IntArray:
+        """The place of each item, from 1; 0 for those that are not ranked."""
+        # Of those that score the same, the item itself is neither before nor behind.
+        before = self.tied - 1 - self.before if ties == "item_desc" else self.before
+        return np.where(self.is_ranked, 1 + self.above + before, 0)
 
 
 def rank_items(
@@ -413,23 +485,46 @@ def rank_items(
     """
     is_ranked = limits.has(items)
     ranked = items.where(is_ranked)
-    score = users.exact(ranked.user, ranked.values)
-    counts = _Counts(users, ranked, score)
+    scores = np.full(len(is_ranked), np.nan)
+    scores[is_ranked] = users.exact(ranked.user, ranked.values)
+    return rank_scores(users, items, is_ranked, scores, limits, ties, first)
+
+
+def rank_scores(
+    users: ScoredUserVectors,
+    items: Ragged,
+    is_ranked: BoolArray,
+    scores: FloatArray,
+    limits: Limits,
+    ties: Ties = "item_asc",
+    first: int = 0,
+) -> Ranks:
+    """As `rank_items`, of items with known scores, some of which the catalogue lacks.
+
+    Args:
+        users: with the catalogue.
+        items: by index; of an item that the catalogue lacks, how many items have a lower id.
+        is_ranked: which items the lists have.
+        scores: float64, NaN for an item that is not looked for.
+        limits: of the lists.
+        ties: the order of equal scores among the `first` items.
+        first: how many items of every list are given.
+    """
+    is_counted = ~np.isnan(scores)
+    counts = _Counts(users, items.where(is_counted), is_ranked[is_counted], scores[is_counted])
     firsts = _count_blocks(users, counts, limits, ties, first)
-    # Of those that score the same, the item itself is neither before nor behind.
-    before = counts.tied - 1 - counts.before if ties == "item_desc" else counts.before
 
     def spread(values: Array) -> Array:
-        whole = np.zeros(len(is_ranked), values.dtype)
-        whole[is_ranked] = values
+        whole = np.zeros(len(is_counted), values.dtype)
+        whole[is_counted] = values
         return whole
 
     return Ranks(
         is_ranked,
-        rank=spread(1 + counts.above + before),
         above=spread(counts.above),
         tied=spread(counts.tied),
-        score=spread(score),
+        before=spread(counts.before),
+        score=spread(counts.score),
         first=user_lists.grouped(firsts.item, firsts.user, len(limits.has_list)),
         first_scores=firsts.score,
     )
@@ -493,9 +588,9 @@ def _cells(items: Ragged, users: IntArray, start: int, width: int) -> tuple[IntA
 class _Counts:
     """How many items score higher than each ranked one, the same, and the same before it: counted block by block."""
 
-    def __init__(self, users: ScoredUserVectors, ranked: Ragged, score: FloatArray) -> None:
-        # The indices of items in the lists of their users, and their scores as of `ScoredUserVectors.exact`.
-        self.users, self.ranked, self.score = users, ranked, score
+    def __init__(self, users: ScoredUserVectors, ranked: Ragged, is_listed: BoolArray, score: FloatArray) -> None:
+        # The indices of items, whether the lists of their users have them, and their scores as of `ScoredUserVectors.exact`.
+        self.users, self.ranked, self.is_listed, self.score = users, ranked, is_listed, score
         about, error = users.as_about(ranked.user, score), users.error[ranked.user]
         kind = np.float32 if users.catalogue.is_plain else np.float64
         # The lowest and the highest that `ScoredUserVectors.about` may be of an item that scores the same.
@@ -516,7 +611,7 @@ class _Counts:
         if not len(entries):
             return
         index, near = self.ranked.values[entries], []
-        is_here = (index >= start) & (index < start + len(products))
+        is_here = self.is_listed[entries] & (index >= start) & (index < start + len(products))
         n_above, n_tied = np.zeros(len(entries), np.int64), np.zeros(len(entries), np.int64)
         # One ranked item after the other: the marks of all of them would not stay in a core's cache.
         reached, above = np.empty(len(products), np.bool_), np.empty(len(products), np.bool_)
@@ -651,29 +746,178 @@ def read_catalogues(
     return catalogues
 
 
-def read_users(
-    columns: Mapping[str, pa.Array], model: int, catalogue: Catalogue
-) -> tuple[ScoredUserVectors, BoolArray, IntArray]:
-    """The vectors of a batch of users, 0 without one; who has a vector that can be used; and each user's number of unusable rows.
+def limits_of(columns: dict[str, pa.Array], model: int, catalogue: TaskCatalogue, has_list: BoolArray) -> Limits:
+    """Which items of a catalogue are in the lists of a batch of users."""
+    excluded = grouped_row.read_excluded(columns)
+    candidates = columns.get(grouped_row.column_of_model(grouped_row.CANDIDATES, model))
+    return Limits(
+        has_list,
+        excluded=None if excluded is None else catalogue.indices(excluded),
+        candidates=None if candidates is None else catalogue.indices(grouped_row.side_of(candidates)),
+    )
+
+
+class RankedLists(NamedTuple):
+    """What is known of the lists of a model and a batch of users, of the whole catalogue.
+
+    Attributes:
+        has_list: bool (n_users,), who has a list at all.
+        is_rankable: bool, which labels are of items of the catalogue.
+        ranks: of the labels, one entry per label.
+        first_ids: the first items of every list, one entry for each of `ranks.first`.
+        n_predictions: int64 (n_users,), how many items the lists have.
+        n_excluded: int64 (n_users,), how many they lost.
+        faults: rows of the catalogue.
+    """
+
+    has_list: BoolArray
+    is_rankable: BoolArray
+    ranks: Ranks
+    first_ids: pa.Array
+    n_predictions: IntArray
+    n_excluded: IntArray
+    faults: Faults
+
+
+def ranked_in_catalogue(
+    columns: dict[str, pa.Array],
+    model: int,
+    catalogue: TaskCatalogue,
+    labels: grouped_row.Side | None,
+    first: FirstItems,
+) -> RankedLists:
+    """The lists of users who come with their vectors.
 
     A vector of another length than those of the catalogue cannot be used. If no length is known, none is wrong.
     """
     column = columns[grouped_row.column_of_model(grouped_row.VECTOR, model)]
     added = numbers(columns[grouped_row.column_of_model(grouped_row.BIAS, model)])
-    rows = grouped_row.whole_numbers(columns[grouped_row.column_of_model(grouped_row.PREDICTION_ROWS, model)])
-    is_null_user = grouped_row.flags(columns[grouped_row.NO_USER])
-    lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
-    has_length = lengths == catalogue.length if catalogue.length else lengths > 0
-    has_vector = has_length & all_usable(column) & is_usable(added) & (rows > 0) & ~is_null_user
-    vectors = np.zeros((len(rows), catalogue.length))
-    if catalogue.length:
-        # Rows of another length stand between those that are copied.
-        is_copied = np.repeat(has_vector, np.maximum(lengths, 0))
-        vectors[has_vector] = numbers(column.flatten())[is_copied].reshape(-1, catalogue.length)
-    added = np.where(has_vector, added, 0.0)
-    # All rows of a user but one, and the last one if it has no vector; all rows of a null user.
-    invalid = np.where(is_null_user, rows, np.maximum(rows - 1, 0) + ((rows > 0) & ~has_vector))
-    return ScoredUserVectors(catalogue, vectors, added), has_vector, invalid
+    lengths = usable_lengths(column, added)
+    length, n_users = catalogue.scored.length, len(lengths)
+    has_vector = (lengths == length if length else lengths > 0) & ~grouped_row.flags(columns[grouped_row.NO_USER])
+    vectors = np.zeros((n_users, length))
+    if length:
+        vectors[has_vector] = numbers(column.filter(pa.array(has_vector)).flatten()).reshape(-1, length)
+    users = ScoredUserVectors(catalogue.scored, vectors, np.where(has_vector, added, 0.0))
+    limits = limits_of(columns, model, catalogue, has_vector)
+    indices = Ragged(np.empty(0, np.int64), np.zeros(n_users + 1, np.int64))
+    if labels is not None:
+        indices = labels.lists.like(catalogue.index_of(labels.ids))
+    ranks = rank_items(users, indices, limits, first.ties, first.k)
+    return RankedLists(
+        has_vector,
+        indices.values >= 0,
+        ranks,
+        catalogue.ids.take(pa.array(ranks.first.values)),
+        limits.lengths(catalogue.scored.n_items),
+        limits.n_excluded(),
+        catalogue.faults,
+    )
+
+
+#: What a shard says of a user: the length of the user's vector, 0 if it cannot be used; how many items of that length the user's list has
+#: there, how many it lost, and the first of them; how many rows of the shard cannot be used, and how many there are of each length.
+LENGTH, N_LISTED, N_EXCLUDED, FIRST, N_INVALID_ROWS, LENGTHS = (
+    "length", "n_listed", "n_excluded", "first", "n_invalid_rows", "lengths",
+)  # fmt: skip
+#: What it says of the user's labels of items with a vector, in whichever shard they are: one entry for each length of the item's vectors.
+LABELLED = "labelled"
+ITEM, SCORE, IS_RANKED, COUNTS = "item", "score", "is_ranked", ("above", "tied", "before")
+#: Of vectors of a length, how many rows can be used, and how many of these repeat an item.
+N_REPEATED = "n_repeated"
+
+
+class _Entries(NamedTuple):
+    """Structs in lists of users."""
+
+    structs: pa.StructArray
+    user: IntArray
+
+    @classmethod
+    def within(cls, lists: pa.Array, user: IntArray) -> _Entries:
+        """The structs of lists, of which each is of a user."""
+        structs, offsets = grouped_row.flat(lists)
+        return cls(structs, np.repeat(user, np.diff(offsets)))
+
+    def inner(self, name: str) -> _Entries:
+        """The structs in the lists of a field."""
+        return _Entries.within(self.structs.field(name), self.user)
+
+    def numbers(self, name: str) -> Array:
+        """The numbers of a field."""
+        return grouped_row.filled(self.structs.field(name), 0)
+
+    def where(self, keep: BoolArray) -> _Entries:
+        """Some of the structs."""
+        return _Entries(self.structs.filter(pa.array(keep)), self.user[keep])
+
+    def summed(self, name: str, n_users: int) -> IntArray:
+        """The sum of a field for each user; float64 holds it exactly."""
+        return np.bincount(self.user, self.numbers(name), minlength=n_users).astype(np.int64)
+
+
+def merged_shards(shards: pa.Array, labels: grouped_row.Side | None, first: FirstItems) -> RankedLists:
+    """The lists of users of whom every shard has said what it knows."""
+    n_users = len(shards)
+    messages = _Entries.within(shards, np.arange(n_users))
+    faults, usual = _faults_of_shards(messages.where(messages.user == messages.user.min(initial=n_users)))
+    length = np.zeros(n_users, np.int64)
+    length[messages.user] = messages.numbers(LENGTH)
+    has_list = length == usual if usual else length > 0
+    of_lists = messages.where(has_list[messages.user])
+    top = of_lists.inner(FIRST)
+    scores, rank_of_id = top.numbers(SCORE), np.empty(len(top.user), np.int64)
+    ids = top.structs.field(ITEM)
+    rank_of_id[sorted_indices(ids)] = np.arange(len(ids))
+    order = np.lexsort((-rank_of_id if first.ties == "item_desc" else rank_of_id, -scores, top.user))
+    order = order[user_lists.position_within(top.user[order], n_users) < first.k]
+    labelled = messages.inner(LABELLED)
+    is_rankable, ranks = _labels_of_shards(labelled.where(labelled.numbers(LENGTH) == usual), labels, has_list)
+    return RankedLists(
+        has_list,
+        is_rankable,
+        ranks._replace(first=user_lists.grouped(order, top.user[order], n_users), first_scores=scores[order]),
+        ids.take(pa.array(order)),
+        of_lists.summed(N_LISTED, n_users),
+        of_lists.summed(N_EXCLUDED, n_users),
+        faults,
+    )
+
+
+def _faults_of_shards(messages: _Entries) -> tuple[Faults, int]:
+    """What cannot be used of the catalogue, and the usual length, from the messages for one user."""
+    lengths = messages.inner(LENGTHS)
+    n_rows, n_repeated = Counter[int](), Counter[int]()
+    for length, n, repeated in zip(*map(lengths.numbers, (LENGTH, N_ROWS, N_REPEATED)), strict=True):
+        n_rows[int(length)] += int(n)
+        n_repeated[int(length)] += int(repeated)
+    usual = usual_length(n_rows)
+    n_invalid = int(messages.numbers(N_INVALID_ROWS).sum())
+    return Faults(n_invalid, n_rows.total() - n_rows[usual], n_repeated[usual]), usual
+
+
+def _labels_of_shards(known: _Entries, labels: grouped_row.Side | None, has_list: BoolArray) -> tuple[BoolArray, Ranks]:
+    """Which labels have a vector, and their ranks. `known` has the labels with one, once from each shard, with what it counted."""
+    none = np.empty(0, np.int64)
+    nothing = Ragged(none, np.zeros(len(has_list) + 1, np.int64))
+    user, ids = (none, known.structs.field(ITEM)[:0]) if labels is None else (labels.lists.user, labels.ids)
+    both = pa.concat_arrays([known.structs.field(ITEM), ids.cast(known.structs.field(ITEM).type)]).dictionary_encode()
+    codes = grouped_row.filled(both.indices, len(both.dictionary)).astype(np.int64)
+    keys = np.concatenate([known.user, user]) * (1 + len(both.dictionary)) + codes
+    pairs, pair = np.unique(keys[: len(known.user)], return_inverse=True)
+    found = np.searchsorted(pairs, keys[len(known.user) :])
+    is_known = np.append(pairs, -1)[found] == keys[len(known.user) :]
+
+    def summed(name: str) -> IntArray:
+        whole = np.append(np.bincount(pair, known.numbers(name), minlength=len(pairs)), 0)
+        return np.where(is_known, whole[found], 0).astype(np.int64)
+
+    scores = np.zeros(len(pairs) + 1)
+    scores[pair] = known.numbers(SCORE)
+    is_ranked = (summed(IS_RANKED) > 0) & has_list[user]
+    above, tied, before = map(summed, COUNTS)
+    score = np.where(is_ranked, scores[found], 0.0)
+    return is_known, Ranks(is_ranked, above, tied, before, score, nothing, np.empty(0))
 
 
 class VectorLists:
@@ -681,70 +925,51 @@ class VectorLists:
 
     def __init__(
         self,
-        columns: Mapping[str, pa.Array],
+        columns: dict[str, pa.Array],
         model: int,
-        catalogue: TaskCatalogue,
-        excluded: grouped_row.Side | None,
+        catalogue: TaskCatalogue | None,
         labels: grouped_row.Side | None = None,
         first: FirstItems | None = None,
     ) -> None:
-        self.catalogue = catalogue
         # The items that metrics look at; None: at none without a label.
-        self.first = first
-        # How many rows of each user cannot be used.
-        self.users, has_vector, self.invalid = read_users(columns, model, catalogue.scored)
-        candidates = columns.get(grouped_row.column_of_model(grouped_row.CANDIDATES, model))
-        self.limits = Limits(
-            has_list=has_vector,
-            excluded=None if excluded is None else catalogue.indices(excluded),
-            candidates=None if candidates is None else catalogue.indices(grouped_row.side_of(candidates)),
-        )
-        # Of the labels in the catalogue, −1 for those that it lacks.
-        self.indices = _nothing(len(self.invalid))
-        if labels is not None:
-            self.indices = labels.lists.like(catalogue.index_of(labels.ids))
-        # The ranks of the labels under each rule for ties, which views share; and how many labels are unknown, once a view was ranked.
-        self._ranks: dict[Ties, Ranks] = {}
+        self.has_first, first = first is not None, first or FirstItems(0, "item_asc")
+        if catalogue is None:
+            shards = columns[grouped_row.column_of_model(grouped_row.SHARDS, model)]
+            self.lists = merged_shards(shards, labels, first)
+        else:
+            self.lists = ranked_in_catalogue(columns, model, catalogue, labels, first)
+        rows = grouped_row.whole_numbers(columns[grouped_row.column_of_model(grouped_row.PREDICTION_ROWS, model)])
+        # How many rows of each user cannot be used: all but one, and the last one if it has no vector; all rows of a null user.
+        rejected = np.maximum(rows - 1, 0) + ((rows > 0) & ~self.lists.has_list)
+        self.invalid = np.where(grouped_row.flags(columns[grouped_row.NO_USER]), rows, rejected)
+        # How many labels are unknown, once a view was ranked.
         self._n_unknown: IntArray | None = None
 
     @property
     def is_rankable(self) -> BoolArray:
         """Which labels are of items of the catalogue."""
-        return self.indices.values >= 0
-
-    @cached_property
-    def n_predictions(self) -> IntArray:
-        """How many items the lists have; int64 (n_users,)."""
-        return self.limits.lengths(self.catalogue.scored.n_items)
+        return self.lists.is_rankable
 
     def predictions(self) -> grouped_row.Side:
-        """The first items of every list, best first, with their scores; the labels are ranked by the way."""
-        items, scores = _nothing(len(self.invalid)), np.empty(0)
-        if self.first is not None:
-            k, ties = self.first
-            ranks = rank_items(self.users, self.indices, self.limits, ties, first=k)
-            self._ranks[ties] = ranks
-            items, scores = ranks.first, ranks.first_scores
-        ids = self.catalogue.ids.take(pa.array(items.values))
-        none = np.zeros(items.n_users, np.int64)
-        return grouped_row.Side(items, ids, [scores], self.invalid, none, none)
+        """The first items of every list, best first, with their scores."""
+        ranks, none = self.lists.ranks, np.zeros(len(self.invalid), np.int64)
+        return grouped_row.Side(ranks.first, self.lists.first_ids, [ranks.first_scores], self.invalid, none, none)
 
     def rank(self, view: View, lists: RawLists) -> tuple[RankingBatch, RankingCounts]:
         """The rankings of a view. `lists` has the labels and the first items; the labels' ranks are those in the whole catalogue."""
         labels, ties = user_lists.distinct_labels(lists, view.ranking.conflicting_labels), view.ranking.ties
-        if ties not in self._ranks:
-            self._ranks[ties] = rank_items(self.users, self.indices, self.limits, ties)
-        ranks, user = self._ranks[ties], labels.items.user
+        ranks, user = self.lists.ranks, labels.items.user
+        rank = ranks.rank(ties)
         # The ranks are of all labels, also of those that this view leaves out.
         place = labels.entry if lists.label_place is None else lists.label_place[labels.entry]
         if self._n_unknown is None:
             self._n_unknown = np.bincount(user[~self.is_rankable[place]], minlength=labels.items.n_users)
         settled = np.flatnonzero(ranks.is_ranked[place])
-        settled = settled[np.lexsort((ranks.rank[place[settled]], user[settled]))]
+        settled = settled[np.lexsort((rank[place[settled]], user[settled]))]
         label = place[settled]
         batch, intents = labelled_batch(
-            lists, labels, settled, PredictionRanks(ranks.rank[label], ranks.above[label], ranks.tied[label]),
-            ranks.score[label], self.n_predictions, keep_label_order=view.needs_label_order,
+            lists, labels, settled, PredictionRanks(rank[label], ranks.above[label], ranks.tied[label]),
+            ranks.score[label], self.lists.n_predictions, keep_label_order=view.needs_label_order,
         )  # fmt: skip
         none = np.zeros(batch.n_users, np.int64)
         tied = np.maximum.reduce([none, *(depends_on_tie(batch, look) for look in view.looks)])
@@ -761,18 +986,13 @@ class VectorLists:
             tied,
             none,
             none,
-            self.n_predictions,
+            self.lists.n_predictions,
         )
 
     def counts(self) -> dict[str, IntArray]:
         """Counts that other lists have otherwise, by name, once a view was ranked; int64 (n_users,) each."""
         n_unknown = np.zeros(len(self.invalid), np.int64) if self._n_unknown is None else self._n_unknown
-        return {"n_excluded": self.limits.n_excluded(), "n_labels_without_vector": n_unknown}
-
-
-def _nothing(n_users: int) -> Ragged:
-    """No item of each user."""
-    return Ragged(np.empty(0, np.int64), np.zeros(n_users + 1, np.int64))
+        return {"n_excluded": self.lists.n_excluded, "n_labels_without_vector": n_unknown}
 
 
 def few_users(batches: process.Batches, k: int) -> process.Batches:
@@ -783,26 +1003,27 @@ def few_users(batches: process.Batches, k: int) -> process.Batches:
             yield batch.slice(start, most)
 
 
-def first_items_of_batches(similarity: Similarity, k: int, user_columns: tuple[str, ...], item: str) -> process.Run:
-    """A function for ``mapInArrow``: the first k items of every user as structs of `item` and score, beside the columns passed on."""
+def first_items_of_batches(
+    similarity: Similarity, first: FirstItems, user_columns: tuple[str, ...], item: str
+) -> process.Run:
+    """A function for ``mapInArrow``: the first items of every user as structs of `item` and score, beside the columns passed on."""
 
     @process.runs_in_worker
     def run(batches: process.Batches) -> process.Batches:
         catalogues: dict[int, TaskCatalogue] = {}
-        top = FirstItems(k, "item_asc")
-        for batch, tables in process.received(few_users(batches, k), (grouped_row.CATALOGUE,)):
+        for batch, tables in process.received(few_users(batches, first.k), (grouped_row.CATALOGUE,)):
             catalogues |= read_catalogues(tables, [similarity])
             columns = grouped_row.columns_of(batch)
-            lists = VectorLists(columns, 0, catalogues[0], grouped_row.read_excluded(columns), first=top)
-            first = lists.predictions()
-            entries: Array = pa.StructArray.from_arrays([first.ids, pa.array(first.values[0])], names=[item, "score"])
+            lists = VectorLists(columns, 0, catalogues.get(0), first=first)
+            top = lists.predictions()
+            entries: Array = pa.StructArray.from_arrays([top.ids, pa.array(top.values[0])], names=[item, "score"])
             recommended = pa.ListArray.from_arrays(
-                pa.array(first.lists.offsets, pa.int32()), entries, mask=pa.array(~lists.limits.has_list)
+                pa.array(top.lists.offsets, pa.int32()), entries, mask=pa.array(~lists.lists.has_list)
             )
             users = {name: columns[name] for name in user_columns}
             counts = {
-                N_INVALID: pa.array(first.invalid),
-                N_INVALID_CATALOGUE: pa.array(np.full(batch.num_rows, sum(lists.catalogue.faults))),
+                N_INVALID: pa.array(top.invalid),
+                N_INVALID_CATALOGUE: pa.array(np.full(batch.num_rows, sum(lists.lists.faults))),
             }
             yield pa.RecordBatch.from_pydict({**users, RECOMMENDATIONS: recommended, **counts})
 
@@ -835,10 +1056,9 @@ class ListsFromVectors(process.ScoringFeature):
 
     def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: grouped_row.Side) -> process.BatchFeature:
         """The users' vectors, and how much of the lists a task looks at."""
-        excluded = grouped_row.read_excluded(columns)
         return _VectorsOfBatch(
             {
-                model: VectorLists(columns, model, self.catalogues[model], excluded, labels, first_items(task, model))
+                model: VectorLists(columns, model, self.catalogues.get(model), labels, first_items(task, model))
                 for model in self._models
             }
         )
@@ -862,7 +1082,7 @@ def first_items(task: ScoringTask, model: int) -> FirstItems | None:
 class _VectorsOfBatch(process.BatchFeature):
     def __init__(self, models: Mapping[int, VectorLists]) -> None:
         self.rankers = models
-        faults = [lists.catalogue.faults for lists in models.values()]
+        faults = [lists.lists.faults for lists in models.values()]
         self.totals = {
             name: sum(model_faults[index] for model_faults in faults) for index, name in enumerate(CATALOGUE_FAULTS)
         }

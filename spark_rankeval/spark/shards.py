@@ -1,0 +1,157 @@
+"""The whole catalogue in shards: rows of items and of users meet by shard, and what shards say of users comes back to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_rankeval.spark import facts, source_tables, sql
+from spark_rankeval.spark.engine import run_on_workers, sorted_partitions
+from spark_rankeval.spark.tables import Sources
+from spark_rankeval.worker import reading as grouped_row
+from spark_rankeval.worker import shards as worker
+from spark_rankeval.worker import vectors as catalogue
+from spark_rankeval.worker.reading import column_of_model
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def with_shards(
+    users: DataFrame, sources: Sources, first_items: Callable[[int], catalogue.FirstItems | None]
+) -> DataFrame:
+    """Grouped users with what each shard says of them, in the place of vectors, biases and candidates of models with shards.
+
+    `first_items` says how many first items a model's lists are read for.
+    """
+    for model, vectors in sources.vectors.items():
+        if vectors.shards is not None:
+            sharded = _ShardedModel(users, sources, model, vectors, vectors.shards)
+            users = sharded.joined(first_items(model) or catalogue.FirstItems(0, "item_asc"))
+    return users
+
+
+@dataclass(frozen=True)
+class _ShardedModel:
+    grouped: DataFrame  # the users
+    sources: Sources
+    model: int
+    vectors: source_tables.VectorColumns
+    n_shards: int
+
+    def joined(self, first: catalogue.FirstItems) -> DataFrame:
+        """The users with the messages of all shards. Users who are null get those for nobody, which say what the catalogue is."""
+        ours = {name: f"{name}_of_shard" for name in self.sources.user_columns}
+        messages = self._messages(first).withColumnsRenamed(ours)
+        are_same = sql.all_of(sql.same(sql.named(name), sql.named(other)) for name, other in ours.items())
+        dropped = [
+            column_of_model(name, self.model) for name in (grouped_row.VECTOR, grouped_row.BIAS, grouped_row.CANDIDATES)
+        ]
+        return self.grouped.drop(*dropped).join(messages, are_same.column, "left").drop(*ours.values())
+
+    def _messages(self, first: catalogue.FirstItems) -> DataFrame:
+        """One row per user: what each shard says."""
+        users = self.users
+        if grouped_row.LABELS in users.columns:
+            users = users.join(self._labelled(), self.sources.user_columns, "left").drop(grouped_row.LABELS)
+        else:
+            users = users.withColumn(catalogue.LABELLED, F.lit(None).cast(T.ArrayType(self._label(counted=False))))
+        nobody = [F.lit(None).cast(field.dataType).alias(field.name) for field in users.schema.fields]
+        users = users.unionByName(users.sparkSession.range(0, 1, 1, 1).select(*nobody))
+        everywhere = sql.call("explode", sql.call("sequence", 0, self.n_shards - 1))
+        work = worker.ranks_in_shard(tuple(self.sources.user_columns), first)
+        top = T.StructType([T.StructField(catalogue.ITEM, self.sources.item_type), _number(catalogue.SCORE)])
+        lengths = [_count(name) for name in (catalogue.LENGTH, catalogue.N_ROWS, catalogue.N_REPEATED)]
+        counts = (catalogue.LENGTH, catalogue.N_LISTED, catalogue.N_EXCLUDED, catalogue.N_INVALID_ROWS)
+        said = [
+            *map(_count, counts),
+            T.StructField(catalogue.LENGTHS, T.ArrayType(T.StructType(lengths))),
+            T.StructField(catalogue.FIRST, T.ArrayType(top)),
+            T.StructField(catalogue.LABELLED, T.ArrayType(self._label(counted=True))),
+        ]
+        messages = self._in_shards(self.items, users, everywhere, work, said, first.k)
+        message = sql.call("struct", *(sql.named(field.name) for field in said))
+        shards = sql.call("collect_list", message).alias(column_of_model(grouped_row.SHARDS, self.model))
+        return sql.aggregate_lists(messages, self.sources.user_columns, shards)
+
+    def _labelled(self) -> DataFrame:
+        """One row per user: the labels that have a vector, with their scores. They are looked up in their shards."""
+        labels = sql.named(grouped_row.LABELS)
+        users = sql.where(self.users, sql.call("size", labels) > 0)
+        ids = sql.select(users, sql.call("explode", labels).alias(catalogue.CATALOGUE_ITEM)).distinct()
+        # In this order Sail holds the ids in memory, and not the vectors.
+        items = ids.hint("broadcast").join(self.items, catalogue.CATALOGUE_ITEM)
+        shards = sql.call("explode", sql.call("array_distinct", sql.for_entries("transform", labels, self._shard)))
+        said = [T.StructField(catalogue.LABELLED, T.ArrayType(self._label(counted=False)))]
+        work = worker.label_scores(tuple(self.sources.user_columns))
+        scored = self._in_shards(items, users, shards, work, said)
+        together = sql.call("flatten", sql.call("collect_list", sql.named(catalogue.LABELLED)))
+        return sql.aggregate_lists(scored, self.sources.user_columns, together.alias(catalogue.LABELLED))
+
+    def _label(self, *, counted: bool) -> T.StructType:
+        """What is known of a label: its item, the length of its vector, its score, and what a shard counted."""
+        counts = [T.StructField(catalogue.IS_RANKED, T.BooleanType()), *map(_count, catalogue.COUNTS)]
+        item = T.StructField(catalogue.ITEM, self.sources.item_type)
+        return T.StructType([item, _count(catalogue.LENGTH), _number(catalogue.SCORE), *(counts if counted else ())])
+
+    @cached_property
+    def users(self) -> DataFrame:
+        """What shards read of the users, if they are known."""
+        lists = {
+            column_of_model(grouped_row.VECTOR, self.model): worker.USER_VECTOR,
+            column_of_model(grouped_row.BIAS, self.model): catalogue.ITEM_BIAS,
+            column_of_model(grouped_row.CANDIDATES, self.model): grouped_row.CANDIDATES,
+            grouped_row.EXCLUDED: grouped_row.EXCLUDED,
+            grouped_row.LABELS: grouped_row.LABELS,
+        }
+        present = [sql.named(name).alias(ours) for name, ours in lists.items() if name in self.grouped.columns]
+        users = self.sources.users_on_the_way()
+        return sql.where(sql.select(self.grouped, *users, *present), sql.all_of(user.is_not_null() for user in users))
+
+    @property
+    def items(self) -> DataFrame:
+        """The rows of the catalogue."""
+        item = {catalogue.CATALOGUE_ITEM: sql.named(catalogue.CATALOGUE_ITEM).cast(self.sources.item_type)}
+        return sql.with_columns(facts.catalogue_rows(self.vectors), item).drop(catalogue.IS_CATALOGUE_ROW)
+
+    def _shard(self, item: sql.Sql) -> sql.Sql:
+        """The shard of an item. The two zeros are one item, and texts are the same if their bytes are."""
+        kind = self.sources.item_type
+        if isinstance(kind, T.StringType):
+            item = item.cast("binary")
+        elif isinstance(kind, T.FractionalType):
+            item = item + 0.0
+        return sql.call("pmod", sql.call("xxhash64", item), self.n_shards).cast("int")
+
+    def _in_shards(
+        self,
+        items: DataFrame,
+        users: DataFrame,
+        shards: sql.Sql,
+        work: worker.Work,
+        said: Iterable[T.StructField],
+        k: int = 0,
+    ) -> DataFrame:
+        """What is made of the items and users of each shard; `shards` gives those that a user meets."""
+        items = sql.with_columns(
+            items, {worker.SHARD: self._shard(sql.named(catalogue.CATALOGUE_ITEM)), worker.IS_USER: sql.number(False)}
+        )
+        names = [sql.named(name) for name in users.columns]
+        users = sql.select(users, *names, shards.alias(worker.SHARD), sql.number(True).alias(worker.IS_USER))
+        rows = sorted_partitions(sql.union(items, users), worker.SHARD, worker.IS_USER, self.n_shards)
+        kinds = zip(self.sources.user_columns, self.sources.user_types, strict=True)
+        schema = T.StructType([*(T.StructField(name, kind) for name, kind in kinds), *said])
+        return run_on_workers(rows, worker.in_shards(self.vectors.similarity, work, k), schema)
+
+
+def _count(name: str) -> T.StructField:
+    return T.StructField(name, T.LongType())
+
+
+def _number(name: str) -> T.StructField:
+    return T.StructField(name, T.DoubleType())
