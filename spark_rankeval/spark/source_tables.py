@@ -63,7 +63,7 @@ class VectorColumns(NamedTuple):
     item_bias: str | None
     similarity: Similarity
     candidates: SourceTable | None  # the items, or the users and items, that can be recommended
-    shards: int | None  # how many shards the catalogue travels in; None: as one row
+    shards: int | None = None  # how many shards the catalogue travels in; None: as one row
 
     def user_columns(self) -> list[sql.Sql]:
         """A user's vector, and the number that is added to the scores, under our names."""

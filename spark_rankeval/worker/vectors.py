@@ -317,7 +317,8 @@ def pack_catalogue(most_bytes: int) -> process.Run:
         rows: ItemRows | None = None
         n_rows = n_bytes = 0
         for batch in batches:
-            n_rows, n_bytes = n_rows + batch.num_rows, n_bytes + batch.nbytes
+            n_rows += batch.num_rows - batch.column(IS_CATALOGUE_ROW).null_count
+            n_bytes += batch.nbytes
             if n_bytes > most_bytes:
                 # The rest is counted and not kept, so that this worker does not run out of memory.
                 rows = None
