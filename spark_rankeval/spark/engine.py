@@ -483,7 +483,7 @@ _SCHEMA = T.StructType([T.StructField(process.PACKED, T.BinaryType())])
 # A message of Spark Connect takes 128 MB, and the tables are a part of one.
 _MOST_BYTES = 120_000_000
 _ROW_TOO_LARGE = (
-    "the vectors, facts or groups of the items take more than 120 MB, and no larger table reaches the Python code of this engine; use "
+    "the vectors, facts and groups of the items take more than 120 MB together, and no more reaches the Python code of this engine; use "
     "Vectors(…, shards=…), PySpark, or fewer items"
 )
 # Columns that tell the place of a row, and to which rows a table is given.
@@ -552,21 +552,11 @@ def broadcast_tables(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFr
     return numbered.drop(_FIRST)
 
 
-def _cell(table: DataFrame) -> bytes | None:
-    """The packed table of a table of one row or none."""
-    try:
-        rows = table.collect()
-    except PySparkException as error:
-        if "larger than max" not in str(error):
-            raise
-        raise EngineError(_ROW_TOO_LARGE) from error
-    return bytes(rows[0][process.PACKED]) if rows else None
-
-
 def _attached(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
     """The rows with each table in a column, from a function that holds the tables, which are collected first."""
     with workers_explained():
-        cells = {name: _cell(table) for name, table in tables.items()}
+        rows_of_table = {name: table.collect() for name, table in tables.items()}
+    cells = {name: bytes(found[0][process.PACKED]) if found else None for name, found in rows_of_table.items()}
     if sum(map(len, filter(None, cells.values()))) > _MOST_BYTES:
         raise EngineError(_ROW_TOO_LARGE)
     columns = [T.StructField(name, T.BinaryType()) for name in cells]

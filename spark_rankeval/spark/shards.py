@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,6 +20,9 @@ from spark_rankeval.worker.reading import column_of_model
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+_LONG, _DOUBLE = T.LongType(), T.DoubleType()
 
 
 def with_shards(
@@ -60,24 +63,25 @@ class _ShardedModel:
         if grouped_row.LABELS in users.columns:
             users = users.join(self._labelled(), self.sources.user_columns, "left").drop(grouped_row.LABELS)
         else:
-            users = users.withColumn(catalogue.LABELLED, F.lit(None).cast(T.ArrayType(self._label(counted=False))))
+            users = sql.with_columns(users, {catalogue.LABELLED: sql.null_of(_structs(self._label))})
         nobody = [F.lit(None).cast(field.dataType).alias(field.name) for field in users.schema.fields]
         users = users.unionByName(users.sparkSession.range(0, 1, 1, 1).select(*nobody))
         everywhere = sql.call("explode", sql.call("sequence", 0, self.n_shards - 1))
         work = worker.ranks_in_shard(tuple(self.sources.user_columns), first)
-        top = T.StructType([T.StructField(catalogue.ITEM, self.sources.item_type), _number(catalogue.SCORE)])
-        lengths = [_count(name) for name in (catalogue.LENGTH, catalogue.N_ROWS, catalogue.N_REPEATED)]
         counts = (catalogue.LENGTH, catalogue.N_LISTED, catalogue.N_EXCLUDED, catalogue.N_INVALID_ROWS)
-        said = [
-            *map(_count, counts),
-            T.StructField(catalogue.LENGTHS, T.ArrayType(T.StructType(lengths))),
-            T.StructField(catalogue.FIRST, T.ArrayType(top)),
-            T.StructField(catalogue.LABELLED, T.ArrayType(self._label(counted=True))),
-        ]
+        lengths = dict.fromkeys((catalogue.LENGTH, catalogue.N_ROWS, catalogue.N_REPEATED), _LONG)
+        labelled = {catalogue.IS_RANKED: T.BooleanType(), **dict.fromkeys(catalogue.COUNTS, _LONG)}
+        said = {
+            **dict.fromkeys(counts, _LONG),
+            catalogue.LENGTHS: _structs(lengths),
+            catalogue.FIRST: _structs({catalogue.ITEM: self.sources.item_type, catalogue.SCORE: _DOUBLE}),
+            catalogue.LABELLED: _structs(self._label | labelled),
+        }
         messages = self._in_shards(self.items, users, everywhere, work, said, first.k)
-        message = sql.call("struct", *(sql.named(field.name) for field in said))
-        shards = sql.call("collect_list", message).alias(column_of_model(grouped_row.SHARDS, self.model))
-        return sql.aggregate_lists(messages, self.sources.user_columns, shards)
+        shards = sql.call("collect_list", sql.call("struct", *map(sql.named, said)))
+        return sql.aggregate_lists(
+            messages, self.sources.user_columns, shards.alias(column_of_model(grouped_row.SHARDS, self.model))
+        )
 
     def _labelled(self) -> DataFrame:
         """One row per user: the labels that have a vector, with their scores. They are looked up in their shards."""
@@ -87,17 +91,15 @@ class _ShardedModel:
         # In this order Sail holds the ids in memory, and not the vectors.
         items = ids.hint("broadcast").join(self.items, catalogue.CATALOGUE_ITEM)
         shards = sql.call("explode", sql.call("array_distinct", sql.for_entries("transform", labels, self._shard)))
-        said = [T.StructField(catalogue.LABELLED, T.ArrayType(self._label(counted=False)))]
         work = worker.label_scores(tuple(self.sources.user_columns))
-        scored = self._in_shards(items, users, shards, work, said)
+        scored = self._in_shards(items, users, shards, work, {catalogue.LABELLED: _structs(self._label)})
         together = sql.call("flatten", sql.call("collect_list", sql.named(catalogue.LABELLED)))
         return sql.aggregate_lists(scored, self.sources.user_columns, together.alias(catalogue.LABELLED))
 
-    def _label(self, *, counted: bool) -> T.StructType:
-        """What is known of a label: its item, the length of its vector, its score, and what a shard counted."""
-        counts = [T.StructField(catalogue.IS_RANKED, T.BooleanType()), *map(_count, catalogue.COUNTS)]
-        item = T.StructField(catalogue.ITEM, self.sources.item_type)
-        return T.StructType([item, _count(catalogue.LENGTH), _number(catalogue.SCORE), *(counts if counted else ())])
+    @property
+    def _label(self) -> dict[str, T.DataType]:
+        """What is known of a label: its item, the length of its vector, and its score."""
+        return {catalogue.ITEM: self.sources.item_type, catalogue.LENGTH: _LONG, catalogue.SCORE: _DOUBLE}
 
     @cached_property
     def users(self) -> DataFrame:
@@ -134,7 +136,7 @@ class _ShardedModel:
         users: DataFrame,
         shards: sql.Sql,
         work: worker.Work,
-        said: Iterable[T.StructField],
+        said: Mapping[str, T.DataType],
         k: int = 0,
     ) -> DataFrame:
         """What is made of the items and users of each shard; `shards` gives those that a user meets."""
@@ -144,14 +146,13 @@ class _ShardedModel:
         names = [sql.named(name) for name in users.columns]
         users = sql.select(users, *names, shards.alias(worker.SHARD), sql.number(True).alias(worker.IS_USER))
         rows = sorted_partitions(sql.union(items, users), worker.SHARD, worker.IS_USER, self.n_shards)
-        kinds = zip(self.sources.user_columns, self.sources.user_types, strict=True)
-        schema = T.StructType([*(T.StructField(name, kind) for name, kind in kinds), *said])
-        return run_on_workers(rows, worker.in_shards(self.vectors.similarity, work, k), schema)
+        kinds = dict(zip(self.sources.user_columns, self.sources.user_types, strict=True)) | {**said}
+        return run_on_workers(rows, worker.in_shards(self.vectors.similarity, work, k), _struct(kinds))
 
 
-def _count(name: str) -> T.StructField:
-    return T.StructField(name, T.LongType())
+def _struct(kinds: Mapping[str, T.DataType]) -> T.StructType:
+    return T.StructType([T.StructField(name, kind) for name, kind in kinds.items()])
 
 
-def _number(name: str) -> T.StructField:
-    return T.StructField(name, T.DoubleType())
+def _structs(kinds: Mapping[str, T.DataType]) -> T.ArrayType:
+    return T.ArrayType(_struct(kinds))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -41,12 +40,9 @@ class Shard:
         for length in rows.n_rows:
             self.catalogues[length] = self._catalogue(*rows.items(length))
         n_repeated = [n_rows - len(self.catalogues[length].ids) for length, n_rows in rows.n_rows.items()]
+        columns = np.array([[*rows.n_rows], [*rows.n_rows.values()], n_repeated], np.int64)
         self.lengths = _structs(
-            {
-                catalogue.LENGTH: list(rows.n_rows),
-                catalogue.N_ROWS: list(rows.n_rows.values()),
-                catalogue.N_REPEATED: n_repeated,
-            }
+            dict(zip((catalogue.LENGTH, catalogue.N_ROWS, catalogue.N_REPEATED), columns, strict=True))
         )
 
     def _catalogue(self, ids: pa.Array, vectors: Array, bias: Array) -> catalogue.TaskCatalogue:
@@ -58,19 +54,12 @@ class Shard:
         return self.catalogues.get(length) or self._catalogue(*nothing)
 
 
-def _structs(columns: dict[str, Array | list[int] | pa.Array]) -> pa.StructArray:
-    arrays = [
-        values if isinstance(values, pa.Array) else pa.array(values, _type(values)) for values in columns.values()
-    ]
-    return pa.StructArray.from_arrays(arrays, names=list(columns))
+def _structs(columns: dict[str, Array | pa.Array]) -> pa.StructArray:
+    return pa.StructArray.from_arrays(list(map(pa.array, columns.values())), names=list(columns))
 
 
-def _type(values: Array | list[int]) -> pa.DataType | None:
-    return pa.int64() if isinstance(values, list) else None
-
-
-def _lists(offsets: IntArray, columns: dict[str, Array | pa.Array]) -> pa.ListArray:
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), _structs(columns))
+def _lists(offsets: IntArray, structs: pa.StructArray) -> pa.ListArray:
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs)
 
 
 #: What is made of a shard and a batch of users whose vectors have one length, 0 if they cannot be used.
@@ -149,66 +138,47 @@ def label_scores(user_columns: tuple[str, ...]) -> Work:
                 catalogue.LENGTH: np.full(len(scores), of_items),
                 catalogue.SCORE: scores,
             }
-            lists = _lists(known.offsets, entries)
-            yield _rows(users, user_columns, {catalogue.LABELLED: lists})
+            yield _rows(users, user_columns, {catalogue.LABELLED: _lists(known.offsets, _structs(entries))})
 
     return work
 
 
-def _rows(users: pa.RecordBatch, names: tuple[str, ...], columns: dict[str, pa.Array]) -> pa.RecordBatch:
+def _rows(users: pa.RecordBatch, names: tuple[str, ...], columns: dict[str, Array | pa.Array]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({name: users.column(name) for name in names} | columns)
 
 
 def ranks_in_shard(user_columns: tuple[str, ...], first: catalogue.FirstItems) -> Work:
     """What a shard says of users: see `LABELLED` and what stands above it in the module of vectors."""
-    return partial(_ranks_in_shard, user_columns, first)
 
+    def work(shard: Shard, length: int, users: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        items, columns, n_users = shard.of_length(length), grouped_row.columns_of(users), users.num_rows
+        limits = catalogue.limits_of(columns, 0, items, np.full(n_users, length > 0))
+        entries, offsets = grouped_row.flat(columns[catalogue.LABELLED])
+        ids, scores = entries.field(catalogue.ITEM), numbers(entries.field(catalogue.SCORE))
+        index = items.index_of(ids)
+        labels = user_lists.Ragged(np.where(index < 0, _n_lower(items.ids, ids), index), offsets)
+        # Of those whose scores are known: a label may have vectors of several lengths.
+        is_ranked = limits.has(labels.like(index)) & ~np.isnan(scores)
+        scored = _scored(items, length, users)
+        ranks = catalogue.rank_scores(scored, labels, is_ranked, scores, limits, first.ties, first.k)
+        counts = {name: getattr(ranks, name) for name in (catalogue.IS_RANKED, *catalogue.COUNTS)}
+        # With the items, lengths and scores that came.
+        labelled = dict(zip(entries.type.names, entries.flatten(), strict=True)) | counts
+        tops = {catalogue.ITEM: items.ids.take(pa.array(ranks.first.values)), catalogue.SCORE: ranks.first_scores}
+        n_lengths = len(shard.lengths)
+        lengths = shard.lengths.take(pa.array(np.tile(np.arange(n_lengths), n_users)))
+        said = {
+            catalogue.LENGTH: np.full(n_users, length),
+            catalogue.N_LISTED: limits.lengths(items.scored.n_items),
+            catalogue.N_EXCLUDED: limits.n_excluded(),
+            catalogue.N_INVALID_ROWS: np.full(n_users, shard.n_invalid),
+            catalogue.LENGTHS: _lists(np.arange(n_users + 1) * n_lengths, lengths),
+            catalogue.FIRST: _lists(ranks.first.offsets, _structs(tops)),
+            catalogue.LABELLED: _lists(offsets, _structs(labelled)),
+        }
+        yield _rows(users, user_columns, said)
 
-def _ranks_in_shard(
-    user_columns: tuple[str, ...],
-    first: catalogue.FirstItems,
-    shard: Shard,
-    length: int,
-    users: pa.RecordBatch,
-) -> Iterator[pa.RecordBatch]:
-    items, columns = shard.of_length(length), grouped_row.columns_of(users)
-    n_users = users.num_rows
-    limits = catalogue.limits_of(columns, 0, items, np.full(n_users, length > 0))
-    entries, offsets = grouped_row.flat(columns[catalogue.LABELLED])
-    ids, scores = entries.field(catalogue.ITEM), numbers(entries.field(catalogue.SCORE))
-    index = items.index_of(ids)
-    labels = user_lists.Ragged(np.where(index < 0, _n_lower(items.ids, ids), index), offsets)
-    # Of those whose scores are known: a label may have vectors of several lengths.
-    is_ranked = limits.has(labels.like(index)) & ~np.isnan(scores)
-    ranks = catalogue.rank_scores(_scored(items, length, users), labels, is_ranked, scores, limits, first.ties, first.k)
-    labelled = {
-        catalogue.ITEM: ids,
-        catalogue.LENGTH: entries.field(catalogue.LENGTH),
-        catalogue.SCORE: scores,
-        catalogue.IS_RANKED: is_ranked,
-        **{name: getattr(ranks, name) for name in catalogue.COUNTS},
-    }
-    tops = {catalogue.ITEM: items.ids.take(pa.array(ranks.first.values)), catalogue.SCORE: ranks.first_scores}
-    n_lengths = len(shard.lengths)
-    lengths = shard.lengths.take(pa.array(np.tile(np.arange(n_lengths), n_users)))
-    whole_numbers = {
-        catalogue.LENGTH: np.full(n_users, length),
-        catalogue.N_LISTED: limits.lengths(items.scored.n_items),
-        catalogue.N_EXCLUDED: limits.n_excluded(),
-        catalogue.N_INVALID_ROWS: np.full(n_users, shard.n_invalid),
-    }
-    yield _rows(
-        users,
-        user_columns,
-        {
-            **{name: pa.array(values) for name, values in whole_numbers.items()},
-            catalogue.LENGTHS: pa.ListArray.from_arrays(
-                pa.array(np.arange(n_users + 1) * n_lengths, pa.int32()), lengths
-            ),
-            catalogue.FIRST: _lists(ranks.first.offsets, tops),
-            catalogue.LABELLED: _lists(offsets, labelled),
-        },
-    )
+    return work
 
 
 def _n_lower(sorted_ids: pa.Array, ids: pa.Array) -> IntArray:

@@ -23,6 +23,7 @@ from spark_rankeval.worker.reading import numbers
 
 # Half the distance from 1 to the next float32, and the smallest float32 and float64 that lose no digits, or any.
 _EPSILON, _SMALL_32, _SMALLEST_64 = 2.0**-24, 2.0**-126, 5e-324
+_LARGEST_64 = float(np.finfo(np.float64).max)
 # Numbers of vectors that are worked at a time.
 _CELLS = 1 << 17
 # Two to this power is still a number of float64.
@@ -181,9 +182,10 @@ class ScoredUserVectors:
     def as_about(self, user: IntArray, scores: FloatArray) -> FloatArray:
         """Scores as `about` would have them without its error; float64."""
         with np.errstate(over="ignore"):
-            # Of an item that another shard has, which may score far higher than all items here.
-            about: FloatArray = np.ldexp(scores - self.bias[user], -self.scale[user])
-        return about
+            about = np.ldexp(scores - self.bias[user], -self.scale[user])
+        # An item that another shard has may score far higher than all items here.
+        clipped: FloatArray = np.clip(about, -_LARGEST_64, _LARGEST_64)
+        return clipped
 
 
 #: The columns of the rows that are packed: the item, its vector, what is added to its scores, and whether the row is of the catalogue.
