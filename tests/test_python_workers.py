@@ -8,13 +8,13 @@ import pytest
 
 from spark_rankeval.checks import PANDAS_NOTICE
 from spark_rankeval.errors import EngineError, MetricError, OptionError, WorkerError
-from spark_rankeval.request.call import CATALOGUE_TOO_LARGE
 from spark_rankeval.spark.engine import (
     check_local_workers,
     pandas_notice_held,
     what_workers_lack,
     workers_explained,
 )
+from spark_rankeval.worker.process import CATALOGUE_TOO_LARGE
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_memory_that_is_too_small_is_an_error_that_says_what_to_do():
 def test_a_catalogue_that_is_too_large_is_an_error_that_says_what_to_do():
     with pytest.raises(EngineError) as caught, workers_explained():
         raise RuntimeError(
-            f"Traceback (most recent call last):\nRuntimeError: {CATALOGUE_TOO_LARGE}\n\tat org.apache.spark"
+            f"Traceback (most recent call last):\nRuntimeError: {CATALOGUE_TOO_LARGE}: 3 items\n\tat org.apache.spark"
         )
-    assert str(caught.value) == CATALOGUE_TOO_LARGE
+    assert str(caught.value) == f"{CATALOGUE_TOO_LARGE}: 3 items"
 
 
 @pytest.mark.parametrize("error", [OptionError("No module named 'numpy'"), RuntimeError("other"), KeyboardInterrupt()])

@@ -681,7 +681,8 @@ def top_items(
             T.StructField(whole_catalogue.N_INVALID_CATALOGUE, T.LongType()),
         ]
     )
+    first = whole_catalogue.FirstItems(k, "item_asc")
     run = whole_catalogue.first_items_of_batches(
-        sources.vectors[0].similarity, k, tuple(grouping.sources.user_columns), item
+        sources.vectors[0].similarity, first, tuple(grouping.sources.user_columns), item
     )
-    return engine.run_on_workers(grouping.lists(), run, schema)
+    return engine.run_on_workers(grouping.lists(first), run, schema)

@@ -152,6 +152,7 @@ class VectorTables:
         users: a row for each user, with the user's columns and the vector.
         items: the catalogue: a row for each item, with the column of items and the vector.
         candidates: the items that can be recommended, or those of each user; left out, the whole catalogue.
+        shards: into how many shards the items are split, so that a worker holds one at a time; left out, it holds all.
     """
 
     vector: str = Vectors.vector
@@ -159,6 +160,7 @@ class VectorTables:
     item_bias: str | None = Vectors.item_bias
     similarity: Similarity = Vectors.similarity
     filters: str | tuple[str, ...] = ()
+    shards: int | None = Vectors.shards
     users: Source
     items: Source
     candidates: Source | None = None

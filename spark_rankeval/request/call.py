@@ -527,11 +527,8 @@ class SummaryOptions(UserOptions):
 
 #: How a user and an item make a score.
 Similarity = Literal["dot", "cosine"]
-#: What is wrong if no task can hold the catalogue.
-CATALOGUE_TOO_LARGE = (
-    "the items of Vectors take more than 2 GB, and no row of a table holds more. Use float32, fewer dimensions, or a table of items as "
-    "candidates; or evaluate lists that the model makes, such as ALS recommendForAllUsers(100)"
-)
+# No more shards than this are of any use.
+_MOST_SHARDS = 10_000
 
 
 @dataclass(frozen=True)
@@ -560,6 +557,8 @@ class Vectors:
         filters: the column, or a list of columns, of both tables by which lists are filtered, such as a tenant or a language: a list has
             only items that share a value with the user in each of them. Arrays have several values, a null or an empty array none. Empty:
             nothing is filtered.
+        shards: into how many shards `items` are split by a hash, so that a worker holds one at a time. Figures are the same for any number.
+            None: each worker holds all items, which is faster, up to 2 GB. See docs/whole_catalogue.md#size.
 
     Raises:
         InputError, OptionError: an argument is not what it should be.
@@ -573,6 +572,7 @@ class Vectors:
     similarity: Similarity = "dot"
     candidates: Table | None = None
     filters: str | Sequence[str] = ()
+    shards: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("users", "items", "candidates"):
@@ -586,6 +586,9 @@ class Vectors:
         check_name("item_bias", self.item_bias)
         one_of("similarity", self.similarity, get_args(Similarity))
         as_names("filters", self.filters)
+        if self.shards is not None and not (is_number(self.shards, int) and 1 <= self.shards <= _MOST_SHARDS):
+            msg = f"shards must be a whole number from 1 to {_MOST_SHARDS:,}, or None; got {self.shards!r}"
+            raise OptionError(msg)
 
     @classmethod
     def of(cls, model: Any) -> Self:

@@ -34,9 +34,17 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_rankeval.checks import PANDAS_NOTICE, SPARK, is_connect, needs_extra, tested_engine
 from spark_rankeval.errors import DataError, EngineError, InputError, MetricError, SparkRankEvalError, WorkerError, warn
-from spark_rankeval.request.call import CATALOGUE_TOO_LARGE
 from spark_rankeval.worker import process
-from spark_rankeval.worker.process import BUCKET, KIND, PAYLOAD, TABLE_TOO_LARGE, Mergers, Message, merged_by_bucket
+from spark_rankeval.worker.process import (
+    BUCKET,
+    CATALOGUE_TOO_LARGE,
+    KIND,
+    PAYLOAD,
+    TABLE_TOO_LARGE,
+    Mergers,
+    Message,
+    merged_by_bucket,
+)
 
 if TYPE_CHECKING:
     from pyspark.ml.util import BaseReadWrite
@@ -307,7 +315,7 @@ _METRIC_FAILED = re.compile(r"^spark_rankeval\.errors\.MetricError: (.*)$", re.M
 # What Sail says if a grouping or a join needs more than its pool of memory holds.
 _EXHAUSTED = re.compile(r"Resources exhausted: [^\n]*")
 # What a worker says of a table that it cannot hold.
-_TOO_LARGE = re.compile(rf"{re.escape(CATALOGUE_TOO_LARGE)}|{re.escape(TABLE_TOO_LARGE)}[^\n]*")
+_TOO_LARGE = re.compile(rf"({re.escape(CATALOGUE_TOO_LARGE)}|{re.escape(TABLE_TOO_LARGE)})[^\n]*")
 _warning_filters = threading.RLock()
 # Spark itself gives its workers pyspark, and this package may travel.
 _PACKAGES = ("numpy", "pandas", "pyarrow")
@@ -475,11 +483,12 @@ _SCHEMA = T.StructType([T.StructField(process.PACKED, T.BinaryType())])
 # A message of Spark Connect takes 128 MB, and the tables are a part of one.
 _MOST_BYTES = 120_000_000
 _ROW_TOO_LARGE = (
-    "the vectors, facts or groups of the items take more than 120 MB, and no larger table reaches the Python code of this engine; use "
-    "PySpark, or fewer items"
+    "the vectors, facts and groups of the items take more than 120 MB together, and no more reaches the Python code of this engine; use "
+    "Vectors(…, shards=…), PySpark, or fewer items"
 )
-# Columns that tell to which rows a table is given.
-_FIRST, _EVERY = "first_", "every_"
+# Columns that tell the place of a row, and to which rows a table is given.
+_PLACE, _FIRST, _EVERY = "place_", "first_", "every_"
+_PARTITIONS_OF_KEY = 4
 
 
 def packed(rows: DataFrame, pack: process.Run) -> DataFrame:
@@ -493,8 +502,23 @@ def packed_together(
     combine: Callable[[pa.Table], pa.Table] | None = None,
 ) -> DataFrame:
     """One row per partition with the packed table of its rows; `read` and `combine` as of `pack_together`."""
-    most_bytes = process.MOST_BYTES if engine_of(rows.sparkSession).is_spark else _MOST_BYTES
-    return packed(rows, process.pack_together(read, combine, most_bytes))
+    return packed(rows, process.pack_together(read, combine, most_bytes_of_row(rows.sparkSession)))
+
+
+def most_bytes_of_row(session: SparkSession) -> int:
+    """How many bytes a packed table may take on its way to the workers."""
+    return process.MOST_BYTES if engine_of(session).is_spark else _MOST_BYTES
+
+
+def sorted_partitions(rows: DataFrame, key: str, then: str, n_keys: int) -> DataFrame:
+    """The rows of each key together in a partition, in the order of another column, for a function that is to run on them next.
+
+    Spark's hash leaves some partitions empty and gives others several keys, so there are more partitions than keys. Sail leaves out a sort
+    that nothing reads, so the rows get a number.
+    """
+    if engine_of(rows.sparkSession).is_spark:
+        return rows.repartition(_PARTITIONS_OF_KEY * n_keys, key).sortWithinPartitions(key, then)
+    return rows.selectExpr("*", f"row_number() OVER (PARTITION BY {key} ORDER BY {then}) AS {_PLACE}")
 
 
 def broadcast_row(rows: DataFrame, one: DataFrame) -> DataFrame:
@@ -528,21 +552,11 @@ def broadcast_tables(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFr
     return numbered.drop(_FIRST)
 
 
-def _cell(table: DataFrame) -> bytes | None:
-    """The packed table of a table of one row or none."""
-    try:
-        rows = table.collect()
-    except PySparkException as error:
-        if "larger than max" not in str(error):
-            raise
-        raise EngineError(_ROW_TOO_LARGE) from error
-    return bytes(rows[0][process.PACKED]) if rows else None
-
-
 def _attached(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
     """The rows with each table in a column, from a function that holds the tables, which are collected first."""
     with workers_explained():
-        cells = {name: _cell(table) for name, table in tables.items()}
+        rows_of_table = {name: table.collect() for name, table in tables.items()}
+    cells = {name: bytes(found[0][process.PACKED]) if found else None for name, found in rows_of_table.items()}
     if sum(map(len, filter(None, cells.values()))) > _MOST_BYTES:
         raise EngineError(_ROW_TOO_LARGE)
     columns = [T.StructField(name, T.BinaryType()) for name in cells]

@@ -18,6 +18,7 @@ from spark_rankeval.spark.engine import (
     broadcast_row,
     broadcast_tables,
     engine_of,
+    most_bytes_of_row,
     packed,
     packed_together,
     run_on_workers,
@@ -140,7 +141,8 @@ class FactsOfCall:
         if self.reads_attributes:
             tables[item_facts.ATTRIBUTES_TABLE] = packed_together(self.attributes.repartition(1))
         for model, vectors in sources.vectors.items():
-            tables[column_of_model(CATALOGUE, model)] = packed_catalogue(vectors, sources.item_type)
+            if vectors.shards is None:
+                tables[column_of_model(CATALOGUE, model)] = packed_catalogue(vectors, sources.item_type)
         groups = sources.item_groups
         if has_groups and groups is not None:
             tables |= {table_of(number): _packed_groups(sources, name) for number, name in enumerate(groups.columns)}
@@ -317,7 +319,7 @@ def packed_catalogue(columns: source_tables.VectorColumns, item_type: T.DataType
     # A row of nothing: an empty table would have no task, and no task would report that it is empty.
     nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema.fields]
     rows = rows.unionByName(rows.sparkSession.range(0, 1, 1, 1).select(*nothing)).repartition(1)
-    return packed(rows, pack_catalogue)
+    return packed(rows, pack_catalogue(most_bytes_of_row(rows.sparkSession)))
 
 
 def usual_length(rows: DataFrame) -> DataFrame:

@@ -25,8 +25,10 @@ from spark_rankeval.spark.engine import (
     engine_of,
     without_file_metadata,
 )
+from spark_rankeval.spark.shards import with_shards
 from spark_rankeval.spark.tables import Sources
 from spark_rankeval.worker import reading as grouped_row
+from spark_rankeval.worker.vectors import FirstItems, first_items
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -432,6 +434,7 @@ class Grouping:
             return self._with_broadcasts(with_hashes_of_vectors(grouped, self.sources))
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
         joined = self._lists().join(self._labels(), self.sources.user_columns, "full")
+        joined = with_shards(joined, self.sources, partial(first_items, self.task))
         users = [sql.named(name) for name in self.sources.user_columns]
         no_user = sql.any_of(user.is_null() for user in users).alias(grouped_row.NO_USER)
         hashed = [self._hash_of(users)] if with_user_hash else []
@@ -453,9 +456,9 @@ class Grouping:
         grouped = sql.select(joined, *kept, no_user, *hashed)
         return self._with_broadcasts(with_hashes_of_vectors(grouped, self.sources))
 
-    def lists(self) -> DataFrame:
-        """The grouped table without labels: the user's columns, what the worker reads, and whether a row has no user."""
-        lists = self._lists()
+    def lists(self, first: FirstItems) -> DataFrame:
+        """The grouped table without labels: the user's columns, what the worker reads of first items, and whether a row has no user."""
+        lists = with_shards(self._lists(), self.sources, lambda _: first)
         no_user = sql.any_of(sql.named(name).is_null() for name in self.sources.user_columns).alias(grouped_row.NO_USER)
         return self._with_broadcasts(sql.select(lists, *map(sql.named, lists.columns), no_user))
 

@@ -72,6 +72,7 @@ class VectorColumns(NamedTuple):
     similarity: Similarity
     candidates: SourceTable | None  # the items, or the users and items, that can be recommended
     filters: tuple[FilterColumns, ...] = ()
+    shards: int | None = None  # how many shards the catalogue travels in; None: as one row
 
     def user_columns(self) -> list[sql.Sql]:
         """A user's vector, the number that is added to the scores, and the values of filters, under our names."""

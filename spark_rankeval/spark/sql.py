@@ -213,6 +213,11 @@ def when(condition: Sql, value: Sql | float, otherwise: Sql | float | None = Non
     return Sql(f"CASE WHEN {condition} THEN {_operand(value)}{rest} END")
 
 
+def same(left: Sql, right: Sql) -> Sql:
+    """Whether two values are equal, or both null."""
+    return Sql(f"({left} <=> {right})")
+
+
 def none_holds(conditions: Mapping[str, Sql]) -> Sql:
     """Whether no condition is true; null is not."""
     if not conditions:

@@ -671,7 +671,7 @@ def _read_vectors(vectors: call.Vectors, names: call.ColumnNames, problems: list
             f"{name} of Vectors{problem.removeprefix(table)}" for problem in found if problem.startswith(table)
         ]
     columns = source_tables.VectorColumns(
-        items, vector, item_vector, user_bias, item_bias, vectors.similarity, candidates, filters
+        items, vector, item_vector, user_bias, item_bias, vectors.similarity, candidates, filters, vectors.shards
     )
     return source_tables.SourceTable(
         "predictions", vectors.users, tuple(users), items.item, items.item_type, arrays=True, vectors=columns

@@ -308,7 +308,8 @@ def sends_messages(messages: Callable[[Batches], Iterator[Message]]) -> Run:
 PACKED = "packed"
 #: No row of a table holds more, and no worker should: a packed table is in the memory of every task.
 MOST_BYTES = 2_000_000_000
-#: What the error of a larger table begins with.
+#: What the errors of larger catalogues and tables begin with.
+CATALOGUE_TOO_LARGE = "the items of Vectors are too large for one row"
 TABLE_TOO_LARGE = "the facts or groups of items are too large, as each Python worker holds all of them"
 # So many rows wait at the most before they are combined.
 _WAITING = 1 << 22

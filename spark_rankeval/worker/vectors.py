@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +16,7 @@ from spark_rankeval.ranking import user_lists
 from spark_rankeval.ranking.batch import RankingBatch, depends_on_tie
 from spark_rankeval.ranking.ranks import PredictionRanks, RankingCounts, labelled_batch, rank_lists
 from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, Ragged, RawLists, Ties
-from spark_rankeval.request.call import CATALOGUE_TOO_LARGE, Similarity
+from spark_rankeval.request.call import Similarity
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker import process
 from spark_rankeval.worker import reading as grouped_row
@@ -23,6 +24,7 @@ from spark_rankeval.worker.reading import numbers
 
 # Half the distance from 1 to the next float32, and the smallest float32 and float64 that lose no digits, or any.
 _EPSILON, _SMALL_32, _SMALLEST_64 = 2.0**-24, 2.0**-126, 5e-324
+_LARGEST_64 = float(np.finfo(np.float64).max)
 # Numbers of vectors that are worked at a time.
 _CELLS = 1 << 17
 # Two to this power is still a number of float64.
@@ -180,15 +182,19 @@ class ScoredUserVectors:
 
     def as_about(self, user: IntArray, scores: FloatArray) -> FloatArray:
         """Scores as `about` would have them without its error; float64."""
-        about: FloatArray = np.ldexp(scores - self.bias[user], -self.scale[user])
-        return about
+        with np.errstate(over="ignore"):
+            about = np.ldexp(scores - self.bias[user], -self.scale[user])
+        # An item that another shard has may score far higher than all items here.
+        clipped: FloatArray = np.clip(about, -_LARGEST_64, _LARGEST_64)
+        return clipped
 
 
 #: The columns of the rows that are packed: the item, its vector, what is added to its scores, and whether the row is of the catalogue.
 CATALOGUE_ITEM, CATALOGUE_VECTOR, ITEM_BIAS, IS_CATALOGUE_ROW = "item", "vector", "bias", "in_catalogue"
 #: A length of vectors, and how many rows of the catalogue have it.
 USUAL_LENGTH, N_ROWS = "usual_length", "n_rows"
-_MOST_BYTES = 2_000_000_000
+# The shards that an error asks for have so many bytes: a worker holds one twice, and 350 MB beside it.
+_SHARD_BYTES = 500_000_000
 # The columns of what is packed, before those of filters, and the name of the vectors' length in it.
 _COLUMNS = (CATALOGUE_ITEM, CATALOGUE_VECTOR, ITEM_BIAS)
 _LENGTH = "length"
@@ -212,6 +218,62 @@ class Faults(NamedTuple):
 CATALOGUE_FAULTS = tuple(f"{name}_catalogue" for name in Faults._fields)
 
 
+def usual_length(n_rows: Mapping[int, int]) -> int:
+    """The length that most vectors have, of several the shortest, given how many have each; 0 if there is none."""
+    return min(n_rows, key=lambda length: (-n_rows[length], length), default=0)
+
+
+class ItemRows:
+    """Rows of a catalogue on their way into memory, apart by the length of their vectors.
+
+    Attributes:
+        n_invalid: how many rows cannot be used, whatever length is usual.
+        n_rows: how many others there are, by length.
+    """
+
+    def __init__(self, example: pa.RecordBatch) -> None:
+        self.n_invalid, self.n_rows = 0, Counter[int]()
+        self._parts: dict[int, list[tuple[pa.Array, Array, Array, list[pa.Array]]]] = {}
+        self._nothing = grouped_row.columns_of(example.slice(0, 0))
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Take in some rows, as views of them."""
+        columns = grouped_row.columns_of(rows)
+        ids, vectors, bias = (columns[name] for name in _COLUMNS)
+        if pa.types.is_floating(ids.type):
+            # The two zeros are one item.
+            ids = pc.add(ids, pa.scalar(0.0, ids.type))
+        added = numbers(bias)
+        lengths, is_valid = _usable_lengths(ids, vectors, added)
+        self.n_invalid += int((~is_valid).sum())
+        for length in np.unique(lengths[is_valid]).tolist():
+            kept = is_valid & (lengths == length)
+            mask = pa.array(kept)
+            entries = (vectors if kept.all() else vectors.filter(mask)).flatten()
+            matrix = entries.to_numpy(zero_copy_only=False).reshape(-1, length)
+            self.n_rows[length] += len(matrix)
+            filters = [values.filter(mask) for values in grouped_row.filters_of(columns)]
+            self._parts.setdefault(length, []).append((ids.filter(mask), matrix, added[kept], filters))
+
+    def items(self, length: int) -> tuple[pa.Array, Array, Array, list[pa.Array]]:
+        """The items with vectors of a length, in the order of their ids: ids, vectors, biases and values of filters, handed over once.
+
+        Of an item's several rows the greatest vector stays.
+        """
+        parts = self._parts.pop(length, [])
+        if not parts:
+            filters = grouped_row.filters_of(self._nothing)
+            return self._nothing[CATALOGUE_ITEM], np.empty((0, length)), np.empty(0), filters
+        ids, bias = pa.concat_arrays([part[0] for part in parts]), np.concatenate([part[2] for part in parts])
+        vectors = np.concatenate([part[1] for part in parts])
+        filters = [pa.concat_arrays(values) for values in zip(*(part[3] for part in parts), strict=True)]
+        # Not to hold the vectors three times.
+        parts.clear()
+        chosen = _rows_to_keep(ids, vectors, bias, filters)
+        kept = pa.array(chosen)
+        return ids.take(kept), vectors[chosen], bias[chosen], [values.take(kept) for values in filters]
+
+
 class PackedCatalogue(NamedTuple):
     """The items that can be ranked, in the order of their ids.
 
@@ -230,28 +292,17 @@ class PackedCatalogue(NamedTuple):
     filters: Sequence[pa.Array] = ()
 
     @classmethod
-    def from_rows(cls, rows: pa.Table) -> PackedCatalogue:
-        """Choose the rows that can be used, and bring them into order. Of an item's several rows the greatest vector stays."""
-        ids, vectors, bias = (rows[name].combine_chunks() for name in (CATALOGUE_ITEM, CATALOGUE_VECTOR, ITEM_BIAS))
-        if pa.types.is_floating(ids.type):
-            # The two zeros are one item.
-            ids = pc.add(ids, pa.scalar(0.0, ids.type))
-        added = numbers(bias)
-        lengths, is_valid = _usable_lengths(ids, vectors, added)
-        length = int(np.bincount(lengths[is_valid]).argmax()) if is_valid.any() else 0
-        kept = np.flatnonzero(is_valid & (lengths == length))
-        ids, vectors, added = ids.take(pa.array(kept)), vectors.take(pa.array(kept)), added[kept]
-        matrix = vectors.flatten().to_numpy(zero_copy_only=False).reshape(len(kept), length)
-        columns = {name: rows[name].combine_chunks() for name in rows.column_names if name not in _COLUMNS}
-        filters = [values.take(pa.array(kept)) for values in grouped_row.filters_of(columns)]
-        chosen = _rows_to_keep(ids, matrix, added, filters)
-        faults = Faults(
-            n_invalid=int((~is_valid).sum()),
-            n_ragged=int(is_valid.sum()) - len(kept),
-            n_repeated=len(kept) - len(chosen),
-        )
-        filters = [_coded(values.take(pa.array(chosen))) for values in filters]
-        return cls(ids.take(pa.array(chosen)), matrix[chosen], added[chosen], faults, filters)
+    def of_length(cls, rows: ItemRows, length: int) -> PackedCatalogue:
+        """The items with vectors of a length, which are handed over once. Of an item's several rows the greatest vector stays."""
+        ids, vectors, bias, filters = rows.items(length)
+        n_kept = rows.n_rows[length]
+        faults = Faults(rows.n_invalid, rows.n_rows.total() - n_kept, n_kept - len(ids))
+        return cls(ids, vectors, bias, faults, [_coded(values) for values in filters])
+
+    def in_task(self, similarity: Similarity) -> TaskCatalogue:
+        """The items as a task holds them."""
+        scored = Catalogue(self.vectors, self.bias, similarity)
+        return TaskCatalogue(self.ids, scored, self.faults, tuple(map(ItemValues.read, self.filters)))
 
     def pack(self) -> bytes:
         """As Arrow's stream of one batch."""
@@ -282,23 +333,40 @@ def _coded(lists: pa.Array) -> pa.Array:
     return pa.LargeListArray.from_arrays(offsets, values.dictionary_encode())
 
 
-@process.runs_in_worker
-def pack_catalogue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def pack_catalogue(most_bytes: int) -> process.Run:
     """A function for ``mapInArrow``: the rows of a catalogue as a row of bytes; a row that is not of the catalogue is passed over."""
-    received_batches: list[pa.RecordBatch] = []
-    n_bytes = 0
-    for batch in batches:
-        received_batches.append(batch)
-        n_bytes += batch.nbytes
-        if n_bytes > _MOST_BYTES:
-            # Arrow would say so, too, but only once the memory of several copies is used up.
-            raise RuntimeError(CATALOGUE_TOO_LARGE)
-    if not received_batches:
+
+    @process.runs_in_worker
+    def run(batches: process.Batches) -> process.Batches:
+        rows: ItemRows | None = None
+        n_rows = n_bytes = 0
+        for batch in batches:
+            n_rows += batch.num_rows - batch.column(IS_CATALOGUE_ROW).null_count
+            n_bytes += batch.nbytes
+            if n_bytes > most_bytes:
+                # The rest is counted and not kept, so that this worker does not run out of memory.
+                rows = None
+                continue
+            rows = rows or ItemRows(batch)
+            rows.add(batch.filter(batch.column(IS_CATALOGUE_ROW)))
+        if n_bytes > most_bytes:
+            raise RuntimeError(_too_large(n_rows, n_bytes, most_bytes))
         # A partition without a row comes alone, if Spark finds the table empty.
-        return
-    rows = pa.Table.from_batches(received_batches)
-    catalogue = PackedCatalogue.from_rows(rows.filter(rows[IS_CATALOGUE_ROW]))
-    yield pa.RecordBatch.from_pydict({process.PACKED: pa.array([catalogue.pack()], pa.binary())})
+        if rows is not None:
+            packed = PackedCatalogue.of_length(rows, usual_length(rows.n_rows)).pack()
+            yield pa.RecordBatch.from_pydict({process.PACKED: pa.array([packed], pa.binary())})
+
+    return run
+
+
+def _too_large(n_rows: int, n_bytes: int, most_bytes: int) -> str:
+    """What to do with so many rows of items of so many bytes, of which no row holds more than `most_bytes`."""
+    n_shards = -(-n_bytes // _SHARD_BYTES)
+    return (
+        f"{process.CATALOGUE_TOO_LARGE}: {n_rows:,} items take {n_bytes / 1e6:,.0f} MB, and {most_bytes / 1e6:,.0f} MB is the limit. Pass "
+        f"Vectors(…, shards={n_shards}), so that a worker holds about {2 * n_bytes / n_shards / 1e6:,.0f} MB at a time. Or use float32, "
+        "fewer dimensions, or a table of items as candidates"
+    )
 
 
 @process.runs_in_worker
@@ -314,11 +382,17 @@ def count_lengths(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 def _usable_lengths(ids: pa.Array, vectors: pa.Array, bias: Array) -> tuple[IntArray, BoolArray]:
     """How long vectors are, and which rows can be used if they have the right length."""
-    lengths: IntArray = pc.fill_null(pc.list_value_length(vectors), 0).to_numpy(zero_copy_only=False)
     has_item = ids.is_valid().to_numpy(zero_copy_only=False)
     if pa.types.is_floating(ids.type):
         has_item = has_item & ~np.isnan(numbers(ids))
-    return lengths, has_item & (lengths > 0) & is_usable(bias) & all_usable(vectors)
+    lengths = usable_lengths(vectors, bias)
+    return lengths, has_item & (lengths > 0)
+
+
+def usable_lengths(vectors: pa.Array, bias: Array) -> IntArray:
+    """How long vectors are that can be used with these biases; 0 for the others."""
+    lengths = pc.fill_null(pc.list_value_length(vectors), 0).to_numpy(zero_copy_only=False)
+    return np.where(is_usable(bias) & all_usable(vectors), lengths, 0).astype(np.int64)
 
 
 def all_usable(vectors: pa.Array) -> BoolArray:
@@ -330,17 +404,19 @@ def all_usable(vectors: pa.Array) -> BoolArray:
     return all_right
 
 
+def sorted_indices(ids: pa.Array) -> IntArray:
+    """What brings ids into their order: numbers as numbers, and texts as bytes, so that no collation comes between."""
+    keys = ids.cast(pa.large_binary()) if grouped_row.is_text(ids.type) else ids
+    indices: IntArray = pc.array_sort_indices(keys).to_numpy().astype(np.int64)
+    return indices
+
+
 def _rows_to_keep(ids: pa.Array, vectors: Array, bias: Array, filters: Sequence[pa.Array]) -> Array:
     """The indices of the rows to keep, by item.
 
     Of an item's several rows that of the greatest vector, then of the greatest bias, then of the last values of filters as text.
     """
-    # As bytes: no collation may come between.
-    order = (
-        pc.array_sort_indices(ids.cast(pa.large_binary()) if grouped_row.is_text(ids.type) else ids)
-        .to_numpy()
-        .astype(np.int64)
-    )
+    order = sorted_indices(ids)
     ordered = ids.take(pa.array(order))
     is_new = np.ones(len(order), np.bool_)
     is_new[1:] = pc.not_equal(ordered[1:], ordered[:-1]).to_numpy(zero_copy_only=False)
@@ -489,25 +565,31 @@ class Limits(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """Where the ranked items stand in the lists of their users; one entry per item.
+    """Where the ranked items stand among those of a catalogue; one entry per item. The counts of shards add up.
 
     Attributes:
-        is_ranked: whether the list has the item. What follows is 0 if not.
-        rank: int64, from 1.
+        is_ranked: whether the list has the item.
         above: int64, how many items of the list have a higher score.
         tied: int64, how many have the same, the item included.
-        score: float64.
+        before: int64, how many of these have a lower id.
+        score: float64; 0 if it is not known.
         first: the first items of every list, by their indices.
         first_scores: float64, their scores.
     """
 
     is_ranked: BoolArray
-    rank: IntArray
     above: IntArray
     tied: IntArray
+    before: IntArray
     score: FloatArray
     first: Ragged
     first_scores: FloatArray
+
+    def rank(self, ties: Ties) -> IntArray:
+        """The place of each item, from 1; 0 for those that are not ranked."""
+        # Of those that score the same, the item itself is neither before nor behind.
+        before = self.tied - 1 - self.before if ties == "item_desc" else self.before
+        return np.where(self.is_ranked, 1 + self.above + before, 0)
 
 
 def rank_items(
@@ -519,23 +601,46 @@ def rank_items(
     """
     is_ranked = limits.has(items)
     ranked = items.where(is_ranked)
-    score = users.exact(ranked.user, ranked.values)
-    counts = _Counts(users, ranked, score)
+    scores = np.full(len(is_ranked), np.nan)
+    scores[is_ranked] = users.exact(ranked.user, ranked.values)
+    return rank_scores(users, items, is_ranked, scores, limits, ties, first)
+
+
+def rank_scores(
+    users: ScoredUserVectors,
+    items: Ragged,
+    is_ranked: BoolArray,
+    scores: FloatArray,
+    limits: Limits,
+    ties: Ties = "item_asc",
+    first: int = 0,
+) -> Ranks:
+    """As `rank_items`, of items with known scores, some of which the catalogue lacks.
+
+    Args:
+        users: with the catalogue.
+        items: by index; of an item that the catalogue lacks, how many items have a lower id.
+        is_ranked: which items the lists have.
+        scores: float64, NaN for an item that is not looked for.
+        limits: of the lists.
+        ties: the order of equal scores among the `first` items.
+        first: how many items of every list are given.
+    """
+    is_counted = ~np.isnan(scores)
+    counts = _Counts(users, items.where(is_counted), is_ranked[is_counted], scores[is_counted])
     firsts = _count_blocks(users, counts, limits, ties, first)
-    # Of those that score the same, the item itself is neither before nor behind.
-    before = counts.tied - 1 - counts.before if ties == "item_desc" else counts.before
 
     def spread(values: Array) -> Array:
-        whole = np.zeros(len(is_ranked), values.dtype)
-        whole[is_ranked] = values
+        whole = np.zeros(len(is_counted), values.dtype)
+        whole[is_counted] = values
         return whole
 
     return Ranks(
         is_ranked,
-        rank=spread(1 + counts.above + before),
         above=spread(counts.above),
         tied=spread(counts.tied),
-        score=spread(score),
+        before=spread(counts.before),
+        score=spread(counts.score),
         first=user_lists.grouped(firsts.item, firsts.user, len(limits.has_list)),
         first_scores=firsts.score,
     )
@@ -604,9 +709,9 @@ def _cells(items: Ragged, users: IntArray, start: int, width: int) -> tuple[IntA
 class _Counts:
     """How many items score higher than each ranked one, the same, and the same before it: counted block by block."""
 
-    def __init__(self, users: ScoredUserVectors, ranked: Ragged, score: FloatArray) -> None:
-        # The indices of items in the lists of their users, and their scores as of `ScoredUserVectors.exact`.
-        self.users, self.ranked, self.score = users, ranked, score
+    def __init__(self, users: ScoredUserVectors, ranked: Ragged, is_listed: BoolArray, score: FloatArray) -> None:
+        # The indices of items, whether the lists of their users have them, and their scores as of `ScoredUserVectors.exact`.
+        self.users, self.ranked, self.is_listed, self.score = users, ranked, is_listed, score
         about, error = users.as_about(ranked.user, score), users.error[ranked.user]
         kind = np.float32 if users.catalogue.is_plain else np.float64
         # The lowest and the highest that `ScoredUserVectors.about` may be of an item that scores the same.
@@ -627,7 +732,7 @@ class _Counts:
         if not len(entries):
             return
         index, near = self.ranked.values[entries], []
-        is_here = (index >= start) & (index < start + len(products))
+        is_here = self.is_listed[entries] & (index >= start) & (index < start + len(products))
         n_above, n_tied = np.zeros(len(entries), np.int64), np.zeros(len(entries), np.int64)
         # One ranked item after the other: the marks of all of them would not stay in a core's cache.
         reached, above = np.empty(len(products), np.bool_), np.empty(len(products), np.bool_)
@@ -759,36 +864,184 @@ def read_catalogues(
     for model, similarity in enumerate(similarities):
         name = grouped_row.column_of_model(grouped_row.CATALOGUE, model)
         if similarity is not None and name in tables:
-            packed = PackedCatalogue.unpack(tables[name].as_buffer())
-            scored = Catalogue(packed.vectors, packed.bias, similarity)
-            filters = tuple(map(ItemValues.read, packed.filters))
-            catalogues[model] = TaskCatalogue(packed.ids, scored, packed.faults, filters)
+            catalogues[model] = PackedCatalogue.unpack(tables[name].as_buffer()).in_task(similarity)
     return catalogues
 
 
-def read_users(
-    columns: Mapping[str, pa.Array], model: int, catalogue: Catalogue
-) -> tuple[ScoredUserVectors, BoolArray, IntArray]:
-    """The vectors of a batch of users, 0 without one; who has a vector that can be used; and each user's number of unusable rows.
+def limits_of(columns: dict[str, pa.Array], model: int, catalogue: TaskCatalogue, has_list: BoolArray) -> Limits:
+    """Which items of a catalogue are in the lists of a batch of users."""
+    excluded = grouped_row.read_excluded(columns)
+    candidates = columns.get(grouped_row.column_of_model(grouped_row.CANDIDATES, model))
+    values = grouped_row.filters_of(columns, model)
+    return Limits(
+        has_list,
+        excluded=None if excluded is None else catalogue.indices(excluded),
+        candidates=None if candidates is None else catalogue.indices(grouped_row.side_of(candidates)),
+        filters=tuple(items.filter(lists) for items, lists in zip(catalogue.filters, values, strict=True)),
+    )
+
+
+class RankedLists(NamedTuple):
+    """What is known of the lists of a model and a batch of users, of the whole catalogue.
+
+    Attributes:
+        has_list: bool (n_users,), who has a list at all.
+        is_rankable: bool, which labels are of items of the catalogue.
+        ranks: of the labels, one entry per label.
+        first_ids: the first items of every list, one entry for each of `ranks.first`.
+        n_predictions: int64 (n_users,), how many items the lists have.
+        n_excluded: int64 (n_users,), how many they lost.
+        faults: rows of the catalogue.
+    """
+
+    has_list: BoolArray
+    is_rankable: BoolArray
+    ranks: Ranks
+    first_ids: pa.Array
+    n_predictions: IntArray
+    n_excluded: IntArray
+    faults: Faults
+
+
+def ranked_in_catalogue(
+    columns: dict[str, pa.Array],
+    model: int,
+    catalogue: TaskCatalogue,
+    labels: grouped_row.Side | None,
+    first: FirstItems,
+) -> RankedLists:
+    """The lists of users who come with their vectors.
 
     A vector of another length than those of the catalogue cannot be used. If no length is known, none is wrong.
     """
     column = columns[grouped_row.column_of_model(grouped_row.VECTOR, model)]
     added = numbers(columns[grouped_row.column_of_model(grouped_row.BIAS, model)])
-    rows = grouped_row.whole_numbers(columns[grouped_row.column_of_model(grouped_row.PREDICTION_ROWS, model)])
-    is_null_user = grouped_row.flags(columns[grouped_row.NO_USER])
-    lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
-    has_length = lengths == catalogue.length if catalogue.length else lengths > 0
-    has_vector = has_length & all_usable(column) & is_usable(added) & (rows > 0) & ~is_null_user
-    vectors = np.zeros((len(rows), catalogue.length))
-    if catalogue.length:
-        # Rows of another length stand between those that are copied.
-        is_copied = np.repeat(has_vector, np.maximum(lengths, 0))
-        vectors[has_vector] = numbers(column.flatten())[is_copied].reshape(-1, catalogue.length)
-    added = np.where(has_vector, added, 0.0)
-    # All rows of a user but one, and the last one if it has no vector; all rows of a null user.
-    invalid = np.where(is_null_user, rows, np.maximum(rows - 1, 0) + ((rows > 0) & ~has_vector))
-    return ScoredUserVectors(catalogue, vectors, added), has_vector, invalid
+    lengths = usable_lengths(column, added)
+    length, n_users = catalogue.scored.length, len(lengths)
+    has_vector = (lengths == length if length else lengths > 0) & ~grouped_row.flags(columns[grouped_row.NO_USER])
+    vectors = np.zeros((n_users, length))
+    if length:
+        vectors[has_vector] = numbers(column.filter(pa.array(has_vector)).flatten()).reshape(-1, length)
+    users = ScoredUserVectors(catalogue.scored, vectors, np.where(has_vector, added, 0.0))
+    limits = limits_of(columns, model, catalogue, has_vector)
+    indices = Ragged(np.empty(0, np.int64), np.zeros(n_users + 1, np.int64))
+    if labels is not None:
+        indices = labels.lists.like(catalogue.index_of(labels.ids))
+    ranks = rank_items(users, indices, limits, first.ties, first.k)
+    return RankedLists(
+        has_vector,
+        indices.values >= 0,
+        ranks,
+        catalogue.ids.take(pa.array(ranks.first.values)),
+        limits.lengths(catalogue.scored.n_items),
+        limits.n_excluded(),
+        catalogue.faults,
+    )
+
+
+#: What a shard says of a user: the length of the user's vector, 0 if it cannot be used; how many items of that length the user's list has
+#: there, how many it lost, and the first of them; how many rows of the shard cannot be used, and how many there are of each length.
+LENGTH, N_LISTED, N_EXCLUDED, FIRST, N_INVALID_ROWS, LENGTHS = (
+    "length", "n_listed", "n_excluded", "first", "n_invalid_rows", "lengths",
+)  # fmt: skip
+#: What it says of the user's labels of items with a vector, in whichever shard they are: one entry for each length of the item's vectors.
+LABELLED = "labelled"
+ITEM, SCORE, IS_RANKED, COUNTS = "item", "score", "is_ranked", ("above", "tied", "before")
+#: Of vectors of a length, how many rows can be used, and how many of these repeat an item.
+N_REPEATED = "n_repeated"
+
+
+class _Entries(NamedTuple):
+    """Structs in lists of users."""
+
+    structs: pa.StructArray
+    user: IntArray
+
+    @classmethod
+    def within(cls, lists: pa.Array, user: IntArray) -> _Entries:
+        """The structs of lists, of which each is of a user."""
+        structs, offsets = grouped_row.flat(lists)
+        return cls(structs, np.repeat(user, np.diff(offsets)))
+
+    def inner(self, name: str) -> _Entries:
+        """The structs in the lists of a field."""
+        return _Entries.within(self.structs.field(name), self.user)
+
+    def numbers(self, name: str) -> Array:
+        """The numbers of a field."""
+        return grouped_row.filled(self.structs.field(name), 0)
+
+    def where(self, keep: BoolArray) -> _Entries:
+        """Some of the structs."""
+        return _Entries(self.structs.filter(pa.array(keep)), self.user[keep])
+
+    def summed(self, name: str, n_users: int) -> IntArray:
+        """The sum of a field for each user; float64 holds it exactly."""
+        return np.bincount(self.user, self.numbers(name), minlength=n_users).astype(np.int64)
+
+
+def merged_shards(shards: pa.Array, labels: grouped_row.Side | None, first: FirstItems) -> RankedLists:
+    """The lists of users of whom every shard has said what it knows."""
+    n_users = len(shards)
+    messages = _Entries.within(shards, np.arange(n_users))
+    faults, usual = _faults_of_shards(messages.where(messages.user == messages.user.min(initial=n_users)))
+    length = np.zeros(n_users, np.int64)
+    length[messages.user] = messages.numbers(LENGTH)
+    has_list = length == usual if usual else length > 0
+    of_lists = messages.where(has_list[messages.user])
+    top = of_lists.inner(FIRST)
+    scores, rank_of_id = top.numbers(SCORE), np.empty(len(top.user), np.int64)
+    ids = top.structs.field(ITEM)
+    rank_of_id[sorted_indices(ids)] = np.arange(len(ids))
+    order = np.lexsort((-rank_of_id if first.ties == "item_desc" else rank_of_id, -scores, top.user))
+    order = order[user_lists.position_within(top.user[order], n_users) < first.k]
+    labelled = messages.inner(LABELLED)
+    is_rankable, ranks = _labels_of_shards(labelled.where(labelled.numbers(LENGTH) == usual), labels, has_list)
+    return RankedLists(
+        has_list,
+        is_rankable,
+        ranks._replace(first=user_lists.grouped(order, top.user[order], n_users), first_scores=scores[order]),
+        ids.take(pa.array(order)),
+        of_lists.summed(N_LISTED, n_users),
+        of_lists.summed(N_EXCLUDED, n_users),
+        faults,
+    )
+
+
+def _faults_of_shards(messages: _Entries) -> tuple[Faults, int]:
+    """What cannot be used of the catalogue, and the usual length, from the messages for one user."""
+    lengths = messages.inner(LENGTHS)
+    n_rows, n_repeated = Counter[int](), Counter[int]()
+    for length, n, repeated in zip(*map(lengths.numbers, (LENGTH, N_ROWS, N_REPEATED)), strict=True):
+        n_rows[int(length)] += int(n)
+        n_repeated[int(length)] += int(repeated)
+    usual = usual_length(n_rows)
+    n_invalid = int(messages.numbers(N_INVALID_ROWS).sum())
+    return Faults(n_invalid, n_rows.total() - n_rows[usual], n_repeated[usual]), usual
+
+
+def _labels_of_shards(known: _Entries, labels: grouped_row.Side | None, has_list: BoolArray) -> tuple[BoolArray, Ranks]:
+    """Which labels have a vector, and their ranks. `known` has the labels with one, once from each shard, with what it counted."""
+    none = np.empty(0, np.int64)
+    nothing = Ragged(none, np.zeros(len(has_list) + 1, np.int64))
+    user, ids = (none, known.structs.field(ITEM)[:0]) if labels is None else (labels.lists.user, labels.ids)
+    both = pa.concat_arrays([known.structs.field(ITEM), ids.cast(known.structs.field(ITEM).type)]).dictionary_encode()
+    codes = grouped_row.filled(both.indices, len(both.dictionary)).astype(np.int64)
+    keys = np.concatenate([known.user, user]) * (1 + len(both.dictionary)) + codes
+    pairs, pair = np.unique(keys[: len(known.user)], return_inverse=True)
+    found = np.searchsorted(pairs, keys[len(known.user) :])
+    is_known = np.append(pairs, -1)[found] == keys[len(known.user) :]
+
+    def summed(name: str) -> IntArray:
+        whole = np.append(np.bincount(pair, known.numbers(name), minlength=len(pairs)), 0)
+        return np.where(is_known, whole[found], 0).astype(np.int64)
+
+    scores = np.zeros(len(pairs) + 1)
+    scores[pair] = known.numbers(SCORE)
+    is_ranked = (summed(IS_RANKED) > 0) & has_list[user]
+    above, tied, before = map(summed, COUNTS)
+    score = np.where(is_ranked, scores[found], 0.0)
+    return is_known, Ranks(is_ranked, above, tied, before, score, nothing, np.empty(0))
 
 
 class VectorLists:
@@ -796,72 +1049,51 @@ class VectorLists:
 
     def __init__(
         self,
-        columns: Mapping[str, pa.Array],
+        columns: dict[str, pa.Array],
         model: int,
-        catalogue: TaskCatalogue,
-        excluded: grouped_row.Side | None,
+        catalogue: TaskCatalogue | None,
         labels: grouped_row.Side | None = None,
         first: FirstItems | None = None,
     ) -> None:
-        self.catalogue = catalogue
         # The items that metrics look at; None: at none without a label.
-        self.first = first
-        # How many rows of each user cannot be used.
-        self.users, has_vector, self.invalid = read_users(columns, model, catalogue.scored)
-        candidates = columns.get(grouped_row.column_of_model(grouped_row.CANDIDATES, model))
-        values = grouped_row.filters_of(columns, model)
-        self.limits = Limits(
-            has_list=has_vector,
-            excluded=None if excluded is None else catalogue.indices(excluded),
-            candidates=None if candidates is None else catalogue.indices(grouped_row.side_of(candidates)),
-            filters=tuple(items.filter(lists) for items, lists in zip(catalogue.filters, values, strict=True)),
-        )
-        # Of the labels in the catalogue, −1 for those that it lacks.
-        self.indices = _nothing(len(self.invalid))
-        if labels is not None:
-            self.indices = labels.lists.like(catalogue.index_of(labels.ids))
-        # The ranks of the labels under each rule for ties, which views share; and how many labels are unknown, once a view was ranked.
-        self._ranks: dict[Ties, Ranks] = {}
+        self.has_first, first = first is not None, first or FirstItems(0, "item_asc")
+        if catalogue is None:
+            shards = columns[grouped_row.column_of_model(grouped_row.SHARDS, model)]
+            self.lists = merged_shards(shards, labels, first)
+        else:
+            self.lists = ranked_in_catalogue(columns, model, catalogue, labels, first)
+        rows = grouped_row.whole_numbers(columns[grouped_row.column_of_model(grouped_row.PREDICTION_ROWS, model)])
+        # How many rows of each user cannot be used: all but one, and the last one if it has no vector; all rows of a null user.
+        rejected = np.maximum(rows - 1, 0) + ((rows > 0) & ~self.lists.has_list)
+        self.invalid = np.where(grouped_row.flags(columns[grouped_row.NO_USER]), rows, rejected)
+        # How many labels are unknown, once a view was ranked.
         self._n_unknown: IntArray | None = None
 
     @property
     def is_rankable(self) -> BoolArray:
         """Which labels are of items of the catalogue."""
-        return self.indices.values >= 0
-
-    @cached_property
-    def n_predictions(self) -> IntArray:
-        """How many items the lists have; int64 (n_users,)."""
-        return self.limits.lengths(self.catalogue.scored.n_items)
+        return self.lists.is_rankable
 
     def predictions(self) -> grouped_row.Side:
-        """The first items of every list, best first, with their scores; the labels are ranked by the way."""
-        items, scores = _nothing(len(self.invalid)), np.empty(0)
-        if self.first is not None:
-            k, ties = self.first
-            ranks = rank_items(self.users, self.indices, self.limits, ties, first=k)
-            self._ranks[ties] = ranks
-            items, scores = ranks.first, ranks.first_scores
-        ids = self.catalogue.ids.take(pa.array(items.values))
-        none = np.zeros(items.n_users, np.int64)
-        return grouped_row.Side(items, ids, [scores], self.invalid, none, none)
+        """The first items of every list, best first, with their scores."""
+        ranks, none = self.lists.ranks, np.zeros(len(self.invalid), np.int64)
+        return grouped_row.Side(ranks.first, self.lists.first_ids, [ranks.first_scores], self.invalid, none, none)
 
     def rank(self, view: View, lists: RawLists) -> tuple[RankingBatch, RankingCounts]:
         """The rankings of a view. `lists` has the labels and the first items; the labels' ranks are those in the whole catalogue."""
         labels, ties = user_lists.distinct_labels(lists, view.ranking.conflicting_labels), view.ranking.ties
-        if ties not in self._ranks:
-            self._ranks[ties] = rank_items(self.users, self.indices, self.limits, ties)
-        ranks, user = self._ranks[ties], labels.items.user
+        ranks, user = self.lists.ranks, labels.items.user
+        rank = ranks.rank(ties)
         # The ranks are of all labels, also of those that this view leaves out.
         place = labels.entry if lists.label_place is None else lists.label_place[labels.entry]
         if self._n_unknown is None:
             self._n_unknown = np.bincount(user[~self.is_rankable[place]], minlength=labels.items.n_users)
         settled = np.flatnonzero(ranks.is_ranked[place])
-        settled = settled[np.lexsort((ranks.rank[place[settled]], user[settled]))]
+        settled = settled[np.lexsort((rank[place[settled]], user[settled]))]
         label = place[settled]
         batch, intents = labelled_batch(
-            lists, labels, settled, PredictionRanks(ranks.rank[label], ranks.above[label], ranks.tied[label]),
-            ranks.score[label], self.n_predictions, keep_label_order=view.needs_label_order,
+            lists, labels, settled, PredictionRanks(rank[label], ranks.above[label], ranks.tied[label]),
+            ranks.score[label], self.lists.n_predictions, keep_label_order=view.needs_label_order,
         )  # fmt: skip
         none = np.zeros(batch.n_users, np.int64)
         tied = np.maximum.reduce([none, *(depends_on_tie(batch, look) for look in view.looks)])
@@ -878,18 +1110,13 @@ class VectorLists:
             tied,
             none,
             none,
-            self.n_predictions,
+            self.lists.n_predictions,
         )
 
     def counts(self) -> dict[str, IntArray]:
         """Counts that other lists have otherwise, by name, once a view was ranked; int64 (n_users,) each."""
         n_unknown = np.zeros(len(self.invalid), np.int64) if self._n_unknown is None else self._n_unknown
-        return {"n_excluded": self.limits.n_excluded(), "n_labels_without_vector": n_unknown}
-
-
-def _nothing(n_users: int) -> Ragged:
-    """No item of each user."""
-    return Ragged(np.empty(0, np.int64), np.zeros(n_users + 1, np.int64))
+        return {"n_excluded": self.lists.n_excluded, "n_labels_without_vector": n_unknown}
 
 
 def few_users(batches: process.Batches, k: int) -> process.Batches:
@@ -900,26 +1127,27 @@ def few_users(batches: process.Batches, k: int) -> process.Batches:
             yield batch.slice(start, most)
 
 
-def first_items_of_batches(similarity: Similarity, k: int, user_columns: tuple[str, ...], item: str) -> process.Run:
-    """A function for ``mapInArrow``: the first k items of every user as structs of `item` and score, beside the columns passed on."""
+def first_items_of_batches(
+    similarity: Similarity, first: FirstItems, user_columns: tuple[str, ...], item: str
+) -> process.Run:
+    """A function for ``mapInArrow``: the first items of every user as structs of `item` and score, beside the columns passed on."""
 
     @process.runs_in_worker
     def run(batches: process.Batches) -> process.Batches:
         catalogues: dict[int, TaskCatalogue] = {}
-        top = FirstItems(k, "item_asc")
-        for batch, tables in process.received(few_users(batches, k), (grouped_row.CATALOGUE,)):
+        for batch, tables in process.received(few_users(batches, first.k), (grouped_row.CATALOGUE,)):
             catalogues |= read_catalogues(tables, [similarity])
             columns = grouped_row.columns_of(batch)
-            lists = VectorLists(columns, 0, catalogues[0], grouped_row.read_excluded(columns), first=top)
-            first = lists.predictions()
-            entries: Array = pa.StructArray.from_arrays([first.ids, pa.array(first.values[0])], names=[item, "score"])
+            lists = VectorLists(columns, 0, catalogues.get(0), first=first)
+            top = lists.predictions()
+            entries: Array = pa.StructArray.from_arrays([top.ids, pa.array(top.values[0])], names=[item, "score"])
             recommended = pa.ListArray.from_arrays(
-                pa.array(first.lists.offsets, pa.int32()), entries, mask=pa.array(~lists.limits.has_list)
+                pa.array(top.lists.offsets, pa.int32()), entries, mask=pa.array(~lists.lists.has_list)
             )
             users = {name: columns[name] for name in user_columns}
             counts = {
-                N_INVALID: pa.array(first.invalid),
-                N_INVALID_CATALOGUE: pa.array(np.full(batch.num_rows, sum(lists.catalogue.faults))),
+                N_INVALID: pa.array(top.invalid),
+                N_INVALID_CATALOGUE: pa.array(np.full(batch.num_rows, sum(lists.lists.faults))),
             }
             yield pa.RecordBatch.from_pydict({**users, RECOMMENDATIONS: recommended, **counts})
 
@@ -952,10 +1180,9 @@ class ListsFromVectors(process.ScoringFeature):
 
     def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: grouped_row.Side) -> process.BatchFeature:
         """The users' vectors, and how much of the lists a task looks at."""
-        excluded = grouped_row.read_excluded(columns)
         return _VectorsOfBatch(
             {
-                model: VectorLists(columns, model, self.catalogues[model], excluded, labels, first_items(task, model))
+                model: VectorLists(columns, model, self.catalogues.get(model), labels, first_items(task, model))
                 for model in self._models
             }
         )
@@ -979,7 +1206,7 @@ def first_items(task: ScoringTask, model: int) -> FirstItems | None:
 class _VectorsOfBatch(process.BatchFeature):
     def __init__(self, models: Mapping[int, VectorLists]) -> None:
         self.rankers = models
-        faults = [lists.catalogue.faults for lists in models.values()]
+        faults = [lists.lists.faults for lists in models.values()]
         self.totals = {
             name: sum(model_faults[index] for model_faults in faults) for index, name in enumerate(CATALOGUE_FAULTS)
         }

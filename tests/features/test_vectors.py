@@ -16,6 +16,7 @@ from spark_rankeval.ranking.user_lists import Ragged
 from spark_rankeval.request.task import Lists, resolve, views_of
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.worker import reading as g
+from spark_rankeval.worker import shards
 from spark_rankeval.worker import vectors as catalogue
 from spark_rankeval.worker.process import with_features
 from spark_rankeval.worker.scoring import score
@@ -24,6 +25,8 @@ from spark_rankeval.worker.vectors import (
     LARGEST,
     Catalogue,
     Filter,
+    FirstItems,
+    ItemRows,
     ItemValues,
     Limits,
     PackedCatalogue,
@@ -170,7 +173,8 @@ def found(world):
     users = prepared(world.items, world.item_bias, world.users, world.user_bias)
     given_ranks = rank_items(users, world.labels, world.limits, world.ties, world.first)
     label = np.flatnonzero(given_ranks.is_ranked)
-    columns = [getattr(given_ranks, name)[label].tolist() for name in ("rank", "above", "tied", "score")]
+    columns = [given_ranks.rank(world.ties), given_ranks.above, given_ranks.tied, given_ranks.score]
+    columns = [column[label].tolist() for column in columns]
     firsts = None
     if world.first:
         scored = given_ranks.first.like(given_ranks.first_scores)
@@ -307,7 +311,7 @@ def test_no_items_and_no_dimensions(shape):
         prepared(np.zeros(shape), 0, np.zeros((2, length)), 0), labels, Limits(np.ones(2, bool)), first=2
     )
     assert found_ranks.first.values.tolist() == [0, 1] * 2 * bool(n_items)
-    assert found_ranks.rank.tolist() == [0, n_items]
+    assert found_ranks.rank("item_asc").tolist() == [0, n_items]
 
 
 # --- what the worker makes of vectors
@@ -334,6 +338,13 @@ def catalogue_rows(items, vectors, bias=None, filters=()):
     return pa.table(columns | {catalogue.IS_CATALOGUE_ROW: pa.array(np.ones(len(items), bool))})
 
 
+def packed_of(rows):
+    item_rows = ItemRows(pa.RecordBatch.from_pylist([], schema=rows.schema))
+    for batch in rows.to_batches(max_chunksize=2):
+        item_rows.add(batch)
+    return PackedCatalogue.of_length(item_rows, catalogue.usual_length(item_rows.n_rows))
+
+
 def world_of(item_vectors, user_vectors, **others):
     """Users and items with vectors; what is not said of them is the same for all."""
     n_users, n_items = len(user_vectors), len(item_vectors)
@@ -356,10 +367,13 @@ def batch_of(world, **lists):
     return pa.RecordBatch.from_pydict(columns | lists)
 
 
+PACK = catalogue.pack_catalogue(10**9)
+
+
 def vectors_of(world):
     of_items = [items for _, items in world["filters"]]
     rows = catalogue_rows(world["items"], world["item_vectors"].tolist(), world["item_bias"], of_items)
-    ((packed,),) = [batch.columns for batch in catalogue.pack_catalogue(iter(rows.to_batches()))]
+    ((packed,),) = [batch.columns for batch in PACK(iter(rows.to_batches()))]
     n_users = len(world["labels"])
     columns = {
         g.VECTOR: pa.array(list(world["user_vectors"]), pa.list_(pa.float64())), g.BIAS: pa.array(world["user_bias"]),
@@ -379,6 +393,63 @@ def of_vectors(world, ties):
     task = task_of(ties, world["similarity"])
     ((part, features),) = with_features(task, iter([vectors_of(world)]))
     return score(task, part, features)
+
+
+def labels_of(world):
+    return [list(labels) for labels in world["labels"]]
+
+
+def shard_rows(world, n_shards, **lists):
+    """The rows of items and users as shards get them: items by the sum of their bytes, and users in each shard."""
+    text, number = pa.list_(pa.string()), pa.float64()
+    label = pa.struct({catalogue.ITEM: pa.string(), catalogue.LENGTH: pa.int64(), catalogue.SCORE: number})
+    kinds = {
+        shards.SHARD: pa.int32(), shards.IS_USER: pa.bool_(), catalogue.CATALOGUE_ITEM: pa.string(),
+        catalogue.CATALOGUE_VECTOR: pa.list_(number), catalogue.ITEM_BIAS: number, "user": pa.int64(),
+        shards.USER_VECTOR: pa.list_(number), g.EXCLUDED: text, g.LABELS: text, catalogue.LABELLED: pa.list_(label),
+    }  # fmt: skip
+    if world["candidates"] is not None:
+        kinds[g.CANDIDATES] = text
+    filters = {g.filter_column(index): values for index, values in enumerate(world["filters"])}
+    kinds |= dict.fromkeys(filters, WORDS)
+    of_items = {
+        "item": world["items"], "vector": world["item_vectors"], "bias": world["item_bias"],
+        **{name: values for name, (_, values) in filters.items()},
+    }  # fmt: skip
+    rows = [
+        dict(zip(of_items, values, strict=True))
+        | {shards.SHARD: sum(values[0].encode()) % n_shards, shards.IS_USER: False}
+        for values in zip(*of_items.values(), strict=True)
+    ]
+    of_users = {
+        "user": range(len(world["labels"])), shards.USER_VECTOR: world["user_vectors"], "bias": world["user_bias"],
+        g.EXCLUDED: world["excluded"], g.CANDIDATES: world["candidates"] or world["excluded"], **lists,
+        **{name: values for name, (values, _) in filters.items()},
+    }  # fmt: skip
+    for values in zip(*of_users.values(), strict=True):
+        user = dict(zip(of_users, values, strict=True)) | {shards.IS_USER: True}
+        rows += [user | {shards.SHARD: shard} for shard in range(n_shards)]
+    rows.sort(key=lambda row: (row[shards.SHARD], row[shards.IS_USER]))
+    return pa.Table.from_pylist(rows, pa.schema(kinds)).to_batches(max_chunksize=5)
+
+
+def of_shards(world, ties, n_shards):
+    """What the worker makes of the vectors if no task holds all of the items."""
+    task, users = task_of(ties, world["similarity"]), ("user",)
+    labelled, messages = ([[] for _ in world["labels"]] for _ in range(2))
+    run = shards.in_shards(world["similarity"], shards.label_scores(users))
+    for batch in run(iter(shard_rows(world, n_shards, **{g.LABELS: labels_of(world)}))):
+        for row in batch.to_pylist():
+            labelled[row["user"]] += row[catalogue.LABELLED]
+    first = catalogue.first_items(task, 0) or FirstItems(0, ties)
+    run = shards.in_shards(world["similarity"], shards.ranks_in_shard(users, first), first.k)
+    for batch in run(iter(shard_rows(world, n_shards, **{catalogue.LABELLED: labelled}))):
+        for row in batch.to_pylist():
+            messages[row.pop("user")].append(row)
+    rows = [int(vector is not None) for vector in world["user_vectors"]]
+    message = pa.struct([field for field in batch.schema if field.name != "user"])
+    part = batch_of(world, **{g.SHARDS: pa.array(messages, pa.list_(message)), g.PREDICTION_ROWS: pa.array(rows)})
+    return score(task, part, list(task.features))
 
 
 def of_table(world, ties):
@@ -442,12 +513,33 @@ def test_values_and_counts_are_those_of_the_table_of_all_scores(world, ties):
         np.testing.assert_array_equal(ours.counts[name], count, err_msg=name)
 
 
+@given(tables(), st.sampled_from(["item_asc", "item_desc"]), st.sampled_from([1, 3, 7]))
+@settings(max_examples=30, deadline=None)
+def test_values_and_counts_are_the_same_bits_in_any_number_of_shards(world, ties, n_shards):
+    ours, of_all = of_shards(world, ties, n_shards), of_table(world, ties)
+    for label, value, other in zip(METRICS, ours.metrics, of_all.metrics, strict=True):
+        np.testing.assert_array_equal(value, other, err_msg=label)
+    for name, count in of_all.counts.items():
+        np.testing.assert_array_equal(ours.counts[name], count, err_msg=name)
+
+
+def test_shards_whose_rows_come_in_another_order_are_an_error():
+    world = world_of([[1.0], [2.0], [3.0]], [[1.0]])
+    batches = shard_rows(world, 2, **{g.LABELS: labels_of(world)})
+    rows = pa.Table.from_batches(batches).to_batches()[0]
+    run = shards.in_shards("dot", shards.label_scores(("user",)))
+    assert list(run(iter([rows])))
+    for order in (np.arange(rows.num_rows)[::-1], np.r_[np.arange(rows.num_rows), 0]):
+        with pytest.raises(ValueError, match="not in the order of their shards"):
+            list(run(iter([rows.take(pa.array(order))])))
+
+
 def test_first_items_do_not_depend_on_how_many_users_are_worked_at_a_time(monkeypatch):
     rng, n_users = np.random.default_rng(8), 11
     users = [*rng.standard_normal((n_users - 1, 2)).tolist(), None]
     excluded = [["b"] * (user % 2) for user in range(n_users)]
     batch = vectors_of(world_of(rng.integers(-2, 3, (6, 2)).astype(float), users, excluded=excluded))
-    run = catalogue.first_items_of_batches("dot", 3, ("user",), "item")
+    run = catalogue.first_items_of_batches("dot", FirstItems(3, "item_asc"), ("user",), "item")
     (whole,) = run(iter([batch, batch.slice(0, 0)]))
     monkeypatch.setattr(catalogue, "_LISTED", 12)
     parts = list(run(iter([batch])))
@@ -490,13 +582,16 @@ def test_no_more_users_are_scored_at_a_time_than_their_first_items_fit_into_memo
     assert n_kept == [0, 0, 0, 0]
 
 
-def test_a_catalogue_that_no_row_can_hold_ends_before_it_is_copied(monkeypatch):
+def test_a_catalogue_that_no_row_can_hold_says_how_many_shards_to_ask_for(monkeypatch):
     (batch,) = catalogue_rows(["a", "b"], [[1.0] * 3] * 2).to_batches()
-    monkeypatch.setattr(catalogue, "_MOST_BYTES", 2 * batch.nbytes)
-    (packed,) = catalogue.pack_catalogue(iter([batch] * 2))
+    pack = catalogue.pack_catalogue(2 * batch.nbytes)
+    (packed,) = pack(iter([batch] * 2))
     assert PackedCatalogue.unpack(packed.column(0)[0].as_buffer()).faults == (0, 0, 2)
-    with pytest.raises(RuntimeError, match=r"the items of Vectors take more than 2 GB.* Use float32"):
-        next(catalogue.pack_catalogue(iter([batch] * 3)))
+    monkeypatch.setattr(catalogue, "_SHARD_BYTES", batch.nbytes)
+    with pytest.raises(
+        RuntimeError, match=r"^the items of Vectors are too large for one row: 6 items .*\(…, shards=3\)"
+    ):
+        next(pack(iter([batch] * 3)))
 
 
 NAN, INF = float("nan"), float("inf")
@@ -520,7 +615,7 @@ NAN, INF = float("nan"), float("inf")
     ],
 )
 def test_items_that_cannot_be_used_are_left_out_and_counted(items, vectors, bias, counts):
-    packed = PackedCatalogue.from_rows(catalogue_rows(items, vectors, bias))
+    packed = packed_of(catalogue_rows(items, vectors, bias))
     assert packed.faults == counts
     assert len(packed.ids) == len(items) - sum(counts)
     assert items[0] in packed.ids.to_pylist()
@@ -541,7 +636,7 @@ def test_of_an_items_rows_the_greatest_vector_stays_in_any_order():
     items, vectors = ["a", "b", "a", "a"], [[1.0, 5.0], [0.0, 0.0], [2.0, 1.0], [2.0, 0.0]]
     for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]):
         rows = catalogue_rows([items[place] for place in order], [vectors[place] for place in order])
-        packed = PackedCatalogue.from_rows(rows)
+        packed = packed_of(rows)
         assert packed.ids.to_pylist() == ["a", "b"]
         assert packed.vectors.tolist() == [[2.0, 1.0], [0.0, 0.0]]
 
@@ -550,18 +645,16 @@ def test_of_an_items_equal_rows_the_last_values_of_filters_stay_in_any_order():
     rows = [(["x"], ["p", "q"]), (["x"], ["p"]), (["x"], None), (["w"], ["z"])]
     for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]):
         filters = zip(*(rows[place] for place in order), strict=True)
-        packed = PackedCatalogue.from_rows(catalogue_rows(["a"] * 4, [[1.0]] * 4, filters=filters))
+        packed = packed_of(catalogue_rows(["a"] * 4, [[1.0]] * 4, filters=filters))
         assert [values.to_pylist() for values in packed.filters] == [[[b"x"]], [[b"p"]]]
 
 
 def test_a_packed_catalogue_reads_back_with_items_in_the_order_of_their_bytes():
     ids = ["é", "b", "Z", "a", "zz"]
-    packed = PackedCatalogue.from_rows(
-        catalogue_rows(ids, [[0.1, place] for place in range(5)], [1.0, 2.0, 3.0, 4.0, 5.0])
-    )
+    packed = packed_of(catalogue_rows(ids, [[0.1, place] for place in range(5)], [1.0, 2.0, 3.0, 4.0, 5.0]))
     again = PackedCatalogue.unpack(pa.py_buffer(packed.pack()))
     assert again.ids.to_pylist() == ["Z", "a", "b", "zz", "é"]
     assert again.vectors.tolist() == [[0.1, 2.0], [0.1, 3.0], [0.1, 1.0], [0.1, 4.0], [0.1, 0.0]]
     assert again.bias.tolist() == [3.0, 4.0, 2.0, 5.0, 1.0]
-    empty = PackedCatalogue.unpack(pa.py_buffer(PackedCatalogue.from_rows(catalogue_rows(["a"], [None])).pack()))
+    empty = PackedCatalogue.unpack(pa.py_buffer(packed_of(catalogue_rows(["a"], [None])).pack()))
     assert (len(empty.ids), empty.faults.n_invalid) == (0, 1)

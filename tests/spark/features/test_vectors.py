@@ -17,10 +17,10 @@ from spark_rankeval.errors import (
     EngineError,
     InputError,
     MetricError,
+    OptionError,
     SparkRankEvalWarning,
 )
-from spark_rankeval.request.call import CATALOGUE_TOO_LARGE
-from spark_rankeval.worker import vectors as catalogue
+from spark_rankeval.spark import engine
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* every label as relevant", "ignore:.* are the last of their list")
 
@@ -181,6 +181,37 @@ def test_top_items_are_the_first_of_the_table_of_all_scores(world):
         assert found == {user: expected.get(user, []) for user in range(2, N_USERS)}
 
 
+def test_everything_is_the_same_bits_in_any_number_of_shards(world):
+    """Of items that repeat, have no vector or one of another length, of users without one, and of users that are null."""
+    bad = [
+        (None, [1.0] * 3, 0.0),
+        ("x", None, 0.0),
+        ("y", [1.0], 0.0),
+        ("i00", [9.0] * 3, 0.0),
+        ("i01", [math.nan] * 3, 0.0),
+    ]
+    items = world.items.unionByName(world.spark.createDataFrame(bad, world.items.schema))
+    users = [(None, [1.0] * 3, "odd"), (30, None, "odd"), (31, [1.0], "odd"), (32, [1e300] * 3, "even")]
+    users = world.users.unionByName(world.spark.createDataFrame(users, world.users.schema))
+    own = world.spark.createDataFrame(
+        [(user, f"i{item:02}") for user in range(N_USERS) for item in range(N_ITEMS) if (user + item) % 3], "user int, item string"
+    )  # fmt: skip
+    facts = Facts(items=world.categories, attributes=world.users.drop("vector"))
+    options = {"relevance": "grade", "exclude": world.training, "by": "parity", "facts": facts, "on_invalid": "drop"}
+
+    def evaluated(shards):
+        biased = Vectors(users, items, item_bias="bias", shards=shards)
+        models = {"own": Vectors(users, items, candidates=own, similarity="cosine", shards=shards), "biased": biased}
+        result = evaluate(models, world.labels, [*METRICS, "diversity@4"], **options)
+        qualities = {model: quality.to_dict() for model, quality in result.qualities.items()}
+        tables = () if shards in (1, 7) else (result.per_user, top_items(biased, 4, exclude=world.training))
+        return figures(result), qualities, result.fingerprints, *(sorted(map(repr, each.collect())) for each in tables)
+
+    whole = evaluated(None)
+    assert evaluated(3) == whole
+    assert evaluated(1) == evaluated(7) == whole[:3]
+
+
 # --- bad input
 
 
@@ -241,10 +272,10 @@ def test_the_two_zeros_are_one_item(world):
 
 @pytest.mark.sail_alone("its workers, which a test can change")
 def test_a_catalogue_that_no_row_can_hold_says_what_to_do(world, monkeypatch):
-    monkeypatch.setattr(catalogue, "_MOST_BYTES", 100)
-    with pytest.raises(EngineError) as raised:
+    monkeypatch.setattr(engine, "_MOST_BYTES", 100)
+    with pytest.raises(EngineError, match=r"too large for one row: 15 items take .* Vectors\(…, shards=1\)"):
         evaluate(Vectors(world.users, world.items), world.labels, "rr")
-    assert str(raised.value) == CATALOGUE_TOO_LARGE
+    assert evaluate(Vectors(world.users, world.items, shards=1), world.labels, "rr").summary
 
 
 def test_each_model_of_one_table_has_its_reasons(world):
@@ -288,6 +319,7 @@ REFUSED = [
     (lambda w: (of(w), {"score": "score"}), InputError, "score='score' is for tables of lists"),
     (lambda w: ({"a": of(w), "b": w.labels}, {}), InputError, "predictions of model 'b' in rows need either score="),
     (lambda w: (of(w, vector="bias"), {}), InputError, "must be an array of numbers"),
+    (lambda w: of(w, shards=0), OptionError, "shards must be a whole number from 1 to 10,000, or None; got 0"),
     (lambda w: (of(w, item_bias="item"), {}), InputError, "must be a number; it is string"),
     (lambda w: (of(w, items=w.labels), {}), InputError, "items of Vectors has no column 'vector'"),
     (lambda w: (of(w, users=w.items, candidates=w.users), {}), InputError, "users of Vectors has no column 'user'"),
