@@ -21,16 +21,9 @@ from spark_rankeval.metrics.base import (
     ratio,
 )
 from spark_rankeval.metrics.gains import DISCOUNTS, sums_of_larger_before
+from spark_rankeval.ranking import user_lists
 from spark_rankeval.ranking.batch import UNKNOWN, Fact, RankingBatch, Recommended, is_relevant, required_fact
-from spark_rankeval.ranking.user_lists import (
-    Array,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    offsets_of,
-    position_within,
-    runs_of,
-)
+from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray
 
 
 def _users_and_category_sizes(recommended: Recommended, which: BoolArray) -> tuple[IntArray, IntArray]:
@@ -752,7 +745,7 @@ def _centred(batch: RankingBatch, values: FloatArray) -> FloatArray:
     scaled = np.ldexp(values, -np.frexp(largest)[1][batch.user])
     n = np.bincount(batch.user, minlength=batch.n_users)
     # One of the values is subtracted first: large scores that are close together would lose digits in the mean.
-    step = scaled - scaled[offsets_of(n)[batch.user]]
+    step = scaled - scaled[user_lists.offsets_of(n)[batch.user]]
     mean = ratio(batch.total(batch.user, step), n)
     return step - mean[batch.user]
 
@@ -775,7 +768,7 @@ class Spearman(Correlation):
 
         def ranks(key: Array) -> FloatArray:
             """Twice the mean rank, minus its mean over the items; these are whole numbers."""
-            runs = runs_of(batch.user, batch.n_users, key)
+            runs = user_lists.runs_of(batch.user, batch.n_users, key)
             return (2 * runs.before + runs.size - n).astype(np.float64)
 
         return _products(batch, ranks(batch.tied_above), ranks(-batch.grade))
@@ -799,7 +792,7 @@ class KendallTau(Correlation):
         n_pairs = _n_pairs(np.bincount(user, minlength=n_users))
 
         def equal_pairs(*keys: Array) -> FloatArray:
-            return batch.total(user, (runs_of(user, n_users, *keys).size - 1) / 2)
+            return batch.total(user, (user_lists.runs_of(user, n_users, *keys).size - 1) / 2)
 
         scores, grades = equal_pairs(batch.tied_above), equal_pairs(batch.grade)
         both = equal_pairs(batch.tied_above, batch.grade)
@@ -811,7 +804,7 @@ class KendallTau(Correlation):
 
 def _lower_before(user: IntArray, grade: FloatArray, n_users: int) -> FloatArray:
     """For each entry, how many earlier entries of the same user have a lower grade."""
-    return position_within(user, n_users) - n_as_large_before(user, grade, n_users)
+    return user_lists.position_within(user, n_users) - n_as_large_before(user, grade, n_users)
 
 
 class KendallDistance(Metric):
@@ -845,7 +838,7 @@ class KendallDistance(Metric):
 
         def count() -> FloatArray:
             user, grade = self._items(batch)
-            equal = batch.total(user, (runs_of(user, batch.n_users, grade).size - 1) / 2)
+            equal = batch.total(user, (user_lists.runs_of(user, batch.n_users, grade).size - 1) / 2)
             return _n_pairs(np.bincount(user, minlength=batch.n_users)) - equal
 
         return batch.remember(("pairs of different grades", self.k, self.labels), count)
@@ -885,16 +878,16 @@ class TauAP(Metric):
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         user, n_users = batch.user, batch.n_users
         n = np.bincount(user, minlength=n_users)
-        unequal = runs_of(user, n_users, batch.grade).size < n[user]
+        unequal = user_lists.runs_of(user, n_users, batch.grade).size < n[user]
         return np.bincount(user[unequal], minlength=n_users) > 0
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         user, n_users = batch.user, batch.n_users
-        above = position_within(user, n_users)
+        above = user_lists.position_within(user, n_users)
         # How many earlier entries have an equal grade: items come in rank order, which a stable sort by grade keeps.
         order = np.lexsort((batch.grade, user))
         equal = np.empty(len(user), np.int64)
-        equal[order] = above - runs_of(user, n_users, batch.grade).before[order]
+        equal[order] = above - user_lists.runs_of(user, n_users, batch.grade).before[order]
         right = n_as_large_before(user, batch.grade, n_users) - equal / 2
         share = batch.total(user, right / np.maximum(above, 1))
         return ratio(2 * share, np.bincount(user, minlength=n_users) - 1) - 1

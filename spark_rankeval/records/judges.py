@@ -11,47 +11,17 @@ from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
 
+from spark_rankeval import printed_tables as tables
 from spark_rankeval.errors import listed
-from spark_rankeval.printed_tables import (
-    DASH,
-    Cell,
-    Column,
-    Document,
-    Note,
-    OneTable,
-    Table,
-    Tone,
-    common_format,
-    probability,
-    text_column,
-)
+from spark_rankeval.printed_tables import DASH, Cell, Column, Document, Note, OneTable, Table, Tone
+from spark_rankeval.records import summary as summary_rows
 from spark_rankeval.records.columns import Part, described, json_record
-from spark_rankeval.records.summary import (
-    MOST_LISTED,
-    SLICE,
-    ClusterFigures,
-    MetricRow,
-    Spread,
-    SummaryRow,
-    bounds_of,
-    methods_in_words,
-    reasons_in_words,
-)
+from spark_rankeval.records.summary import MOST_LISTED, SLICE, ClusterFigures, MetricRow, Spread, SummaryRow, bounds_of
+from spark_rankeval.statistics import judges as judge_statistics
 from spark_rankeval.statistics.comparisons import interval_in_words, percent, signed
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval, Lift
 from spark_rankeval.statistics.judged_queries import JudgedQueries
-from spark_rankeval.statistics.judges import (
-    DrawCheck,
-    Estimate,
-    JudgedEstimate,
-    LabelsNeeded,
-    MeanEstimate,
-    PairFigures,
-    bias_of_judge,
-    draw_check,
-    judged_estimate,
-    labels_needed,
-)
+from spark_rankeval.statistics.judges import Estimate, JudgedEstimate, LabelsNeeded, MeanEstimate, PairFigures
 
 # A draw that would be so rare if it were random is worth a warning.
 _UNLIKELY = 0.01
@@ -73,9 +43,9 @@ def estimated_row(
     interval = estimate.interval
     n_others = queries.n_defined_others
     clusters = queries.clusters_of_people(estimate.standard_error)
-    independent = (
-        judged_estimate(queries.independent, level, bounds=bounds_of(definition)) if clusters is not None else estimate
-    )
+    independent = estimate
+    if clusters is not None:
+        independent = judge_statistics.judged_estimate(queries.independent, level, bounds=bounds_of(definition))
     return SummaryRow(
         metric=label, definition=definition, slice=slice_, mean=estimate.value, n_users=queries.n_graded + n_others,
         n_undefined=queries.n_others - n_others, std=math.nan, standard_error=estimate.standard_error, df=estimate.df,
@@ -89,7 +59,7 @@ def estimated_row(
 @lru_cache(maxsize=1024)
 def _estimate(queries: str, level: float, definition: str) -> JudgedEstimate:
     """The estimate of a metric, from the text of what both judges say."""
-    return judged_estimate(JudgedQueries.from_text(queries), level, bounds=bounds_of(definition))
+    return judge_statistics.judged_estimate(JudgedQueries.from_text(queries), level, bounds=bounds_of(definition))
 
 
 def with_judges_alone(rows: Iterable[SummaryRow]) -> tuple[SummaryRow, ...]:
@@ -137,21 +107,21 @@ class JudgedRow:
     metric: str
     slice: str
     estimate: JudgedEstimate
-    draw: DrawCheck | None
+    draw: judge_statistics.DrawCheck | None
     queries: JudgedQueries
     bounds: tuple[float, float]
 
     @cached_property
     def bias(self) -> MeanEstimate:
         """The model's mean less people's over the users with both; of a difference, how much more the model moves it than people do."""
-        return bias_of_judge(self.queries, self.estimate.interval.level, self.bounds)
+        return judge_statistics.bias_of_judge(self.queries, self.estimate.interval.level, self.bounds)
 
     def labels_needed(self, width: float) -> LabelsNeeded | None:
         """How many users, or clusters, people must grade for an interval of this width: with the model's grades, and without."""
         # Equal values do not tell how much others vary.
         if not self.estimate.human.standard_error:
             return None
-        needed = labels_needed(self.queries, width, self.estimate.interval.level)
+        needed = judge_statistics.labels_needed(self.queries, width, self.estimate.interval.level)
         # What a model would add that does not count so far is not known.
         return needed._replace(with_judge=None) if needed is not None and self.estimate.note else needed
 
@@ -208,9 +178,10 @@ def judged_rows(summary: Iterable[SummaryRow]) -> tuple[JudgedRow, ...]:
     """The rows of the means that a summary has from two judges."""
     rows = []
     for row in filter(is_estimated, summary):
-        queries = JudgedQueries.from_text(row.moments)
-        estimate, bounds = _estimate(row.moments, row.interval_level, row.definition), bounds_of(row.definition)
-        rows.append(JudgedRow(row.model, row.name, row.slice, estimate, draw_check(queries), queries, bounds))
+        queries, bounds = JudgedQueries.from_text(row.moments), bounds_of(row.definition)
+        estimate = _estimate(row.moments, row.interval_level, row.definition)
+        draw = judge_statistics.draw_check(queries)
+        rows.append(JudgedRow(row.model, row.name, row.slice, estimate, draw, queries, bounds))
     return tuple(rows)
 
 
@@ -238,19 +209,19 @@ class _JudgedFigures(OneTable):
 
     def _table(self, title: str, figure: str) -> Table:
         rows = self.rows
-        format_value = common_format(value for row in rows for value, _ in row.means)
-        format_bias = common_format((row.bias.value for row in rows), sign="+")
+        format_value = tables.common_format(value for row in rows for value, _ in row.means)
+        format_bias = tables.common_format((row.bias.value for row in rows), sign="+")
 
         def cell(value: float, ends: Interval) -> str:
             low, high = format_value(ends.low), format_value(ends.high)
             return f"{format_value(value)} {DASH}" if ends.reason else f"{format_value(value)} [{low}, {high}]"
 
         also: list[Column[Any]] = (
-            [text_column("model", lambda row: row.model)] if any(row.model for row in rows) else []
+            [tables.text_column("model", lambda row: row.model)] if any(row.model for row in rows) else []
         )
         also += [SLICE] if any(row.slice != "all" for row in rows) else []
         columns: list[Column[Any]] = [
-            text_column("metric", lambda row: row.metric),
+            tables.text_column("metric", lambda row: row.metric),
             *also,
             Column("both", lambda row: cell(*row.means[0])),
             Column(f"{self.human} alone", lambda row: cell(*row.means[1])),
@@ -283,7 +254,7 @@ class _JudgedFigures(OneTable):
             reason, _, numbers = row.bias.interval.reason.partition(": ")
             where = "" if row.slice == "all" else f"in {row.slice}"
             reasons.append((" ".join(filter(None, [row.metric, row.model, where, numbers and f"({numbers})"])), reason))
-        return reasons_in_words("the bias has no interval", reasons)
+        return summary_rows.reasons_in_words("the bias has no interval", reasons)
 
 
 def _or_dash(value: float, spec: str) -> str:
@@ -390,7 +361,7 @@ def notes_judge_columns(rows: Sequence[JudgedRow], figure: str = "") -> list[str
             reason, _, numbers = row.estimate.note.partition(": ")
             name = " ".join(filter(None, [row.metric, row.model, numbers and f"({numbers})"]))
             reasons.append((name, reason))
-    notes = reasons_in_words("people alone count", reasons)
+    notes = summary_rows.reasons_in_words("people alone count", reasons)
     odd = [(row.metric, row.draw) for row in everyone if row.draw is not None and row.draw.p < _UNLIKELY]
     for metric, draw in odd[:1]:
         notes.append(
@@ -503,14 +474,14 @@ TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
 
 
 #: The verdict, in the colour of its meaning.
-VERDICT: Column[Any] = text_column("verdict", lambda row: Cell(row.verdict, tone=TONES.get(row.verdict, "")))
+VERDICT: Column[Any] = tables.text_column("verdict", lambda row: Cell(row.verdict, tone=TONES.get(row.verdict, "")))
 #: The verdict on a gap between users, which is neither good news nor bad.
-GAP_VERDICT: Column[Any] = text_column("verdict", lambda row: row.verdict)
+GAP_VERDICT: Column[Any] = tables.text_column("verdict", lambda row: row.verdict)
 
 
 def means_columns(rows: Sequence[Row], title: str, other_mean: Callable[[Row], float]) -> list[Column[Any]]:
     """The columns of the model's mean and the other model's mean, in the same format."""
-    format_value = common_format(mean for row in rows for mean in (row.mean, other_mean(row)))
+    format_value = tables.common_format(mean for row in rows for mean in (row.mean, other_mean(row)))
     return [
         Column("mean", lambda row: format_value(row.mean)),
         Column(title, lambda row: format_value(other_mean(row))),
@@ -519,19 +490,19 @@ def means_columns(rows: Sequence[Row], title: str, other_mean: Callable[[Row], f
 
 def difference_columns(rows: Sequence[VerdictRow], level: float) -> list[Column[Any]]:
     """The columns of the difference, its interval and p. Each column has one format."""
-    format_value = common_format((row.difference for row in rows), sign="+")
+    format_value = tables.common_format((row.difference for row in rows), sign="+")
 
     def ends(row: VerdictRow) -> str:
         low, high = row.shown_ends
         return DASH if math.isnan(low) else f"{format_value(low)} to {format_value(high)}"
 
     difference: Column[Any] = Column("difference", lambda row: format_value(row.difference))
-    return [difference, Column(interval_in_words(level), ends), Column("p", lambda row: probability(row.p))]
+    return [difference, Column(interval_in_words(level), ends), Column("p", lambda row: tables.probability(row.p))]
 
 
 def interval_kind(rows: Sequence[VerdictRow], level: float) -> str:
     """The level and the methods of the intervals of differences."""
-    methods = methods_in_words(row.interval_method for row in rows if not row.no_interval)
+    methods = summary_rows.methods_in_words(row.interval_method for row in rows if not row.no_interval)
     return interval_in_words(level) + (f" ({methods})" if methods else "")
 
 
@@ -573,7 +544,7 @@ def lift_notes(rows: Sequence[LiftedRow]) -> list[Note]:
 def missing_lifts(rows: Sequence[LiftedRow]) -> list[Note]:
     """Notes that name the rows without a lift, with the reasons."""
     reasons = [(row.figure, row.no_lift) for row in rows if row.no_lift and not row.no_interval]
-    return [Note(text) for text in reasons_in_words("no lift", reasons)]
+    return [Note(text) for text in summary_rows.reasons_in_words("no lift", reasons)]
 
 
 def rare_value_notes(figures: Sequence[str]) -> list[Note]:
@@ -737,10 +708,10 @@ def agreement_tables(rows: Sequence[JudgePair], alphas: Sequence[JudgesAlpha]) -
     also: list[Column[Any]] = [SLICE] if any(row.slice != "all" for row in alphas) else []
     pair: list[Column[Any]] = [
         *also,
-        text_column("judge", lambda row: row.judge),
-        text_column("other", lambda row: row.other),
+        tables.text_column("judge", lambda row: row.judge),
+        tables.text_column("other", lambda row: row.other),
     ]
-    format_value = common_format(mean for row in rows for mean in (row.mean, row.other_mean))
+    format_value = tables.common_format(mean for row in rows for mean in (row.mean, row.other_mean))
     graded = Table(
         rows,
         [
@@ -770,7 +741,7 @@ def agreement_tables(rows: Sequence[JudgePair], alphas: Sequence[JudgesAlpha]) -
         alphas,
         [
             *also,
-            text_column("judges", lambda row: ", ".join(row.judges)),
+            tables.text_column("judges", lambda row: ", ".join(row.judges)),
             _figure("alpha", lambda row: row.alpha, alphas),
             Column("items", lambda row: f"{row.n_items:,}"),
             Column("users", lambda row: f"{row.n_users:,}"),
@@ -789,7 +760,7 @@ def _gap(row: JudgePair) -> str:
 
 def _figure(heading: str, figure: Callable[[Any], Estimate], rows: Sequence[Any]) -> Column[Any]:
     """The column of a figure with its interval in brackets."""
-    format_value = common_format(figure(row).value for row in rows)
+    format_value = tables.common_format(figure(row).value for row in rows)
 
     def cell(row: Any) -> str:
         value, _, interval = figure(row)
@@ -819,14 +790,14 @@ def _notes(rows: Sequence[Any], names: Sequence[str]) -> list[Note]:
             which = about if len(figures) == len(names) else f"{listed(figures)} of {about}"
             reasons[what].append((which, reason))
     for what, whys in reasons.items():
-        notes += reasons_in_words(what, whys)
+        notes += summary_rows.reasons_in_words(what, whys)
     return list(map(Note, notes))
 
 
 def confusion_table(row: JudgePair, grades: Sequence[str]) -> Table:
     """How many items have each grade of a judge and of the other."""
     columns: list[Column[Any]] = [
-        text_column(f"{row.judge} \\ {row.other}", lambda line: line[0]),
+        tables.text_column(f"{row.judge} \\ {row.other}", lambda line: line[0]),
         *(Column(grade, partial(_count_in, place)) for place, grade in enumerate(grades)),
     ]
     title = f"items by the grades of {row.judge} (rows) and {row.other} (columns)"

@@ -12,36 +12,20 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
+from spark_rankeval import printed_tables as tables
 from spark_rankeval.errors import MetricError, listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.item_groups import GroupShare
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.printed_tables import (
-    DASH,
-    Bar,
-    Cell,
-    Column,
-    Document,
-    Note,
-    Table,
-    common_format,
-    remarks,
-    text_column,
-)
+from spark_rankeval.printed_tables import DASH, Bar, Cell, Column, Document, Note, Table
 from spark_rankeval.records.columns import TIME_COLUMN, Part, Row, TableColumns, as_json_value, described
 from spark_rankeval.records.quality import DataQuality, quality_notes
 from spark_rankeval.request.task import GROUP_FACTS
+from spark_rankeval.statistics import intervals
 from spark_rankeval.statistics.comparisons import interval_in_words
 from spark_rankeval.statistics.description import MEDIAN, Description
 from spark_rankeval.statistics.exact import as_text
-from spark_rankeval.statistics.intervals import (
-    UNBOUNDED,
-    Clusters,
-    GroupedClusters,
-    Interval,
-    adjusted_interval,
-    requested_method,
-)
+from spark_rankeval.statistics.intervals import Clusters, GroupedClusters, Interval
 
 Key = tuple[Any, ...]
 
@@ -293,7 +277,7 @@ def rollup_with_items(
 def item_groups_table(groups: Sequence[ItemGroup]) -> Table:
     """A row for each group of items: how large it is, and its edges if it is one by popularity."""
     columns: list[Column[ItemGroup]] = [
-        text_column("group", lambda group: group_of(group.slice)),
+        tables.text_column("group", lambda group: group_of(group.slice)),
         Column("items", lambda group: f"{group.n_items:,}"),
     ]
     if any(group.most for group in groups):
@@ -561,7 +545,7 @@ def summary_row(
         mean, std, effective_n, df = moments.mean, moments.std, float(moments.n), float(moments.n - 1)
     else:
         mean, std, effective_n, df = weighted.mean, weighted.std, weighted.effective_n, weighted.df
-    interval = adjusted_interval(interval, moments, bounds, weighted, clusters)
+    interval = intervals.adjusted_interval(interval, moments, bounds, weighted, clusters)
     sums = moments.sums if weighted is None else weighted.sums
     spoilt = over_all and moments.n_undefined > 0
     if spoilt and interval.method:
@@ -582,7 +566,7 @@ def summary_row(
 def bounds_of(definition: str) -> tuple[float, float]:
     """The least and the greatest value of a metric, by its definition; infinite ones of a caller's own column."""
     metric = metric_or_none(definition)
-    return UNBOUNDED if metric is None else _bounds(metric)
+    return intervals.UNBOUNDED if metric is None else _bounds(metric)
 
 
 @lru_cache(maxsize=1024)
@@ -641,10 +625,10 @@ _METHODS = {
 MOST_LISTED = 4
 
 #: Columns that several tables have, of summaries and of comparisons.
-METRIC: Column[Any] = text_column("metric", lambda row: row.name)
-MODEL: Column[Any] = text_column("model", lambda row: row.model)
-SLICE: Column[Any] = text_column("slice", lambda row: row.slice)
-ITEM_GROUP: Column[Any] = text_column("group of items", lambda row: group_of(row.slice))
+METRIC: Column[Any] = tables.text_column("metric", lambda row: row.name)
+MODEL: Column[Any] = tables.text_column("model", lambda row: row.model)
+SLICE: Column[Any] = tables.text_column("slice", lambda row: row.slice)
+ITEM_GROUP: Column[Any] = tables.text_column("group of items", lambda row: group_of(row.slice))
 USERS: Column[Any] = Column("users", lambda row: f"{row.n_users:,}")
 UNDEFINED: Column[Any] = Column("undefined", lambda row: f"{row.n_undefined:,}")
 
@@ -656,7 +640,7 @@ def notes_of_quality(quality: DataQuality, rows: Sequence[SummaryRow]) -> list[N
 
 def summary_on_paper(rows: Sequence[SummaryRow], notes: Sequence[str] = ()) -> Document:
     """One table for each model and slice."""
-    return Document(tuple(map(summary_table, _by_model(rows))), remarks(notes))
+    return Document(tuple(map(summary_table, _by_model(rows))), tables.remarks(notes))
 
 
 def means_table(caption: str, rows: Sequence[SummaryRow], *, slices: bool = False, item_groups: bool = False) -> Table:
@@ -679,7 +663,7 @@ def summary_table(rows: Sequence[SummaryRow]) -> Table:
 
 def _columns(rows: Sequence[SummaryRow], also: Iterable[Column[SummaryRow]] = ()) -> list[Column[SummaryRow]]:
     """The columns of a table of means. The columns `also` come right after the metric. Each column has one format."""
-    mean, std = common_format(row.mean for row in rows), common_format(row.std for row in rows)
+    mean, std = tables.common_format(row.mean for row in rows), tables.common_format(row.std for row in rows)
     columns = [METRIC, *also, Column("mean", lambda row: mean(row.mean))]
     name, marks = interval_name(rows), interval_marks(rows)
     if name:
@@ -732,7 +716,8 @@ def methods_in_words(methods: Iterable[str]) -> str:
 
 def _usual(rows: Sequence[SummaryRow]) -> SummaryRow:
     """A row whose interval is of the kind that the caller asked for. If there is none, the first row."""
-    return next((row for row in rows if row.interval_method == requested_method(row.interval_method)), rows[0])
+    usual = (row for row in rows if row.interval_method == intervals.requested_method(row.interval_method))
+    return next(usual, rows[0])
 
 
 def interval_marks(rows: Sequence[SummaryRow]) -> Callable[[SummaryRow], str]:
