@@ -16,7 +16,7 @@ from spark_rankeval.errors import listed
 from spark_rankeval.printed_tables import DASH, Cell, Column, Document, Note, OneTable, Table, Tone
 from spark_rankeval.records import summary as summary_rows
 from spark_rankeval.records.columns import Part, described, json_record
-from spark_rankeval.records.summary import MOST_LISTED, SLICE, ClusterFigures, MetricRow, Spread, SummaryRow, bounds_of
+from spark_rankeval.records.summary import MOST_LISTED, SLICE, ClusterFigures, Spread, SummaryRow, bounds_of
 from spark_rankeval.statistics import judges as judge_statistics
 from spark_rankeval.statistics.comparisons import interval_in_words, percent, signed
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval, Lift
@@ -399,16 +399,10 @@ class Judged(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerdictRow(MetricRow):
+class VerdictRow(summary_rows.IntervalRow):
     """A row with a difference of two means on a metric, and the verdict on it."""
 
-    mean: float = described("the mean over the users who have a value; NaN over none")
     difference: float = described("the first mean minus the second")
-    interval: Interval
-    interval_low = Part("interval.low", float, "the lower end of the interval; NaN if there is none")
-    interval_high = Part("interval.high", float, "the upper end of the interval")
-    interval_method = Part("interval.method", str, "how the interval was computed; empty if none was requested")
-    no_interval = Part("interval.reason", str, "why there is no interval; empty if there is one")
     judged: Judged
     p = Part("judged.p", float, "the p-value of the verdict, corrected for the number of comparisons")
     margin = Part("judged.margin", float, "the largest difference that does not matter")

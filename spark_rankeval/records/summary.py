@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from spark_rankeval import printed_tables as tables
-from spark_rankeval.errors import MetricError, listed
+from spark_rankeval.errors import MetricError, listed, warn
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.item_groups import GroupShare
 from spark_rankeval.metrics.naming import parse_metric
@@ -360,7 +360,19 @@ class ClusterFigures(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusteredRow(MetricRow):
+class IntervalRow(MetricRow):
+    """A row about a mean, or about a difference of two, with an interval."""
+
+    mean: float = described("the mean over the users who have a value; NaN over none")
+    interval: Interval
+    interval_low = Part("interval.low", float, "the lower end of the interval; NaN if there is none")
+    interval_high = Part("interval.high", float, "the upper end of the interval")
+    interval_method = Part("interval.method", str, "how the interval was computed; empty if none was requested")
+    no_interval = Part("interval.reason", str, "why there is no interval; empty if there is one")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusteredRow(IntervalRow):
     """A row of users who may come in clusters."""
 
     clusters: ClusterFigures = ClusterFigures()
@@ -370,6 +382,24 @@ class ClusteredRow(MetricRow):
         "clusters.effective_n", float, "how many clusters of equal weight would do as well; NaN without clusters"
     )
     design_effect = Part("clusters.design_effect", float, "the variance with clusters / without; NaN without clusters")
+
+
+# With fewer effective clusters even t intervals may be too narrow, so a warning says so (Cameron and Miller 2015).
+_FEWEST_CLUSTERS = 30
+
+
+def warn_of_few_clusters(rows: Iterable[ClusteredRow]) -> None:
+    """Warn once if clusters are so few, or so unequal, that intervals may be too narrow."""
+    few = [row for row in rows if row.effective_n_clusters < _FEWEST_CLUSTERS and not math.isnan(row.interval_low)]
+    if not few:
+        return
+    fewest = min(few, key=lambda row: row.effective_n_clusters)
+    slices = {users for row in few if (users := getattr(row, "slice", "all")) != "all"}
+    where = f" in {len(slices):,} slice{'s' * (len(slices) > 1)}" if slices else ""
+    warn(
+        f"clusters by {fewest.cluster} are few or unequal{where}: at worst they are as good as {fewest.effective_n_clusters:,.1f} equal "
+        f"ones. With fewer than {_FEWEST_CLUSTERS} the intervals may be too narrow, and p-values too small"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -446,18 +476,13 @@ class SummaryRow(ClusteredRow):
     definition: str = described("the metric with every parameter written out")
     cutoff: int | None = described("k; null for the whole list")
     slice: str = described("the users, such as country=DE; all")
-    mean: float = described("the mean over the users who have a value; NaN over none")
     n_users: int = described("how many users the figures are over")
     n_undefined: int = described("how many users are left out, because they have no value")
     std: float = described("the standard deviation between users, divisor n - 1")
     standard_error: float = described("the standard error of the mean")
     df: float = described("the degrees of freedom of the standard error", math.nan)
     interval: Interval = Interval.missing(math.nan, "", NOT_REQUESTED)
-    interval_low = Part("interval.low", float, "the lower end of the interval; NaN if there is none")
-    interval_high = Part("interval.high", float, "the upper end of the interval")
     interval_level = Part("interval.level", float, "the share of such intervals that hold the true mean")
-    interval_method = Part("interval.method", str, "how the interval was computed; empty if none was requested")
-    no_interval = Part("interval.reason", str, "why there is no interval; empty if there is one")
     spread: Spread = field(hash=False)
     minimum = Part("spread.minimum", float, "the smallest value of a user")
     maximum = Part("spread.maximum", float, "the largest value of a user")
