@@ -8,18 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_rankeval.checks import number
-from spark_rankeval.metrics.base import (
-    UNSET,
-    ListMetric,
-    Metric,
-    Reads,
-    RelevanceMetric,
-    ShareOfPlaces,
-    Unset,
-    parameter,
-    ratio,
-)
+from spark_rankeval.metrics import base
+from spark_rankeval.metrics.base import ListMetric, Metric, Reads, RelevanceMetric, ShareOfPlaces, parameter, ratio
 from spark_rankeval.metrics.gains import DISCOUNTS, sums_of_larger_before
 from spark_rankeval.ranking import user_lists
 from spark_rankeval.ranking.batch import UNKNOWN, Fact, RankingBatch, Recommended, is_relevant, required_fact
@@ -282,12 +272,10 @@ class Miscalibration(ListMetric):
     facts = frozenset({"categories", "history_categories"})
 
     divergence: str = parameter("kl", choices=("kl", "js"), doc="Kullback-Leibler, or Jensen-Shannon")
-    smoothing: float | Unset = parameter(
-        0.01,
-        check=number(0, 1, what="a number between 0 and 1", open_low=True, open_high=True),
-        doc="α of Kullback-Leibler, which keeps it finite if the list lacks a category",
+    smoothing: float | base.Unset = parameter(
+        0.01, check=base.OPEN_SHARE, doc="α of Kullback-Leibler, which keeps it finite if the list lacks a category"
     )
-    rank_weight: str | Unset = parameter(
+    rank_weight: str | base.Unset = parameter(
         "none", choices=("none", "log2"), doc="what an item at rank j counts: 1, or 1/log2(j + 1)"
     )
 
@@ -295,14 +283,14 @@ class Miscalibration(ListMetric):
     def reads(self) -> Reads:
         """The items; with weights also their order."""
         reads = super().reads
-        return reads if self.rank_weight in ("none", UNSET) else reads.but(tie_order=True)
+        return reads if self.rank_weight in ("none", base.UNSET) else reads.but(tie_order=True)
 
     @property
     def bounds(self) -> tuple[float, float]:
         """Kullback-Leibler is at most log2(1/α)."""
         if self.divergence == "js":
             return 0.0, 1.0
-        return 0.0, math.inf if isinstance(self.smoothing, Unset) else math.log2(1 / self.smoothing)
+        return 0.0, math.inf if isinstance(self.smoothing, base.Unset) else math.log2(1 / self.smoothing)
 
     def _is_counted(self, recommended: Recommended) -> BoolArray:
         has_category: BoolArray = required_fact(recommended.category_set) != UNKNOWN
@@ -599,9 +587,7 @@ class LongTailMetric(ListMetric):
     facts = frozenset({"popularity", "long_tail"})
 
     head: float = parameter(
-        0.8,
-        check=number(0, 1, what="a number between 0 and 1", open_low=True, open_high=True),
-        doc="the share of all interactions, or of all items, that makes the short head",
+        0.8, check=base.OPEN_SHARE, doc="the share of all interactions, or of all items, that makes the short head"
     )
     head_of: str = parameter(
         "interactions",

@@ -429,9 +429,7 @@ class QMeasure(GainMetric):
     aliases = ("q_measure", "qmeasure")
     needs = "relevant"
 
-    beta: float = parameter(
-        1.0, check=number(0, 1e100, what="a number from 0 on"), doc="the weight of the gain beside the hits"
-    )
+    beta: float = parameter(1.0, check=base.BETA, doc="the weight of the gain beside the hits")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         blended = batch.remember(("q", self.beta, *self._gain_key()), lambda: self._blended_precision(batch))
@@ -687,9 +685,7 @@ class XDCG(ScaledMetric):
     value_range = (0.0, 100.0)
 
     decay: float = parameter(
-        0.6,
-        check=number(0, 1, what="a number above 0 and up to 1", open_low=True),
-        doc="the weight of each place as a share of the weight of the place before it",
+        0.6, check=base.POSITIVE_SHARE, doc="the weight of each place as a share of the weight of the place before it"
     )
 
     def _scaled(self, batch: RankingBatch) -> FloatArray:
@@ -711,11 +707,7 @@ class Fidelity(TieAwareMetric, GainMetric):
     """
 
     name = "fidelity"
-
-    @property
-    def reads(self) -> Reads:
-        """The order of a whole list does not matter."""
-        return super().reads if self.k is not None else super().reads.but(tie_order=False)
+    whole_order = False
 
     @property
     def largest_grade(self) -> float:
@@ -747,11 +739,7 @@ class MaxRelevance(GainMetric):
     name = "max_relevance"
     aliases = ("maximum_relevance",)
     value_range = (0.0, math.inf)
-
-    @property
-    def reads(self) -> Reads:
-        """The order of a whole list does not matter."""
-        return super().reads if self.k is not None else super().reads.but(tie_order=False)
+    whole_order = False
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         within, values = batch.within(self.k), np.zeros(batch.n_users)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_rankeval.checks import number
+from spark_rankeval.metrics import base
 from spark_rankeval.metrics.base import UNDEFINED, AllListsMetric, ListMetric, Reads, RelevanceMetric, parameter
 from spark_rankeval.metrics.gains import DISCOUNTS, Discount, geometric
 from spark_rankeval.ranking import batch as rankings
@@ -97,6 +97,7 @@ class GroupMetric(ListMetric, RelevanceMetric):
     needs = "predictions"
     describes = False
     facts = frozenset({"groups"})
+    whole_order = True
 
     discount: str = parameter(
         "log2",
@@ -104,18 +105,11 @@ class GroupMetric(ListMetric, RelevanceMetric):
         doc="attention at rank j: 1/log2(j + 1), 1/ln(j + 1), 1/log2(max(j, 2)) or p^(j−1)",
     )
     p: float = parameter(
-        0.8,
-        check=number(0, 1, what="a number between 0 and 1", open_low=True, open_high=True),
-        doc="with discount='geometric' the probability of going on to the next item",
+        0.8, check=base.OPEN_SHARE, doc="with discount='geometric' the probability of going on to the next item"
     )
     unknown: str = parameter(
         "left_out", choices=("left_out", "apart"), doc="items without a group: left out, or a group of their own"
     )
-
-    @property
-    def reads(self) -> Reads:
-        """The items, their groups and their labels; the attention depends on ranks."""
-        return super().reads.but(tie_order=True)
 
     @property
     def is_apart(self) -> bool:

@@ -115,11 +115,7 @@ class FBeta(TieAwareMetric):
     name = "fbeta"
     aliases = ("f_beta",)
 
-    beta: float = parameter(
-        1.0,
-        check=number(0, 1e100, what="a number from 0 on"),
-        doc="how many times as much recall weighs as precision",
-    )
+    beta: float = parameter(1.0, check=base.BETA, doc="how many times as much recall weighs as precision")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         square = self.beta**2
@@ -201,11 +197,7 @@ class Judged(Metric):
     sees = "labelled"
     needs = "predictions"
     value_range = (0.0, 1.0)
-
-    @property
-    def reads(self) -> Reads:
-        """Of whole lists the order does not matter."""
-        return super().reads.but(tie_order=self.k is not None)
+    whole_order = False
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return batch.n_predictions > 0
@@ -334,9 +326,7 @@ class AveragePrecision(TieAwareMetric):
         doc="D: H_k, γ, min(k, γ), min(k, ρ), min(γ, min(k, ρ)), or k (ρ without a cutoff)",
     )
     decay: float | Unset = parameter(
-        1.0,
-        check=number(0, 1, what="a number above 0 and up to 1", open_low=True),
-        doc="w_j = decay^(j−1), the weight of the hit at rank j",
+        1.0, check=base.POSITIVE_SHARE, doc="w_j = decay^(j−1), the weight of the hit at rank j"
     )
     weights: str | Unset | None = parameter(
         None,
@@ -629,11 +619,7 @@ class FAP(RelevanceMetric):
     aliases = ("f_measured_ap", "f_measured_average_precision")
     value_range = (0.0, 1.0)
 
-    beta: float = parameter(
-        1.0,
-        check=number(0, 1e100, what="a number from 0 on"),
-        doc="how many times as much recall weighs as precision, and AP as F",
-    )
+    beta: float = parameter(1.0, check=base.BETA, doc="how many times as much recall weighs as precision, and AP as F")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         square = self.beta**2
@@ -711,11 +697,7 @@ class AUC(RelevanceMetric):
     value_range = (0.0, 1.0)
     takes_cutoff = False
 
-    decay: float | Unset = parameter(
-        1.0,
-        check=number(0, 1, what="a number above 0 and up to 1", open_low=True),
-        doc="w_j = decay^(j−1), the weight of rank j",
-    )
+    decay: float | Unset = parameter(1.0, check=base.POSITIVE_SHARE, doc="w_j = decay^(j−1), the weight of rank j")
     weighting: str = parameter(
         "sample", choices=("sample", "trapezoid"), doc="what the decay weights: items, or the trapezoids between ranks"
     )
