@@ -181,7 +181,8 @@ def _crossed(
 ) -> CrossTable:
     """The table of rows, one for each of its cells."""
     dimensions = (row_dimension, column_dimension)
-    row_name, column_name = (_value_in(dimension, dimensions) for dimension in dimensions)
+    values = _VALUES | ({"metric": _family} if "cutoff" in dimensions else {})
+    row_name, column_name = values[row_dimension], values[column_dimension]
     by_cell = {(row_name(row), column_name(row)): row for row in rows}
     n_columns = len({column for _, column in by_cell})
     has_intervals = n_columns <= _MOST_INTERVALS if intervals is None else intervals
@@ -193,11 +194,7 @@ def _crossed(
     return CrossTable(by_cell, row_dimension, column_dimension, caption, has_intervals, [*map(Note, remarks), *notes])
 
 
-def _value_in(dimension: Dimension, dimensions: Sequence[Dimension]) -> Callable[[SummaryRow], str]:
-    """What a row of the summary is called in a dimension of a table."""
-    return _family if dimension == "metric" and "cutoff" in dimensions else _VALUES[dimension]
-
-
+# What a row of the summary is called in a dimension of a table.
 _VALUES: dict[Dimension, Callable[[SummaryRow], str]] = {
     "model": attrgetter("model"),
     "metric": attrgetter("name"),

@@ -132,7 +132,7 @@ def gap_rows(
     largest, against = [], []
     for row, slices in _figures(rows, attributes):
         parts = {} if summary.is_over_lists(row) else slices
-        users = {name: _users_of_rows(slice_rows) for name, slice_rows in parts.items()}
+        users = {name: reduce(_Users.plus, map(_users_of, part)) for name, part in parts.items()}
         gap = largest_gap([each.named(name, row) for name, each in users.items()], least_n)
         pair = (gap.highest or _Users().named("", row), gap.lowest or _Users().named("", row))
         largest.append(
@@ -269,10 +269,6 @@ def _users_of(row: SummaryRow) -> _Users:
         return _Users(n_undefined=row.n_undefined, problem=problem)
     sums = {} if problem else from_text(row.moments)
     return _Users(row.n_users, row.n_undefined, row.n_zero, row.minimum, row.maximum, sums, problem, row.cluster_groups)
-
-
-def _users_of_rows(rows: Sequence[SummaryRow]) -> _Users:
-    return reduce(_Users.plus, map(_users_of, rows), _Users())
 
 
 def _with_others(users: Sequence[_Users]) -> list[tuple[_Users, _Users]]:

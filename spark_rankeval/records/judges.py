@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
-from operator import attrgetter
+from functools import cached_property, lru_cache
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
@@ -500,12 +500,8 @@ def interval_kind(rows: Sequence[VerdictRow], level: float) -> str:
     return interval_in_words(level) + (f" ({methods})" if methods else "")
 
 
-def _lift(row: LiftedRow) -> str:
-    return DASH if math.isnan(row.lift_low) else percent(row.relative_lift)
-
-
 #: The lift. Its interval stands in sentences and in `to_pandas()`.
-LIFT: Column[Any] = Column("lift", _lift)
+LIFT: Column[Any] = Column("lift", lambda row: DASH if math.isnan(row.lift_low) else percent(row.relative_lift))
 
 
 def lift_in_words(row: LiftedRow) -> str:
@@ -716,7 +712,9 @@ def agreement_tables(rows: Sequence[JudgePair], alphas: Sequence[JudgesAlpha]) -
             Column("other only", lambda row: f"{row.n_other_only:,}"),
             Column("mean", lambda row: format_value(row.mean)),
             Column("other's mean", lambda row: format_value(row.other_mean)),
-            Column("other − judge", _gap),
+            Column(
+                "other − judge", lambda row: DASH if math.isnan(row.mean) else f"{row.other_mean - row.mean + 0.0:+.4f}"
+            ),
         ],
         "graded by both judges",
         "What the judges of each pair graded",
@@ -746,10 +744,6 @@ def agreement_tables(rows: Sequence[JudgePair], alphas: Sequence[JudgesAlpha]) -
         is_grouped=bool(also),
     )
     return graded, figures, all_judges
-
-
-def _gap(row: JudgePair) -> str:
-    return DASH if math.isnan(row.mean) else f"{row.other_mean - row.mean + 0.0:+.4f}"
 
 
 def _figure(heading: str, figure: Callable[[Any], Estimate], rows: Sequence[Any]) -> Column[Any]:
@@ -791,15 +785,12 @@ def _notes(rows: Sequence[Any], names: Sequence[str]) -> list[Note]:
 def confusion_table(row: JudgePair, grades: Sequence[str]) -> Table:
     """How many items have each grade of a judge and of the other."""
     columns: list[Column[Any]] = [
-        tables.text_column(f"{row.judge} \\ {row.other}", lambda line: line[0]),
-        *(Column(grade, partial(_count_in, place)) for place, grade in enumerate(grades)),
+        tables.text_column(f"{row.judge} \\ {row.other}", itemgetter(0)),
+        *(Column(grade, itemgetter(place)) for place, grade in enumerate(grades, start=1)),
     ]
+    lines = [(grade, *map("{:,}".format, counts)) for grade, counts in zip(grades, row.confusion, strict=True)]
     title = f"items by the grades of {row.judge} (rows) and {row.other} (columns)"
-    return Table(list(zip(grades, row.confusion, strict=True)), columns, title, title[0].upper() + title[1:])
-
-
-def _count_in(place: int, line: tuple[str, Sequence[int]]) -> str:
-    return f"{line[1][place]:,}"
+    return Table(lines, columns, title, title[0].upper() + title[1:])
 
 
 def fits_on_page(grades: Sequence[Any]) -> bool:
