@@ -411,8 +411,8 @@ class Novelty(ListMetric):
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         recommended = self._recommended(batch)
-        has_items: BoolArray = recommended.count(self._counted(recommended)) > 0
-        return has_items if self.by == "history" or self._total(recommended) else np.zeros_like(has_items)
+        has_training = self.by == "history" or self._total(recommended) > 0
+        return (recommended.count(self._counted(recommended)) > 0) & has_training
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
@@ -442,14 +442,11 @@ class Surprisal(ShareOfPlaces):
     facts = frozenset({"popularity"})
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        defined = super()._is_defined(batch)
-        return defined if self._recommended(batch).totals.training_users > 1 else np.zeros_like(defined)
+        return super()._is_defined(batch) & (self._recommended(batch).totals.training_users > 1)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
-        n = recommended.totals.training_users
-        if n < 2:
-            return np.zeros(recommended.n_users)
+        n = max(recommended.totals.training_users, 2)
         information = np.maximum(self_information(np.maximum(popularity(recommended, "users"), 1), n), 0.0)
         shares = np.minimum(information / math.log2(n), 1.0)
         return ratio(recommended.total(shares, recommended.within(self.k)), self._places(recommended))
@@ -602,8 +599,7 @@ class LongTailMetric(ListMetric):
         return tail
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        defined = super()._is_defined(batch)
-        return defined if self._recommended(batch).totals.training_items else np.zeros_like(defined)
+        return super()._is_defined(batch) & (self._recommended(batch).totals.training_items > 0)
 
 
 class LongTailShare(LongTailMetric, ShareOfPlaces):

@@ -427,44 +427,33 @@ def funnel_tables(rows: Sequence[StageRow]) -> tuple[Table, Table]:
     """A table of what becomes of the relevant items, and one of the metric."""
     also: list[Column[Any]] = [SLICE] if any(row.slice != "all" for row in rows) else []
     stage: Column[Any] = tables.text_column("stage", lambda row: row.stage)
-    first: Column[Any] = Column("first", lambda row: f"{row.k:,}")
-    metric = rows[0].reached.name
     intervals = summary_rows.interval_name(figures_of(rows))
     brackets = [Note(f"in brackets: {intervals}")] if intervals else []
-    items = Table(
-        rows,
-        [*also, stage, first, *(_figure_of_stage(rows, name) for name in FIGURES[:3]), _users("recall")],
-        "relevant items, as shares of a user's",
-        "What becomes of the relevant items, stage by stage",
-        [
-            *brackets,
-            *_other_intervals(rows, FIGURES[:3]),
-            Note("of the relevant items, those in the first places", "recall"),
-            Note("in the first places of every stage before, and not in these: each item is lost once at most", "lost"),
-            Note("in these places, although some stage before lost them", "added"),
-        ],
-        dash_means="the first stage has none before it",
-        is_grouped=bool(also),
-    )
-    reached = Table(
-        rows,
-        [*also, stage, first, *(_figure_of_stage(rows, name) for name in FIGURES[3:]), _users("reached")],
-        metric,
-        f"{metric}: what each stage reaches, and what its items allow",
-        [
-            *brackets,
-            *_other_intervals(rows, FIGURES[3:]),
-            Note("the value of the stage's own order", "reached"),
-            Note("the best value that any order of the stage's first places has", "ceiling"),
-        ],
-        is_grouped=bool(also),
-    )
-    return items, reached
 
+    def table(meanings: Mapping[str, str], title: str, caption: str) -> Table:
+        """The figures that have a meaning here, and over how many users the first of them is."""
+        names = list(meanings)
+        users: Column[Any] = Column("users", lambda row: f"{getattr(row, names[0]).n_users:,}")
+        figures = [_figure_of_stage(rows, name) for name in names]
+        columns = [*also, stage, Column("first", lambda row: f"{row.k:,}"), *figures, users]
+        notes = [*brackets, *_other_intervals(rows, names), *(Note(text, name) for name, text in meanings.items())]
+        dash_means = "the first stage has none before it"
+        return Table(rows, columns, title, caption, notes, dash_means=dash_means, is_grouped=bool(also))
 
-def _users(name: str) -> Column[StageRow]:
-    """The number of users that a figure is over."""
-    return Column("users", lambda row: f"{getattr(row, name).n_users:,}")
+    items = {
+        "recall": "of the relevant items, those in the first places",
+        "lost": "in the first places of every stage before, and not in these: each item is lost once at most",
+        "added": "in these places, although some stage before lost them",
+    }
+    values = {
+        "reached": "the value of the stage's own order",
+        "ceiling": "the best value that any order of the stage's first places has",
+    }
+    metric = rows[0].reached.name
+    return (
+        table(items, "relevant items, as shares of a user's", "What becomes of the relevant items, stage by stage"),
+        table(values, metric, f"{metric}: what each stage reaches, and what its items allow"),
+    )
 
 
 def figures_of(rows: Sequence[StageRow], names: Sequence[str] = FIGURES) -> list[SummaryRow]:

@@ -221,19 +221,17 @@ def jackknife_interval(
     at an end, with all users or without some, the interval is on its own scale, and cut at the bounds. If a figure `may_rest_on_few`
     users, its degrees of freedom know how few they are.
     """
-    if math.isnan(value):
-        return math.nan, Interval.missing(level, intervals.JACKKNIFE, "no user")
-    spread = spread_of(value, left_out)
+    spread = None if math.isnan(value) else spread_of(value, left_out)
     if spread is None:
-        reason = "too few users: the value is undefined without some of them"
+        reason = "no user" if math.isnan(value) else "too few users: the value is undefined without some of them"
         return math.nan, Interval.missing(level, intervals.JACKKNIFE, reason)
+    reason = ""
     if spread.standard_error <= _ROUNDING * max(1.0, abs(value)):
         reason = "the value is the same whoever is left out"
-        return spread.standard_error, Interval.missing(level, intervals.JACKKNIFE, reason)
-    if len(left_out) < LEAST_BLOCKS:
-        reason = (
-            f"too few users or clusters: they fill {len(left_out)} blocks, and {LEAST_BLOCKS} need about 25 of them"
-        )
+    elif len(left_out) < LEAST_BLOCKS:
+        needed = f"{LEAST_BLOCKS} need about 25 of them"
+        reason = f"too few users or clusters: they fill {len(left_out)} blocks, and {needed}"
+    if reason:
         return spread.standard_error, Interval.missing(level, intervals.JACKKNIFE, reason)
     centre, kept = _without_ends(value, bounds), (-math.inf, math.inf)
     stretched = spread_of(centre, [WithoutBlock(_without_ends(each, bounds), n) for each, n in left_out])
