@@ -20,7 +20,7 @@ import numpy as np
 
 from spark_rankeval.checks import is_cutoff, number
 from spark_rankeval.errors import MetricError
-from spark_rankeval.ranking.batch import LABEL_FACTS, Fact, RankingBatch, Recommended, Sees
+from spark_rankeval.ranking.batch import LABEL_FACTS, Fact, GroupSets, RankingBatch, Recommended, Sees, required_fact
 from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray
 
 
@@ -502,6 +502,10 @@ class ListMetric(Metric):
             msg = f"{self.name} needs every item of the lists, and these lists hold only labelled items"
             raise MetricError(msg)
         return batch.recommended
+
+    def groups_of(self, batch: RankingBatch) -> GroupSets:
+        """The sets of groups of the batch's items."""
+        return required_fact(self._recommended(batch).groups)
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return self._recommended(batch).n_within(self.k) > 0

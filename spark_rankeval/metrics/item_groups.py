@@ -16,7 +16,7 @@ from spark_rankeval.metrics import base
 from spark_rankeval.metrics.base import UNDEFINED, AllListsMetric, ListMetric, Reads, RelevanceMetric, parameter
 from spark_rankeval.metrics.gains import DISCOUNTS, Discount, geometric
 from spark_rankeval.ranking import batch as rankings
-from spark_rankeval.ranking.batch import Fact, GroupSets, RankingBatch, Recommended, Totals
+from spark_rankeval.ranking.batch import Fact, RankingBatch, Recommended, Totals
 from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, IntArray
 
 # With fewer relevant labels of a group its ratio hangs on a few users, and intervals hold the truth too seldom.
@@ -120,10 +120,6 @@ class GroupMetric(ListMetric, RelevanceMetric):
     def _attention(self) -> Discount:
         return geometric(self.p) if self.discount == "geometric" else DISCOUNTS[self.discount]
 
-    def groups_of(self, batch: RankingBatch) -> GroupSets:
-        """The sets of groups of the batch's items."""
-        return rankings.required_fact(self._recommended(batch).groups)
-
     def exposure_of(self, batch: RankingBatch) -> Amounts:
         """The attention that each user's list gives to groups."""
         key = ("exposure of groups", self.discount, self.p, self.k, self.unknown)
@@ -165,10 +161,6 @@ class AllListsGroupMetric(AllListsMetric):
     unit = 2.0**-32
     describes = False
     by_labels = False
-
-    def groups_of(self, batch: RankingBatch) -> GroupSets:
-        """The sets of groups of the batch's items."""
-        return rankings.required_fact(self._recommended(batch).groups)
 
     @property
     def chosen_group(self) -> str | None:

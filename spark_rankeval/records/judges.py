@@ -138,6 +138,12 @@ class JudgedRow:
         }
         return "; ".join(words for words, is_true in facts.items() if is_true)
 
+    def named(self, reason: str) -> tuple[str, str]:
+        """What the row is about, with the numbers that stand behind a reason's colon; and the reason without them."""
+        words, _, numbers = reason.partition(": ")
+        where = "" if self.slice == "all" else f"in {self.slice}"
+        return " ".join(filter(None, [self.metric, self.model, where, numbers and f"({numbers})"])), words
+
     @property
     def n_clusters(self) -> int:
         """The clusters with users whom people graded; 0 if users are independent."""
@@ -249,11 +255,8 @@ class _JudgedFigures(OneTable):
 
     def _notes_of_bias(self) -> list[str]:
         """Why biases have no interval, where the mean by people has one."""
-        reasons = []
-        for row in (row for row in self.rows if row.bias.interval.reason and not row.estimate.human.interval.reason):
-            reason, _, numbers = row.bias.interval.reason.partition(": ")
-            where = "" if row.slice == "all" else f"in {row.slice}"
-            reasons.append((" ".join(filter(None, [row.metric, row.model, where, numbers and f"({numbers})"])), reason))
+        rows = [row for row in self.rows if row.bias.interval.reason and not row.estimate.human.interval.reason]
+        reasons = [row.named(row.bias.interval.reason) for row in rows]
         return summary_rows.reasons_in_words("the bias has no interval", reasons)
 
 
@@ -355,12 +358,7 @@ def _sure_sign(interval: Interval) -> int:
 def notes_judge_columns(rows: Sequence[JudgedRow], figure: str = "") -> list[str]:
     """What the figures of both judges could be mistaken for; `figure` stands before the metric, such as "difference in "."""
     everyone = [row for row in rows if row.slice == "all"]
-    reasons = []
-    for row in everyone:
-        if row.estimate.note:
-            reason, _, numbers = row.estimate.note.partition(": ")
-            name = " ".join(filter(None, [row.metric, row.model, numbers and f"({numbers})"]))
-            reasons.append((name, reason))
+    reasons = [row.named(row.estimate.note) for row in everyone if row.estimate.note]
     notes = summary_rows.reasons_in_words("people alone count", reasons)
     odd = [(row.metric, row.draw) for row in everyone if row.draw is not None and row.draw.p < _UNLIKELY]
     for metric, draw in odd[:1]:
@@ -380,12 +378,9 @@ def merged_estimate(rows: Sequence[SummaryRow]) -> SummaryRow:
         msg = "users of strata cannot be added to users without"
         raise ValueError(msg)
     queries = JudgedQueries.total(parts, is_clustered=bool(first.cluster))
-    made = estimated_row(
-        first.metric, queries, first.interval_level, definition=first.definition, slice_=first.slice,
-        model=first.model, dialect=first.dialect, relevance=first.relevance, cutoff=first.cutoff,
-        cluster=first.cluster,
-    )  # fmt: skip
-    return replace(made, asked=first.asked, over_all=False)
+    same = ("definition", "model", "dialect", "relevance", "cutoff", "cluster", "asked")
+    about = {name: getattr(first, name) for name in same}
+    return estimated_row(first.metric, queries, first.interval_level, slice_=first.slice, **about)
 
 
 class Judged(NamedTuple):

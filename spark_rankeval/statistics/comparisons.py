@@ -154,7 +154,6 @@ class PairedComparison:
     standard_error: float
     baseline_variance: float
     covariance: float
-    t: float
     p_t: float
     p_sign_flip: float
     p_is_exact: bool
@@ -323,7 +322,7 @@ def comparison_of(
     covariance = (errors["value"] ** 2 - error**2 - errors["baseline"] ** 2) / 2
     return PairedComparison(
         n=n, n_undefined=int(state["n_undefined"]), mean=value.mean, baseline_mean=baseline.mean, difference=difference.mean,
-        std=std, standard_error=error, baseline_variance=errors["baseline"] ** 2, covariance=covariance, t=t,
+        std=std, standard_error=error, baseline_variance=errors["baseline"] ** 2, covariance=covariance,
         p_t=p_t, p_sign_flip=p_sign_flip, p_is_exact=p_is_exact,
         cohens_d=intervals.ratio(difference.mean, std), wins=wins, ties=n - wins - losses, losses=losses,
         n_independent=n_independent, n_moved=int(signs["wins"]) + int(signs["losses"]), level=level, bounds=bounds,

@@ -40,32 +40,24 @@ class BootstrapAccumulator:
         NaN is left out; a value from 2³¹ on is counted and left out. There is one weight per user, or one per column and user. Users
         without a valid weight above 0 are left out. Weights and weighted values are held to 2⁻⁴², so weights of about 1 are best.
         """
-        if weights is not None and weights.ndim == 1:
-            usable = (weights > 0) & np.isfinite(weights)
-            users, values, weights = users[usable], values[:, usable], weights[usable]
-        largest = np.abs(values) if weights is None else np.maximum(np.abs(values), 1.0) * weights
-        excessive = largest >= resampling.LIMIT
-        used = ~(np.isnan(values) | excessive)
-        if weights is not None and weights.ndim > 1:
-            used &= (weights > 0) & np.isfinite(weights)
+        given = np.broadcast_to(1.0 if weights is None else weights, values.shape)
+        is_valid = (given > 0) & np.isfinite(given)
+        # An infinity times 0 is no number.
+        with np.errstate(invalid="ignore"):
+            largest = np.abs(values) if weights is None else np.maximum(np.abs(values), 1.0) * given
+        excessive = is_valid & (largest >= resampling.LIMIT)
         self._n_excessive += np.count_nonzero(excessive, axis=1)
-        if weights is not None and weights.ndim > 1:
-            self._add(users, np.where(used, values * weights, 0.0), np.where(used, weights, 0.0), range(len(values)))
-            return
-        # Most metrics are undefined for the same users, so the weights of these metrics are added up once.
-        patterns = list(dict.fromkeys(row.tobytes() for row in used))
-        pattern_indices = [patterns.index(row.tobytes()) for row in used]
-        masks = np.array([np.frombuffer(pattern, np.bool_) for pattern in patterns]).reshape(len(patterns), -1)
-        factor = 1.0 if weights is None else weights
-        self._add(users, np.where(used, values, 0.0) * factor, masks * factor, pattern_indices)
-
-    def _add(self, users: Array, values: Floats, weights: Floats, weight_rows: Sequence[int]) -> None:
-        sums = resampling.resampled_sums(
-            np.concatenate([values, weights]), users, resampling.PoissonDraw(), self._replicates, self._seed
-        )
+        used = is_valid & ~(np.isnan(values) | excessive)
+        held = np.where(used, given, 0.0)
+        # Most metrics are undefined for the same users, so weights that are alike are added up once.
+        patterns = list(dict.fromkeys(row.tobytes() for row in held))
+        places = [patterns.index(row.tobytes()) for row in held]
+        different = np.array([np.frombuffer(pattern) for pattern in patterns]).reshape(len(patterns), -1)
+        rows = np.concatenate([np.where(used, values, 0.0) * held, different])
+        sums = resampling.resampled_sums(rows, users, resampling.PoissonDraw(), self._replicates, self._seed)
         n = len(values)
         self._values = resampling.carried(self._values + sums[:, :n])
-        self._weights = resampling.carried(self._weights + sums[:, n + np.array(weight_rows, np.intp)])
+        self._weights = resampling.carried(self._weights + sums[:, n + np.array(places, np.intp)])
 
     def state(self) -> dict[str, Array]:
         """The state so far, as arrays by column; states are merged by adding."""
@@ -301,14 +293,10 @@ class DescriptionOptions:
         shares = tuple(quantiles) if isinstance(quantiles, Iterable) else (quantiles,)
         if not (isinstance(quantiles, Iterable) and all(is_number(share) and 0 <= share <= 1 for share in shares)):
             raise OptionError(f"quantiles must be shares from 0 to 1, such as (0.25, 0.5); got {quantiles!r}")
-        options = cls(
-            method=None if method is None else method.name,
-            quantiles=tuple(dict.fromkeys(float(share) for share in shares)),
-            weighted=weighted,
-        )
+        quantiles = tuple(dict.fromkeys(float(share) for share in shares))
         if method is None:
-            return options
-        options = replace(options, level=float(method.level))
+            return cls(None, quantiles=quantiles, weighted=weighted)
+        options = cls(method.name, float(method.level), quantiles=quantiles, weighted=weighted)
         if isinstance(method, intervals.Student):
             return options
         return replace(options, replicates=int(method.replicates), seed=int(method.seed))
