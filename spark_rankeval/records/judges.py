@@ -41,14 +41,14 @@ def estimated_row(
     text = queries.text()
     estimate = _estimate(text, level, definition)
     interval = estimate.interval
-    n_others = queries.n_defined_others
     clusters = queries.clusters_of_people(estimate.standard_error)
     independent = estimate
     if clusters is not None:
         independent = judge_statistics.judged_estimate(queries.independent, level, bounds=bounds_of(definition))
     return SummaryRow(
-        metric=label, definition=definition, slice=slice_, mean=estimate.value, n_users=queries.n_graded + n_others,
-        n_undefined=queries.n_others - n_others, std=math.nan, standard_error=estimate.standard_error, df=estimate.df,
+        metric=label, definition=definition, slice=slice_, mean=estimate.value, n_users=queries.n_defined,
+        n_undefined=queries.n_graded + queries.n_others - queries.n_defined, std=math.nan,
+        standard_error=estimate.standard_error, df=estimate.df,
         interval=interval._replace(level=level, method=PREDICTION_POWERED), spread=Spread(math.nan, math.nan, 0),
         effective_n_users=estimate.effective_n, clusters=ClusterFigures.of(cluster, clusters, independent.standard_error),
         moments=text, **about,

@@ -216,9 +216,10 @@ class JudgedQueries:
         return int(self.others[:, _N].sum())
 
     @property
-    def n_defined_others(self) -> int:
-        """Those of them with a value."""
-        return int(self.others[:, _E].sum())
+    def n_defined(self) -> int:
+        """Queries with a value by any judge."""
+        y, f, _ = self.valid.columns()
+        return int(np.count_nonzero(~(np.isnan(y) & np.isnan(f)))) + int(self.others[:, _E].sum())
 
     @property
     def independent(self) -> JudgedQueries:

@@ -519,7 +519,7 @@ class JudgedDifference:
         mean: the model's mean, estimated from both judges; that of the difference is an estimate of its own.
         baseline_mean: the baseline's mean, estimated from both judges.
         wins: of users whom people graded: how often the model is better; `ties` as good; `losses` worse.
-        n: how many users stand behind the difference: those whom people graded, and all others with a difference by the model.
+        n: how many users stand behind the difference: those with a difference by people, by the model or by both.
         clusters: those of users whom people graded, with the standard error of the difference; None if users are independent.
         error_of_users: the standard error of the difference if all users are independent.
         no_user_differs: whether no user has other values under the other model, by any judge.
@@ -546,7 +546,7 @@ class JudgedDifference:
         self.mean, self.baseline_mean = (
             judged_estimate(each, level, bounds=bounds).value for each in (values, baselines)
         )
-        self.n = differences.n_graded + differences.n_defined_others
+        self.n = differences.n_defined
         self.clusters = differences.clusters_of_people(estimate.standard_error)
         independent = judged_estimate(differences.independent, level, bounds=self.bounds)
         self.error_of_users = independent.standard_error
