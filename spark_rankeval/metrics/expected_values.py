@@ -28,16 +28,9 @@ import numpy as np
 from spark_rankeval.checks import is_cutoff, number
 from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric, Reads, RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.ranking import user_lists
 from spark_rankeval.ranking.batch import RankingBatch, TiedGroups, retrieved, tied_hits, tied_labels
-from spark_rankeval.ranking.user_lists import (
-    FloatArray,
-    IntArray,
-    grouped,
-    offsets_of,
-    pieces,
-    position_within,
-    starts_of_runs,
-)
+from spark_rankeval.ranking.user_lists import FloatArray, IntArray, grouped, offsets_of, position_within
 
 
 class Draws(NamedTuple):
@@ -190,7 +183,7 @@ def _lowest_grade_first(batch: RankingBatch) -> RankingBatch:
     def sort() -> RankingBatch:
         entry = np.lexsort((batch.grade, batch.tied_above, batch.user))
         above = batch.tied_above[entry]
-        start = np.flatnonzero(starts_of_runs(batch.user[entry], above))
+        start = np.flatnonzero(user_lists.starts_of_runs(batch.user[entry], above))
         held = np.diff(np.append(start, len(entry)))
         # The labelled items of a group have its last places.
         place = np.arange(len(entry)) - np.repeat(start + held, held) + 1
@@ -248,7 +241,7 @@ def summed_over_places(n_places: IntArray, term: Callable[[IntArray, IntArray], 
     """
     offsets = offsets_of(n_places)
     sums = np.zeros(len(n_places))
-    for low, high in pieces(offsets, _PLACES_AT_ONCE):
+    for low, high in user_lists.pieces(offsets, _PLACES_AT_ONCE):
         group = np.repeat(np.arange(low, high), n_places[low:high])
         j = np.arange(offsets[low], offsets[high]) - offsets[group] + 1
         sums[low:high] = np.bincount(group - low, term(group, j), high - low)

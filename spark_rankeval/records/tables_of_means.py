@@ -670,10 +670,11 @@ def best_models(rows: Mapping[str, SummaryRow], better: Mapping[str, frozenset[s
 
     If `better` says which models each is significantly better than, the best must be so than every other.
     """
-    if any(_direction(row) is None for row in rows.values()):
+    directions = {model: _direction(row) for model, row in rows.items()}
+    if None in directions.values():
         return set()
-    means = {model: row.mean if _direction(row) else -row.mean for model, row in rows.items()}
-    means = {model: mean for model, mean in means.items() if not math.isnan(mean)}
+    known = {model: row.mean for model, row in rows.items() if not math.isnan(row.mean)}
+    means = {model: mean if directions[model] else -mean for model, mean in known.items()}
     best = {model for model, mean in means.items() if mean == max(means.values())}
     if better is not None:
         return {model for model in best if len(means) > 1 and means.keys() - {model} <= better[model]}

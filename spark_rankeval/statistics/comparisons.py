@@ -508,10 +508,8 @@ class Pair:
             q = min(self.far.t_at(limit, self.difference, self.error) for limit in limits)
             p = studentized_range_sf(q, self.n_models, self.df)
         else:
-            n_pairs = math.comb(self.n_models, 2)
-            p = min(
-                1.0, n_pairs * intervals.p_beyond_without_spread(self.difference, self.effective_n, margin, self.bounds)
-            )
+            of_one = intervals.p_beyond_without_spread(self.difference, self.effective_n, margin, self.bounds)
+            p = min(1.0, math.comb(self.n_models, 2) * of_one)
         return p if test != "randomised" or 0 < margin >= abs(self.difference) else max(p, self.p_randomised)
 
 
@@ -564,9 +562,8 @@ def all_pairs_of(
         far = Far(*(each / math.sqrt(2) for each in Far.of(pair_moments[place])))
         if error == 0:
             level_of_one = 1 - (1 - level) / len(combinations)
-            interval = intervals.interval_without_spread(difference, effective_n, level_of_one, bounds)._replace(
-                level=level
-            )
+            alike = intervals.interval_without_spread(difference, effective_n, level_of_one, bounds)
+            interval = alike._replace(level=level)
         else:
             critical = studentized_range_critical(level, n_models, df) if error > 0 else math.nan
             low, high = far.interval(difference, error, critical)

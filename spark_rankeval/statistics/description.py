@@ -151,10 +151,8 @@ _LARGEST_POWER = 700.0
 
 def blocks_of(users: Array, seed: int) -> Array:
     """The block of each user, from 64-bit hashes of their ids; int64, below `N_BLOCKS`."""
-    blocks: Array = (resampling.uniform64(users, np.zeros(1, np.int64), seed, _PURPOSE) % np.uint64(N_BLOCKS)).astype(
-        np.int64
-    )
-    return blocks
+    words = resampling.uniform64(users, np.zeros(1, np.int64), seed, _PURPOSE)
+    return (words % np.uint64(N_BLOCKS)).astype(np.int64)
 
 
 class WithoutBlock(NamedTuple):

@@ -534,11 +534,8 @@ def _equivalent_n(
     """
     units = precision_of(moments, weighted, clusters)
     error, df = max(precision_of(moments, weighted).standard_error, units.standard_error), units.df
-    return (
-        mean
-        * (1 - mean)
-        * (distributions.t_critical(level, moments.n - 1) / distributions.t_critical(level, df) / error) ** 2
-    )
+    fewer_df = distributions.t_critical(level, moments.n - 1) / distributions.t_critical(level, df)
+    return mean * (1 - mean) * (fewer_df / error) ** 2
 
 
 def are_binary(moments: Moments, weighted: Mean | None) -> bool:
@@ -745,9 +742,7 @@ def detectable_difference(
 
 def _power(noncentrality: float, df: float, critical: float) -> float:
     """The power of a two-sided t test that rejects beyond the critical value."""
-    return distributions.noncentral_t_sf(critical, df, noncentrality) + distributions.noncentral_t_sf(
-        critical, df, -noncentrality
-    )
+    return sum(distributions.noncentral_t_sf(critical, df, side) for side in (noncentrality, -noncentrality))
 
 
 _NEAR_ZERO = "the baseline's mean is not clearly different from 0"
