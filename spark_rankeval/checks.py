@@ -11,7 +11,7 @@ import numbers
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
@@ -337,15 +337,21 @@ def read_numbers(listed: object) -> list[float]:
     raise TypeError
 
 
-def problem_of_numbers(listed: Any, wanted: str) -> str | None:
-    """None if the value is valid: finite numbers from 0 on that are not all 0, or None. Otherwise `wanted`."""
+def are_weights(values: Sequence[float]) -> bool:
+    """Whether numbers are finite, from 0 on, and not all 0."""
+    return all(0 <= value < math.inf for value in values) and 0 < sum(values) < math.inf
+
+
+def problem_of_numbers(
+    listed: Any, wanted: str, are_valid: Callable[[Sequence[float]], bool] = are_weights
+) -> str | None:
+    """None if the value is None, or valid numbers. Otherwise `wanted`."""
     if listed is None:
         return None
     try:
-        read = read_numbers(listed)
+        return None if are_valid(read_numbers(listed)) else wanted
     except (TypeError, ValueError):
         return wanted
-    return None if all(0 <= value < math.inf for value in read) and 0 < sum(read) < math.inf else wanted
 
 
 def as_text(listed: object) -> str:

@@ -21,7 +21,7 @@ from spark_rankeval.records import comparisons
 from spark_rankeval.records.columns import frame_of
 from spark_rankeval.records.comparisons import ComparisonRow, PairRow, RankRow, largest_losses
 from spark_rankeval.records.judges import JudgedDifferences
-from spark_rankeval.records.summary import ALL_VALUES, SummaryRow
+from spark_rankeval.records.summary import ALL_VALUES, SummaryRow, warn_of_few_clusters
 from spark_rankeval.records.tables_of_means import WIDTH, Metrics, VerdictTables, by_slice, rows_named
 from spark_rankeval.report.contents import ComparisonPlots, pairs_chart
 from spark_rankeval.request.call import ByOption, Cube, attributes_in
@@ -30,7 +30,7 @@ from spark_rankeval.spark.models import Judges, ModelTables
 from spark_rankeval.spark.per_user import users_by_difference
 from spark_rankeval.statistics.comparisons import UNDECIDED, adjusted, interval_in_words
 from spark_rankeval.statistics.exact import State
-from spark_rankeval.statistics.intervals import PREDICTION_POWERED, check_level, warn_of_few_clusters
+from spark_rankeval.statistics.intervals import PREDICTION_POWERED, check_level
 from spark_rankeval.statistics.intervals import detectable_difference as smallest_difference
 from spark_rankeval.statistics.resampling import check_replicates, check_seed
 from spark_rankeval.worker import comparing

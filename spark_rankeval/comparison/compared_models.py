@@ -472,7 +472,7 @@ class AgainstBaseline(NamedTuple):
             for name in comparisons.SIDES
         )
         signs, bounds = (by_people.wins, by_people.ties, by_people.losses), self.metrics[figure[1]].bounds
-        n_undefined = n_of_either - differences.n_graded - differences.n_defined_others
+        n_undefined = n_of_either - differences.n_defined
         return JudgedDifference(differences, values, baselines, n_undefined, signs, self.level, bounds)
 
     def _n_of_either(self, owners: Mapping[Owner, State], model: str) -> int:

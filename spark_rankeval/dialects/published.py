@@ -1,7 +1,7 @@
 """What a dialect is, the conventions of published systems, and what they set, in tables.
 
 Each dialect was compared with the system itself (`make parity`).
-A new dialect is an entry here and its name in `DIALECTS`.
+A new dialect is an entry here.
 """
 
 from __future__ import annotations
@@ -192,6 +192,10 @@ TREC_EVAL_9 = replace(
     population=BOTH,
 )
 
+PYTREC_EVAL = replace(
+    TREC_EVAL_9, system="pytrec_eval", version="0.5.11", describes="pytrec_eval-terrier, which is trec_eval 9"
+)
+
 NDEVAL = Dialect(
     "ndeval",
     "4.5",
@@ -204,10 +208,6 @@ NDEVAL = Dialect(
     ranking=RankingPolicy(ties="item_desc"),
     population=LABELLED,
     unusual_grades="negative",
-)
-
-PYTREC_EVAL = replace(
-    TREC_EVAL_9, system="pytrec_eval", version="0.5.11", describes="pytrec_eval-terrier, which is trec_eval 9"
 )
 
 IR_MEASURES = Dialect(
@@ -510,34 +510,8 @@ CATBOOST = Dialect(
     population=BOTH,
 )
 
-#: In the order to show them; of several versions of a system the newest first.
-DIALECTS = (
-    DEFAULT,
-    STANDARD,
-    MLLIB,
-    TREC_EVAL,
-    TREC_EVAL_9,
-    PYTREC_EVAL,
-    NDEVAL,
-    IR_MEASURES,
-    RANX,
-    SKLEARN,
-    TORCHMETRICS,
-    REPLAY,
-    RECOMMENDERS,
-    LENSKIT,
-    LENSKIT_2025,
-    RECTOOLS,
-    RECBOLE,
-    BEIR,
-    MTEB,
-    AZURE,
-    MLFLOW,
-    RAGAS,
-    LIGHTGBM,
-    XGBOOST,
-    CATBOOST,
-)
+#: Every dialect, in the order in which they stand here and are shown; of several versions of a system the newest first.
+DIALECTS = tuple(dialect for dialect in vars().values() if isinstance(dialect, Dialect))
 
 # Of the versions of a system the one that stands first is the newest.
 _BY_NAME = {name.lower(): dialect for dialect in reversed(DIALECTS) for name in (dialect.name, dialect.system)}

@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import check_name, check_table, one_of
 from spark_rankeval.errors import DataError, InputError, listed
 from spark_rankeval.evaluation.result import RowsInTable
-from spark_rankeval.printed_tables import Document, OneTable, Plain
+from spark_rankeval.printed_tables import Document, Note, OneTable, Plain
 from spark_rankeval.records import quality
 from spark_rankeval.records.quality import AUDIT
 from spark_rankeval.report.contents import Gate
@@ -271,7 +271,9 @@ class Audit(OneTable, RowsInTable, Plain):
             }
 
     def _on_paper(self) -> Document:
-        return Document((quality.audit_table(self.rows),), quality.verdict_notes(self.rows, self.invalid))
+        return Document(
+            (quality.audit_table(self.rows),), tuple(map(Note, quality.verdict_of(self.rows, self.invalid)))
+        )
 
 
 def _plain(row: quality.AuditRow) -> dict[str, Any]:

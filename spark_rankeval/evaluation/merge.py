@@ -91,7 +91,7 @@ def merge(
         raise MergeError(msg)
     summary = merged_rows(summaries)
     # Estimates of two judges keep the clusters of their queries.
-    intervals.warn_of_few_clusters(summary)
+    summary_rows.warn_of_few_clusters(summary)
     qualities, item_groups = [quality for quality, _ in facts], [groups for _, groups in facts]
     merged_qualities: dict[str, DataQuality] = {}
     if all(qualities):

@@ -37,7 +37,7 @@ from spark_rankeval.spark.scoring import Apart, Scoring, ids_apart, relevant_in_
 from spark_rankeval.spark.sql import column, example_of
 from spark_rankeval.spark.tables import Model, Sources
 from spark_rankeval.statistics.exact import Moments
-from spark_rankeval.statistics.intervals import check_level, warn_of_few_clusters
+from spark_rankeval.statistics.intervals import check_level
 from spark_rankeval.worker.features import CONFLICTS
 from spark_rankeval.worker.reading import GRADED
 from spark_rankeval.worker.vectors import LARGEST
@@ -727,7 +727,7 @@ class Result(Shown, Plain):
         keys = {row.key for row in self._headline_rows(metrics) if not judges.is_estimated(row)}
         compared = [row for row in self.summary if row.key in keys]
         rows = gap_rows(compared, names, level=level, margin=margin, least_n=min_users)
-        warn_of_few_clusters(row for row in compared if set(names) <= set(summaries.attributes_of(row.slice)))
+        summaries.warn_of_few_clusters(row for row in compared if set(names) <= set(summaries.attributes_of(row.slice)))
         return Gaps(rows, level)
 
     def _total_rows(self) -> list[summaries.SummaryRow]:

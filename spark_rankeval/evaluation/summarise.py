@@ -140,7 +140,7 @@ def build_result(findings: Findings, options: call.SummaryOptions, table: Callab
     summary = summary_of_findings(findings)
     if sources is not None:
         misread += result.all_relevant_in_words(sources, next(iter(qualities.values())), summary)
-    intervals.warn_of_few_clusters(summary)
+    summary_rows.warn_of_few_clusters(summary)
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
     is_unordered = findings.evaluation is not None and findings.evaluation.reading.lacks_order
     # What is written is summarised with the same options.

@@ -19,7 +19,7 @@ from spark_rankeval.experiments.covariates import Adjusted, CovariateSums
 from spark_rankeval.printed_tables import Document, remarks
 from spark_rankeval.records.comparisons import GROUP_COMPARISON, GroupRow, groups_table
 from spark_rankeval.records.judges import Judged
-from spark_rankeval.records.summary import ALL_VALUES, ClusterFigures, Key
+from spark_rankeval.records.summary import ALL_VALUES, ClusterFigures, Key, warn_of_few_clusters
 from spark_rankeval.records.tables_of_means import VerdictTables
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.models import ModelTable, ModelTables, read_table
@@ -338,7 +338,7 @@ def compare_groups(
     rows = tuple(group_rows(compared_groups, options, cluster_columns))
     notes = tables.notes(labels)
     if clusters is not None:
-        intervals.warn_of_few_clusters(rows)
+        warn_of_few_clusters(rows)
         n_without_cluster = comparing.count_of(owners, comparing.N_WITHOUT_CLUSTER)
         notes = (*notes, *clusters.notes(cluster_columns), *tables.notes_without_cluster(n_without_cluster))
     return GroupComparison(

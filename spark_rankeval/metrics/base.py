@@ -20,7 +20,7 @@ import numpy as np
 
 from spark_rankeval.checks import is_cutoff, number
 from spark_rankeval.errors import MetricError
-from spark_rankeval.ranking.batch import LABEL_FACTS, Fact, RankingBatch, Recommended, Sees
+from spark_rankeval.ranking.batch import LABEL_FACTS, Fact, GroupSets, RankingBatch, Recommended, Sees, required_fact
 from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray
 
 
@@ -71,6 +71,12 @@ def parameter(
     """
     metadata = {"default": default, "doc": doc, "choices": choices, "check": check, "canonical": canonical}
     return field(default=UNSET, metadata=metadata | {"is_grade": is_grade})
+
+
+#: Checks of parameters: a share above 0, one that is also below 1, and how many times as much one part of a mean weighs as another.
+POSITIVE_SHARE = number(0, 1, what="a number above 0 and up to 1", open_low=True)
+OPEN_SHARE = number(0, 1, what="a number between 0 and 1", open_low=True, open_high=True)
+BETA = number(0, 1e100, what="a number from 0 on")
 
 
 def undefined_with_rightly_empty_lists() -> Any:
@@ -169,6 +175,7 @@ class Metric(FrozenDataclass, ABC):
         corpus_level: whether there is one value of all lists together, and none of a user.
         sees: what matters of an item.
         facts: what must be known of items and users beside predictions and labels.
+        whole_order: whether the order of the items matters without a cutoff, too.
 
     Raises:
         MetricError: a parameter has a value that is not allowed; or another class has the name of a new one.
@@ -185,6 +192,7 @@ class Metric(FrozenDataclass, ABC):
     value_range: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     sees: ClassVar[Sees] = "label"
     facts: ClassVar[frozenset[Fact]] = frozenset()
+    whole_order: ClassVar[bool] = True
 
     k: int | None = None
     undefined: str = parameter(
@@ -315,7 +323,8 @@ class Metric(FrozenDataclass, ABC):
     @property
     def reads(self) -> Reads:
         """What the value depends on: by default the first k ranks, and what the class says of items."""
-        return Reads(depth=self.k, items=self.sees, facts=self.facts)
+        has_order = self.whole_order or self.k is not None
+        return Reads(depth=self.k, items=self.sees, facts=self.facts, tie_order=has_order)
 
     @property
     def reads_labels(self) -> bool:
@@ -481,17 +490,22 @@ class ListMetric(Metric):
     describes = True
     value_range = (0.0, 1.0)
     sees: ClassVar[Sees] = "item"
+    whole_order = False
 
     @property
     def reads(self) -> Reads:
-        """All items; the order of whole lists does not matter."""
-        return super().reads.but(unlabelled=True, tie_order=self.k is not None)
+        """All items."""
+        return super().reads.but(unlabelled=True)
 
     def _recommended(self, batch: RankingBatch) -> Recommended:
         if batch.recommended is None:
             msg = f"{self.name} needs every item of the lists, and these lists hold only labelled items"
             raise MetricError(msg)
         return batch.recommended
+
+    def groups_of(self, batch: RankingBatch) -> GroupSets:
+        """The sets of groups of the batch's items."""
+        return required_fact(self._recommended(batch).groups)
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return self._recommended(batch).n_within(self.k) > 0

@@ -8,29 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_rankeval.checks import number
-from spark_rankeval.metrics.base import (
-    UNSET,
-    ListMetric,
-    Metric,
-    Reads,
-    RelevanceMetric,
-    ShareOfPlaces,
-    Unset,
-    parameter,
-    ratio,
-)
+from spark_rankeval.metrics import base
+from spark_rankeval.metrics.base import ListMetric, Metric, Reads, RelevanceMetric, ShareOfPlaces, parameter, ratio
 from spark_rankeval.metrics.gains import DISCOUNTS, sums_of_larger_before
+from spark_rankeval.ranking import user_lists
 from spark_rankeval.ranking.batch import UNKNOWN, Fact, RankingBatch, Recommended, is_relevant, required_fact
-from spark_rankeval.ranking.user_lists import (
-    Array,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    offsets_of,
-    position_within,
-    runs_of,
-)
+from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray
 
 
 def _users_and_category_sizes(recommended: Recommended, which: BoolArray) -> tuple[IntArray, IntArray]:
@@ -289,12 +272,10 @@ class Miscalibration(ListMetric):
     facts = frozenset({"categories", "history_categories"})
 
     divergence: str = parameter("kl", choices=("kl", "js"), doc="Kullback-Leibler, or Jensen-Shannon")
-    smoothing: float | Unset = parameter(
-        0.01,
-        check=number(0, 1, what="a number between 0 and 1", open_low=True, open_high=True),
-        doc="α of Kullback-Leibler, which keeps it finite if the list lacks a category",
+    smoothing: float | base.Unset = parameter(
+        0.01, check=base.OPEN_SHARE, doc="α of Kullback-Leibler, which keeps it finite if the list lacks a category"
     )
-    rank_weight: str | Unset = parameter(
+    rank_weight: str | base.Unset = parameter(
         "none", choices=("none", "log2"), doc="what an item at rank j counts: 1, or 1/log2(j + 1)"
     )
 
@@ -302,14 +283,14 @@ class Miscalibration(ListMetric):
     def reads(self) -> Reads:
         """The items; with weights also their order."""
         reads = super().reads
-        return reads if self.rank_weight in ("none", UNSET) else reads.but(tie_order=True)
+        return reads if self.rank_weight in ("none", base.UNSET) else reads.but(tie_order=True)
 
     @property
     def bounds(self) -> tuple[float, float]:
         """Kullback-Leibler is at most log2(1/α)."""
         if self.divergence == "js":
             return 0.0, 1.0
-        return 0.0, math.inf if isinstance(self.smoothing, Unset) else math.log2(1 / self.smoothing)
+        return 0.0, math.inf if isinstance(self.smoothing, base.Unset) else math.log2(1 / self.smoothing)
 
     def _is_counted(self, recommended: Recommended) -> BoolArray:
         has_category: BoolArray = required_fact(recommended.category_set) != UNKNOWN
@@ -430,8 +411,8 @@ class Novelty(ListMetric):
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         recommended = self._recommended(batch)
-        has_items: BoolArray = recommended.count(self._counted(recommended)) > 0
-        return has_items if self.by == "history" or self._total(recommended) else np.zeros_like(has_items)
+        has_training = self.by == "history" or self._total(recommended) > 0
+        return (recommended.count(self._counted(recommended)) > 0) & has_training
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
@@ -461,14 +442,11 @@ class Surprisal(ShareOfPlaces):
     facts = frozenset({"popularity"})
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        defined = super()._is_defined(batch)
-        return defined if self._recommended(batch).totals.training_users > 1 else np.zeros_like(defined)
+        return super()._is_defined(batch) & (self._recommended(batch).totals.training_users > 1)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
-        n = recommended.totals.training_users
-        if n < 2:
-            return np.zeros(recommended.n_users)
+        n = max(recommended.totals.training_users, 2)
         information = np.maximum(self_information(np.maximum(popularity(recommended, "users"), 1), n), 0.0)
         shares = np.minimum(information / math.log2(n), 1.0)
         return ratio(recommended.total(shares, recommended.within(self.k)), self._places(recommended))
@@ -606,9 +584,7 @@ class LongTailMetric(ListMetric):
     facts = frozenset({"popularity", "long_tail"})
 
     head: float = parameter(
-        0.8,
-        check=number(0, 1, what="a number between 0 and 1", open_low=True, open_high=True),
-        doc="the share of all interactions, or of all items, that makes the short head",
+        0.8, check=base.OPEN_SHARE, doc="the share of all interactions, or of all items, that makes the short head"
     )
     head_of: str = parameter(
         "interactions",
@@ -623,8 +599,7 @@ class LongTailMetric(ListMetric):
         return tail
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        defined = super()._is_defined(batch)
-        return defined if self._recommended(batch).totals.training_items else np.zeros_like(defined)
+        return super()._is_defined(batch) & (self._recommended(batch).totals.training_items > 0)
 
 
 class LongTailShare(LongTailMetric, ShareOfPlaces):
@@ -752,7 +727,7 @@ def _centred(batch: RankingBatch, values: FloatArray) -> FloatArray:
     scaled = np.ldexp(values, -np.frexp(largest)[1][batch.user])
     n = np.bincount(batch.user, minlength=batch.n_users)
     # One of the values is subtracted first: large scores that are close together would lose digits in the mean.
-    step = scaled - scaled[offsets_of(n)[batch.user]]
+    step = scaled - scaled[user_lists.offsets_of(n)[batch.user]]
     mean = ratio(batch.total(batch.user, step), n)
     return step - mean[batch.user]
 
@@ -775,7 +750,7 @@ class Spearman(Correlation):
 
         def ranks(key: Array) -> FloatArray:
             """Twice the mean rank, minus its mean over the items; these are whole numbers."""
-            runs = runs_of(batch.user, batch.n_users, key)
+            runs = user_lists.runs_of(batch.user, batch.n_users, key)
             return (2 * runs.before + runs.size - n).astype(np.float64)
 
         return _products(batch, ranks(batch.tied_above), ranks(-batch.grade))
@@ -799,7 +774,7 @@ class KendallTau(Correlation):
         n_pairs = _n_pairs(np.bincount(user, minlength=n_users))
 
         def equal_pairs(*keys: Array) -> FloatArray:
-            return batch.total(user, (runs_of(user, n_users, *keys).size - 1) / 2)
+            return batch.total(user, (user_lists.runs_of(user, n_users, *keys).size - 1) / 2)
 
         scores, grades = equal_pairs(batch.tied_above), equal_pairs(batch.grade)
         both = equal_pairs(batch.tied_above, batch.grade)
@@ -811,7 +786,7 @@ class KendallTau(Correlation):
 
 def _lower_before(user: IntArray, grade: FloatArray, n_users: int) -> FloatArray:
     """For each entry, how many earlier entries of the same user have a lower grade."""
-    return position_within(user, n_users) - n_as_large_before(user, grade, n_users)
+    return user_lists.position_within(user, n_users) - n_as_large_before(user, grade, n_users)
 
 
 class KendallDistance(Metric):
@@ -845,7 +820,7 @@ class KendallDistance(Metric):
 
         def count() -> FloatArray:
             user, grade = self._items(batch)
-            equal = batch.total(user, (runs_of(user, batch.n_users, grade).size - 1) / 2)
+            equal = batch.total(user, (user_lists.runs_of(user, batch.n_users, grade).size - 1) / 2)
             return _n_pairs(np.bincount(user, minlength=batch.n_users)) - equal
 
         return batch.remember(("pairs of different grades", self.k, self.labels), count)
@@ -885,16 +860,16 @@ class TauAP(Metric):
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         user, n_users = batch.user, batch.n_users
         n = np.bincount(user, minlength=n_users)
-        unequal = runs_of(user, n_users, batch.grade).size < n[user]
+        unequal = user_lists.runs_of(user, n_users, batch.grade).size < n[user]
         return np.bincount(user[unequal], minlength=n_users) > 0
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         user, n_users = batch.user, batch.n_users
-        above = position_within(user, n_users)
+        above = user_lists.position_within(user, n_users)
         # How many earlier entries have an equal grade: items come in rank order, which a stable sort by grade keeps.
         order = np.lexsort((batch.grade, user))
         equal = np.empty(len(user), np.int64)
-        equal[order] = above - runs_of(user, n_users, batch.grade).before[order]
+        equal[order] = above - user_lists.runs_of(user, n_users, batch.grade).before[order]
         right = n_as_large_before(user, batch.grade, n_users) - equal / 2
         share = batch.total(user, right / np.maximum(above, 1))
         return ratio(2 * share, np.bincount(user, minlength=n_users) - 1) - 1

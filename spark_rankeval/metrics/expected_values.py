@@ -28,16 +28,9 @@ import numpy as np
 from spark_rankeval.checks import is_cutoff, number
 from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric, Reads, RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.ranking import user_lists
 from spark_rankeval.ranking.batch import RankingBatch, TiedGroups, retrieved, tied_hits, tied_labels
-from spark_rankeval.ranking.user_lists import (
-    FloatArray,
-    IntArray,
-    grouped,
-    offsets_of,
-    pieces,
-    position_within,
-    starts_of_runs,
-)
+from spark_rankeval.ranking.user_lists import FloatArray, IntArray, grouped, offsets_of, position_within
 
 
 class Draws(NamedTuple):
@@ -177,22 +170,9 @@ def _best_order(batch: RankingBatch, n: int) -> RankingBatch:
         there = np.flatnonzero(batch.rank <= n)
         # Users come in order, so only the items of a user change places.
         entry = there[np.lexsort((-batch.grade[there], batch.user[there]))]
-        user = batch.user[entry]
-        rank = position_within(user, batch.n_users) + 1
-        return replace(
-            batch,
-            n_predictions=retrieved(batch, n),
-            user=user,
-            rank=rank,
-            grade=batch.grade[entry],
-            score=-rank.astype(np.float64),
-            tied_above=rank - 1,
-            tied=np.ones(len(rank), np.int64),
-            recommended=None,
-            extra_values={name: values[entry] for name, values in batch.extra_values.items()},
-            intents=None,
-            label=None if batch.label is None else batch.label[entry],
-        )
+        rank = position_within(batch.user[entry], batch.n_users) + 1
+        ties = {"score": -rank.astype(np.float64), "tied_above": rank - 1, "tied": np.ones(len(rank), np.int64)}
+        return _reordered(batch, entry, n_predictions=retrieved(batch, n), rank=rank, **ties)
 
     return batch.remember(("best order", n), sort)
 
@@ -202,26 +182,22 @@ def _lowest_grade_first(batch: RankingBatch) -> RankingBatch:
 
     def sort() -> RankingBatch:
         entry = np.lexsort((batch.grade, batch.tied_above, batch.user))
-        user, above = batch.user[entry], batch.tied_above[entry]
-        start = np.flatnonzero(starts_of_runs(user, above))
+        above = batch.tied_above[entry]
+        start = np.flatnonzero(user_lists.starts_of_runs(batch.user[entry], above))
         held = np.diff(np.append(start, len(entry)))
         # The labelled items of a group have its last places.
         place = np.arange(len(entry)) - np.repeat(start + held, held) + 1
-        return replace(
-            batch,
-            user=user,
-            rank=above + batch.tied[entry] + place,
-            grade=batch.grade[entry],
-            score=batch.score[entry],
-            tied_above=above,
-            tied=batch.tied[entry],
-            recommended=None,
-            extra_values={name: values[entry] for name, values in batch.extra_values.items()},
-            intents=None,
-            label=None if batch.label is None else batch.label[entry],
-        )
+        return _reordered(batch, entry, rank=above + batch.tied[entry] + place)
 
     return batch.remember("lowest grade first", sort)
+
+
+def _reordered(batch: RankingBatch, entry: IntArray, **changes: Any) -> RankingBatch:
+    """The batch with some labelled predictions in another order; facts of whole lists, which do not follow it, are left out."""
+    kept = {name: getattr(batch, name)[entry] for name in ("user", "grade", "score", "tied_above", "tied")}
+    extra_values = {name: values[entry] for name, values in batch.extra_values.items()}
+    label = None if batch.label is None else batch.label[entry]
+    return replace(batch, **kept | changes, extra_values=extra_values, label=label, recommended=None, intents=None)
 
 
 class TiesOption:
@@ -265,7 +241,7 @@ def summed_over_places(n_places: IntArray, term: Callable[[IntArray, IntArray], 
     """
     offsets = offsets_of(n_places)
     sums = np.zeros(len(n_places))
-    for low, high in pieces(offsets, _PLACES_AT_ONCE):
+    for low, high in user_lists.pieces(offsets, _PLACES_AT_ONCE):
         group = np.repeat(np.arange(low, high), n_places[low:high])
         j = np.arange(offsets[low], offsets[high]) - offsets[group] + 1
         sums[low:high] = np.bincount(group - low, term(group, j), high - low)

@@ -13,25 +13,9 @@ import numpy as np
 
 from spark_rankeval.checks import as_text, number, problem_of_numbers, read_numbers
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import (
-    UNSET,
-    Metric,
-    Needs,
-    Reads,
-    RelevanceMetric,
-    Unset,
-    findable,
-    parameter,
-    ratio,
-    undefined_with_rightly_empty_lists,
-)
-from spark_rankeval.metrics.expected_values import (
-    EstimatedSum,
-    TieAwareMetric,
-    chance_of_one,
-    draws,
-    summed_over_places,
-)
+from spark_rankeval.metrics import base, expected_values
+from spark_rankeval.metrics.base import UNSET, Metric, Needs, Reads, RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.metrics.expected_values import EstimatedSum, TieAwareMetric
 from spark_rankeval.ranking.batch import RankingBatch, Sees, is_relevant, retrieved, tied_groups, tied_hits, tied_labels
 from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, IntArray, grouped, offsets_of, position_within
 
@@ -342,7 +326,7 @@ class DiscountedMetric(TieAwareMetric, GainMetric):
 
         def mean() -> FloatArray:
             groups = tied_labels(batch)
-            total = summed_over_places(
+            total = expected_values.summed_over_places(
                 groups.places_within(self.k), lambda group, j: self._discount(groups.above[group] + j)
             )
             return np.repeat(total / groups.size, groups.held)
@@ -445,15 +429,13 @@ class QMeasure(GainMetric):
     aliases = ("q_measure", "qmeasure")
     needs = "relevant"
 
-    beta: float = parameter(
-        1.0, check=number(0, 1e100, what="a number from 0 on"), doc="the weight of the gain beside the hits"
-    )
+    beta: float = parameter(1.0, check=base.BETA, doc="the weight of the gain beside the hits")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         blended = batch.remember(("q", self.beta, *self._gain_key()), lambda: self._blended_precision(batch))
         hits = batch.hits(self.threshold)
         within = None if self.k is None else hits.rank <= self.k
-        return ratio(batch.total(hits.user, blended, within), findable(batch, self.k, self.threshold))
+        return ratio(batch.total(hits.user, blended, within), base.findable(batch, self.k, self.threshold))
 
     def _blended_precision(self, batch: RankingBatch) -> FloatArray:
         """(H_j + β·cg_j)/(j + β·cg*_j) of every hit."""
@@ -703,9 +685,7 @@ class XDCG(ScaledMetric):
     value_range = (0.0, 100.0)
 
     decay: float = parameter(
-        0.6,
-        check=number(0, 1, what="a number above 0 and up to 1", open_low=True),
-        doc="the weight of each place as a share of the weight of the place before it",
+        0.6, check=base.POSITIVE_SHARE, doc="the weight of each place as a share of the weight of the place before it"
     )
 
     def _scaled(self, batch: RankingBatch) -> FloatArray:
@@ -727,11 +707,7 @@ class Fidelity(TieAwareMetric, GainMetric):
     """
 
     name = "fidelity"
-
-    @property
-    def reads(self) -> Reads:
-        """The order of a whole list does not matter."""
-        return super().reads if self.k is not None else super().reads.but(tie_order=False)
+    whole_order = False
 
     @property
     def largest_grade(self) -> float:
@@ -763,11 +739,7 @@ class MaxRelevance(GainMetric):
     name = "max_relevance"
     aliases = ("maximum_relevance",)
     value_range = (0.0, math.inf)
-
-    @property
-    def reads(self) -> Reads:
-        """The order of a whole list does not matter."""
-        return super().reads if self.k is not None else super().reads.but(tie_order=False)
+    whole_order = False
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         within, values = batch.within(self.k), np.zeros(batch.n_users)
@@ -901,12 +873,12 @@ class IdealMetric(DiscountedMetric):
         groups = tied_hits(batch, self.threshold)
         within = groups.places_within(self.k)
         cut = (within > 0) & (within < groups.size)
-        total = summed_over_places(within, lambda group, j: self._discount(groups.above[group] + j))
+        total = expected_values.summed_over_places(within, lambda group, j: self._discount(groups.above[group] + j))
         gained = batch.total(groups.user, groups.held / groups.size * total, ~cut)
         values = value(gained, self._idcg(batch))
         # If k cuts a group, the value depends on how many hits come before the cut; these hits are in random order.
         split, discount = groups.where(cut), (total / within.clip(1))[cut]
-        top = draws(split.size, split.held, within[cut])
+        top = expected_values.draws(split.size, split.held, within[cut])
         n_hits = split.held_above[top.case] + top.marked
         expected = gained[split.user][top.case] + top.marked * discount[top.case]
         values[split.user] = top.expected(value(expected, self._discount.summed(n_hits)))
@@ -966,7 +938,7 @@ class IDCG(IdealMetric):
             return self._mean_over_retrieved(batch, self._where_gained)
         if self.averages_ties:
             gaining = tied_groups(batch, np.flatnonzero(self._gains(batch) > 0))
-            return self._idcg(batch) * chance_of_one(batch, gaining, self.k)
+            return self._idcg(batch) * expected_values.chance_of_one(batch, gaining, self.k)
         return self._where_gained(self._dcg(batch), self._idcg(batch))
 
     @staticmethod
@@ -994,7 +966,7 @@ class NDCG(IdealMetric):
     name = "ndcg"
     aliases = ("normalized_dcg", "normalised_dcg", "normalized_discounted_cumulative_gain")
 
-    undefined: str = undefined_with_rightly_empty_lists()
+    undefined: str = base.undefined_with_rightly_empty_lists()
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -12,20 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_rankeval.checks import number
+from spark_rankeval.metrics import base
 from spark_rankeval.metrics.base import UNDEFINED, AllListsMetric, ListMetric, Reads, RelevanceMetric, parameter
 from spark_rankeval.metrics.gains import DISCOUNTS, Discount, geometric
-from spark_rankeval.ranking.batch import (
-    GROUP_SET,
-    WITHOUT_GROUP,
-    Fact,
-    GroupSets,
-    RankingBatch,
-    Recommended,
-    Totals,
-    is_relevant,
-    required_fact,
-)
+from spark_rankeval.ranking import batch as rankings
+from spark_rankeval.ranking.batch import Fact, RankingBatch, Recommended, Totals
 from spark_rankeval.ranking.user_lists import BoolArray, FloatArray, IntArray
 
 # With fewer relevant labels of a group its ratio hangs on a few users, and intervals hold the truth too seldom.
@@ -106,6 +97,7 @@ class GroupMetric(ListMetric, RelevanceMetric):
     needs = "predictions"
     describes = False
     facts = frozenset({"groups"})
+    whole_order = True
 
     discount: str = parameter(
         "log2",
@@ -113,18 +105,11 @@ class GroupMetric(ListMetric, RelevanceMetric):
         doc="attention at rank j: 1/log2(j + 1), 1/ln(j + 1), 1/log2(max(j, 2)) or p^(j−1)",
     )
     p: float = parameter(
-        0.8,
-        check=number(0, 1, what="a number between 0 and 1", open_low=True, open_high=True),
-        doc="with discount='geometric' the probability of going on to the next item",
+        0.8, check=base.OPEN_SHARE, doc="with discount='geometric' the probability of going on to the next item"
     )
     unknown: str = parameter(
         "left_out", choices=("left_out", "apart"), doc="items without a group: left out, or a group of their own"
     )
-
-    @property
-    def reads(self) -> Reads:
-        """The items, their groups and their labels; the attention depends on ranks."""
-        return super().reads.but(tie_order=True)
 
     @property
     def is_apart(self) -> bool:
@@ -135,10 +120,6 @@ class GroupMetric(ListMetric, RelevanceMetric):
     def _attention(self) -> Discount:
         return geometric(self.p) if self.discount == "geometric" else DISCOUNTS[self.discount]
 
-    def groups_of(self, batch: RankingBatch) -> GroupSets:
-        """The sets of groups of the batch's items."""
-        return required_fact(self._recommended(batch).groups)
-
     def exposure_of(self, batch: RankingBatch) -> Amounts:
         """The attention that each user's list gives to groups."""
         key = ("exposure of groups", self.discount, self.p, self.k, self.unknown)
@@ -147,7 +128,7 @@ class GroupMetric(ListMetric, RelevanceMetric):
     def _exposure(self, batch: RankingBatch) -> Amounts:
         recommended, groups = self._recommended(batch), self.groups_of(batch)
         within = recommended.within(self.k)
-        item, group, part = groups.spread(required_fact(recommended.group_set)[within], apart=self.is_apart)
+        item, group, part = groups.spread(rankings.required_fact(recommended.group_set)[within], apart=self.is_apart)
         attention = self._attention(recommended.rank[within])[item] * part
         return Amounts.from_entries(recommended.user[within][item], group, attention, groups.n_groups)
 
@@ -156,8 +137,9 @@ class GroupMetric(ListMetric, RelevanceMetric):
         return batch.remember(("relevance of groups", self.threshold, self.unknown), lambda: self._relevance(batch))
 
     def _relevance(self, batch: RankingBatch) -> Amounts:
-        groups, relevant = self.groups_of(batch), np.flatnonzero(is_relevant(batch.labels.values, self.threshold))
-        sets = batch.label_extra_values[GROUP_SET].values[relevant].astype(np.int64)
+        groups = self.groups_of(batch)
+        relevant = np.flatnonzero(rankings.is_relevant(batch.labels.values, self.threshold))
+        sets = batch.label_extra_values[rankings.GROUP_SET].values[relevant].astype(np.int64)
         item, group, amount = groups.spread(sets, apart=self.is_apart)
         user = batch.labels.user[relevant][item]
         # Labels come in any order, and sums of floats have one; of equal floats any order gives the same.
@@ -180,10 +162,6 @@ class AllListsGroupMetric(AllListsMetric):
     describes = False
     by_labels = False
 
-    def groups_of(self, batch: RankingBatch) -> GroupSets:
-        """The sets of groups of the batch's items."""
-        return required_fact(self._recommended(batch).groups)
-
     @property
     def chosen_group(self) -> str | None:
         """The name of the group that the value is about; None: it is about all groups."""
@@ -196,7 +174,7 @@ class AllListsGroupMetric(AllListsMetric):
 
     def names_of(self, batch: RankingBatch) -> tuple[str | None, ...]:
         """The names of the groups, by their codes."""
-        return (*self.groups_of(batch).names, WITHOUT_GROUP)
+        return (*self.groups_of(batch).names, rankings.WITHOUT_GROUP)
 
     @abstractmethod
     def amounts(self, batch: RankingBatch) -> GroupAmounts:
@@ -446,7 +424,7 @@ class HitShare(GroupShare, RelevanceMetric):
 
     def _weights(self, recommended: Recommended) -> FloatArray:
         labelled = ~np.isnan(recommended.grade)
-        hits = labelled & is_relevant(recommended.grade, self.threshold) & recommended.within(self.k)
+        hits = labelled & rankings.is_relevant(recommended.grade, self.threshold) & recommended.within(self.k)
         return hits.astype(np.float64)
 
 
@@ -500,11 +478,11 @@ class RankingEqualOpportunity(AllListsGroupMetric, RelevanceMetric):
         """The hits and the relevant labels of each group, of users with a list and such a label."""
         recommended = self._recommended(batch)
         hit = ~np.isnan(recommended.grade)
-        hit[hit] = is_relevant(recommended.grade[hit], self.threshold)
+        hit[hit] = rankings.is_relevant(recommended.grade[hit], self.threshold)
         hit &= recommended.within(self.k)
-        hits = self._count(batch, recommended.user[hit], required_fact(recommended.group_set)[hit])
-        relevant = is_relevant(batch.labels.values, self.threshold)
-        sets = batch.label_extra_values[GROUP_SET].values[relevant].astype(np.int64)
+        hits = self._count(batch, recommended.user[hit], rankings.required_fact(recommended.group_set)[hit])
+        relevant = rankings.is_relevant(batch.labels.values, self.threshold)
+        sets = batch.label_extra_values[rankings.GROUP_SET].values[relevant].astype(np.int64)
         due = self._count(batch, batch.labels.user[relevant], sets)
         counted = (recommended.n_within(self.k) > 0) & (due.totals(batch.n_users) > 0)
         return GroupAmounts(counted, hits, due)

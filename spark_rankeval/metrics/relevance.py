@@ -11,39 +11,13 @@ from typing import ClassVar, Self
 import numpy as np
 
 from spark_rankeval.checks import as_text, number, problem_of_numbers, read_numbers
-from spark_rankeval.metrics.base import (
-    UNSET,
-    AllListsMetric,
-    Metric,
-    Reads,
-    RelevanceMetric,
-    Unset,
-    findable,
-    parameter,
-    ratio,
-    undefined_with_rightly_empty_lists,
-)
-from spark_rankeval.metrics.expected_values import (
-    EstimatedMetric,
-    EstimatedSum,
-    TieAwareMetric,
-    chance_of_one,
-    draws,
-    expected_hits,
-    summed_over_places,
-)
+from spark_rankeval.metrics import base, expected_values
+from spark_rankeval.metrics.base import UNSET, AllListsMetric, Metric, Reads, RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.metrics.expected_values import EstimatedMetric, EstimatedSum, TieAwareMetric
 from spark_rankeval.metrics.gains import DISCOUNTS, geometric, geometric_sum
+from spark_rankeval.ranking import user_lists
 from spark_rankeval.ranking.batch import Hits, RankingBatch, TiedGroups, is_relevant, retrieved, tied_hits
-from spark_rankeval.ranking.user_lists import (
-    Array,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Ragged,
-    grouped,
-    offsets_of,
-    starts_of_runs,
-)
+from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, Ragged
 
 
 class Precision(EstimatedSum):
@@ -99,7 +73,7 @@ class Recall(EstimatedMetric):
         "labels", choices=("labels", "min_k_labels"), doc="γ, or min(k, γ): the most that k places can hold"
     )
 
-    undefined: str = undefined_with_rightly_empty_lists()
+    undefined: str = base.undefined_with_rightly_empty_lists()
 
     estimator: str | Unset = parameter(
         UNSET,
@@ -120,7 +94,7 @@ class Recall(EstimatedMetric):
         if self.estimates:
             return self._weighted_share(batch)
         k = self.k if self.denominator == "min_k_labels" else None
-        return ratio(self._n_hits(batch, self.k), findable(batch, k, self.threshold))
+        return ratio(self._n_hits(batch, self.k), base.findable(batch, k, self.threshold))
 
     def _weighted_share(self, batch: RankingBatch) -> FloatArray:
         hit = is_relevant(batch.grade, self.threshold)
@@ -141,11 +115,7 @@ class FBeta(TieAwareMetric):
     name = "fbeta"
     aliases = ("f_beta",)
 
-    beta: float = parameter(
-        1.0,
-        check=number(0, 1e100, what="a number from 0 on"),
-        doc="how many times as much recall weighs as precision",
-    )
+    beta: float = parameter(1.0, check=base.BETA, doc="how many times as much recall weighs as precision")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         square = self.beta**2
@@ -186,7 +156,7 @@ class HitRate(TieAwareMetric):
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         if self.averages_ties:
-            return chance_of_one(batch, tied_hits(batch, self.threshold), self.k)
+            return expected_values.chance_of_one(batch, tied_hits(batch, self.threshold), self.k)
         return (batch.n_hits(self.k, self.threshold) > 0).astype(np.float64)
 
 
@@ -205,7 +175,7 @@ class RPrecision(TieAwareMetric):
     def _values(self, batch: RankingBatch) -> FloatArray:
         relevant = batch.n_relevant(self.threshold)
         if self.averages_ties:
-            return ratio(expected_hits(batch, relevant, self.threshold), relevant)
+            return ratio(expected_values.expected_hits(batch, relevant, self.threshold), relevant)
         hits = batch.hits(self.threshold)
         within = hits.user[hits.rank <= relevant[hits.user]]
         return ratio(np.bincount(within, minlength=batch.n_users), relevant)
@@ -227,11 +197,7 @@ class Judged(Metric):
     sees = "labelled"
     needs = "predictions"
     value_range = (0.0, 1.0)
-
-    @property
-    def reads(self) -> Reads:
-        """Of whole lists the order does not matter."""
-        return super().reads.but(tie_order=self.k is not None)
+    whole_order = False
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return batch.n_predictions > 0
@@ -360,9 +326,7 @@ class AveragePrecision(TieAwareMetric):
         doc="D: H_k, γ, min(k, γ), min(k, ρ), min(γ, min(k, ρ)), or k (ρ without a cutoff)",
     )
     decay: float | Unset = parameter(
-        1.0,
-        check=number(0, 1, what="a number above 0 and up to 1", open_low=True),
-        doc="w_j = decay^(j−1), the weight of the hit at rank j",
+        1.0, check=base.POSITIVE_SHARE, doc="w_j = decay^(j−1), the weight of the hit at rank j"
     )
     weights: str | Unset | None = parameter(
         None,
@@ -439,7 +403,7 @@ class AveragePrecision(TieAwareMetric):
             # Powers start at the first hit: the common factor cancels, and could be too small for a float.
             start[hits.user[first]] = hits.rank[first]
         weight = self._weight(hits.rank - start[hits.user] + 1)
-        weighted_hits = grouped(weight, hits.user, batch.n_users).accumulated(np.add).values[end]
+        weighted_hits = user_lists.grouped(weight, hits.user, batch.n_users).accumulated(np.add).values[end]
         if not self._is_listed:
             weighted_hits = weighted_hits * self._weight(start)[hits.user]
         precision = ratio(weighted_hits, self._weight_down_to(last))
@@ -474,10 +438,10 @@ class AveragePrecision(TieAwareMetric):
         # If k cuts a group after m places, the value depends on how many hits these hold. The hits then stand in them at
         # random, as in a group of m.
         split, places = groups.where(cut), within[cut]
-        top = draws(split.size, split.held, places)
+        top = expected_values.draws(split.size, split.held, places)
         case, hits = top.case, top.marked
-        each = summed_over_places(places, lambda group, j: 1 / (split.above[group] + j))
-        shifts = summed_over_places(places, lambda group, j: (j - 1) / (split.above[group] + j))
+        each = expected_values.summed_over_places(places, lambda group, j: 1 / (split.above[group] + j))
+        shifts = expected_values.summed_over_places(places, lambda group, j: (j - 1) / (split.above[group] + j))
         before = split.held_above[case]
         expected = (before + 1) * each[case] + (hits - 1) / np.maximum(places - 1, 1)[case] * shifts[case]
         expected = precision[split.user][case] + hits / places[case] * expected
@@ -493,14 +457,14 @@ class AveragePrecision(TieAwareMetric):
             expected = (groups.held_above[group] + 1 + (j - 1) * other_hits[group]) / rank
             return expected * self._weight(rank) if self._weighs else expected
 
-        return groups.held / groups.size * summed_over_places(places, precision)
+        return groups.held / groups.size * expected_values.summed_over_places(places, precision)
 
     def _denominator(self, batch: RankingBatch) -> Array | float:
         match self.denominator:
             case "labels":
                 return batch.n_relevant(self.threshold)
             case "min_k_labels":
-                return findable(batch, self.k, self.threshold)
+                return base.findable(batch, self.k, self.threshold)
             case "min_k_predictions":
                 return retrieved(batch, self.k)
             case "min_labels_predictions":
@@ -546,12 +510,12 @@ class ReciprocalRank(TieAwareMetric):
             size, held = groups.size[group], groups.held[group]
             # The first hit is at place 1 with probability s/t; each later place has a share of the probability before it.
             share = np.where(j == 1, held / size, (size - held - j + 2) / (size - j + 1))
-            chances = grouped(share, group - group[0], group[-1] - group[0] + 1).accumulated(np.multiply)
+            chances = user_lists.grouped(share, group - group[0], group[-1] - group[0] + 1).accumulated(np.multiply)
             reciprocal: FloatArray = chances.values / (groups.above[group] + j)
             return reciprocal
 
         values = np.zeros(batch.n_users)
-        values[groups.user] = summed_over_places(places, expected)
+        values[groups.user] = expected_values.summed_over_places(places, expected)
         return values
 
 
@@ -598,8 +562,8 @@ class InterpolatingMetric(RelevanceMetric):
         precision = batch.remember(("precision at hits", self.threshold), lambda: hits.ordinal / hits.rank)
         # Backwards the highest so far is that of all later ones.
         lengths = np.bincount(hits.user, minlength=batch.n_users)
-        backwards = Ragged(precision[::-1], offsets_of(lengths[::-1])).accumulated(np.maximum)
-        return Ragged(backwards.values[::-1], offsets_of(lengths))
+        backwards = Ragged(precision[::-1], user_lists.offsets_of(lengths[::-1])).accumulated(np.maximum)
+        return Ragged(backwards.values[::-1], user_lists.offsets_of(lengths))
 
 
 class InterpolatedPrecision(InterpolatingMetric):
@@ -655,11 +619,7 @@ class FAP(RelevanceMetric):
     aliases = ("f_measured_ap", "f_measured_average_precision")
     value_range = (0.0, 1.0)
 
-    beta: float = parameter(
-        1.0,
-        check=number(0, 1e100, what="a number from 0 on"),
-        doc="how many times as much recall weighs as precision, and AP as F",
-    )
+    beta: float = parameter(1.0, check=base.BETA, doc="how many times as much recall weighs as precision, and AP as F")
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         square = self.beta**2
@@ -737,11 +697,7 @@ class AUC(RelevanceMetric):
     value_range = (0.0, 1.0)
     takes_cutoff = False
 
-    decay: float | Unset = parameter(
-        1.0,
-        check=number(0, 1, what="a number above 0 and up to 1", open_low=True),
-        doc="w_j = decay^(j−1), the weight of rank j",
-    )
+    decay: float | Unset = parameter(1.0, check=base.POSITIVE_SHARE, doc="w_j = decay^(j−1), the weight of rank j")
     weighting: str = parameter(
         "sample", choices=("sample", "trapezoid"), doc="what the decay weights: items, or the trapezoids between ranks"
     )
@@ -804,7 +760,7 @@ class AUC(RelevanceMetric):
             return power(np.maximum(after + 2 - first_other[user], 1)) * power_sum(count)
 
         weight = power(rank - first_hit[user] + 1)
-        weight_so_far = grouped(weight, user, batch.n_users).accumulated(np.add).values
+        weight_so_far = user_lists.grouped(weight, user, batch.n_users).accumulated(np.add).values
         weight_before = np.where(first, 0.0, np.append(0.0, weight_so_far[:-1])[: len(user)])
         above_group = weight_before[groups.start][group]
         group_weight = np.bincount(group, weight, len(groups.user))[group]
@@ -925,7 +881,7 @@ class ProbabilityMetric(AllListsMetric, RelevanceMetric):
         valid = (score >= 0) & (score <= 1)
         probability = np.where(valid, score, 0.5)
         columns = {
-            "users": starts_of_runs(user),
+            "users": user_lists.starts_of_runs(user),
             "pairs": np.ones_like(valid),
             "relevant": relevant,
             "predicted": probability,
@@ -1042,7 +998,7 @@ class LexicographicRecall(RelevanceMetric):
     def _values(self, batch: RankingBatch) -> FloatArray:
         hits = batch.hits(self.threshold)
         within = np.ones(len(hits.rank), np.bool_) if self.k is None else hits.rank <= self.k
-        ranks = grouped(hits.rank[within], hits.user[within], batch.n_users)
+        ranks = user_lists.grouped(hits.rank[within], hits.user[within], batch.n_users)
         with_hits = np.flatnonzero(ranks.lengths)
         places = batch.n_predictions if self.k is None else np.full(batch.n_users, self.k)
         values = np.zeros(batch.n_users)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spark_rankeval.checks import is_cutoff, read_numbers
+from spark_rankeval.checks import is_cutoff, problem_of_numbers, read_numbers
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import UNSET, ListMetric, Metric, Reads, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.ranking.batch import RANK, RankingBatch, is_relevant, rank_in_model
@@ -46,17 +46,8 @@ def _as_cutoffs(before: Any) -> int | str:
     return cutoffs[0] if len(cutoffs) == 1 else ",".join(map(str, cutoffs))
 
 
-def _problem_of_cutoffs(before: Any) -> str | None:
-    """None if the value is valid; otherwise what it must be."""
-    wanted = "a whole number from 1 on, several such as '100,20', or None"
-    if before is None:
-        return None
-    try:
-        cutoffs = read_numbers(before)
-    except (TypeError, ValueError):
-        return wanted
-    are_valid = cutoffs and all(cutoff.is_integer() and is_cutoff(int(cutoff)) for cutoff in cutoffs)
-    return None if are_valid else wanted
+def _are_cutoffs(numbers: Sequence[float]) -> bool:
+    return bool(numbers) and all(number.is_integer() and is_cutoff(int(number)) for number in numbers)
 
 
 def _is_within(ranks: Ragged, k: int | None) -> BoolArray:
@@ -73,7 +64,9 @@ class StageMetric(RelevanceMetric):
 
     before: int | str | Unset | None = parameter(
         None,
-        check=_problem_of_cutoffs,
+        check=lambda before: problem_of_numbers(
+            before, "a whole number from 1 on, several such as '100,20', or None", _are_cutoffs
+        ),
         canonical=_as_cutoffs,
         doc="how many first places of each model before count, in their order, as '100,20'; the last number is for all models beyond; "
         "None: whole lists",

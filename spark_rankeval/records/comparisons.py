@@ -15,51 +15,13 @@ from spark_rankeval.errors import listed
 from spark_rankeval.metrics.base import RelevanceMetric
 from spark_rankeval.metrics.gains import GainMetric
 from spark_rankeval.printed_tables import DASH, Column, Note, Table, common_format, number, share, text_column
-from spark_rankeval.records.columns import (
-    CORRECTION,
-    COUNT,
-    FLAG,
-    LEVEL,
-    TEXT,
-    TIME_COLUMN,
-    Part,
-    TableColumn,
-    TableColumns,
-    described,
-)
-from spark_rankeval.records.judges import (
-    LIFT,
-    TONES,
-    VERDICT,
-    LiftedRow,
-    VerdictRow,
-    difference_columns,
-    is_smallest_p,
-    joined_in_words,
-    joint_notes,
-    lift_notes,
-    margins_in_words,
-    means_columns,
-    missing_lifts,
-    name_of_test,
-    rare_value_notes,
-    smallest_p_in_words,
-)
+from spark_rankeval.records import columns as table_columns
+from spark_rankeval.records import judges
+from spark_rankeval.records import summary as summary_rows
+from spark_rankeval.records.columns import CORRECTION, LEVEL, TIME_COLUMN, Part, TableColumn, TableColumns, described
+from spark_rankeval.records.judges import LIFT, VERDICT, LiftedRow, VerdictRow, difference_columns, means_columns
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.summary import (
-    METRIC,
-    MODEL,
-    MOST_LISTED,
-    SLICE,
-    USERS,
-    ClusteredRow,
-    MetricRow,
-    SummaryRow,
-    direction_of,
-    metric_or_none,
-    missing_intervals,
-    reasons_in_words,
-)
+from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SLICE, USERS, ClusteredRow, MetricRow, SummaryRow
 from spark_rankeval.statistics.comparisons import UNDECIDED, interval_in_words, p_in_words, signed
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, SCORE
 
@@ -180,7 +142,9 @@ class ComparisonRow(LiftedRow, ClusteredRow):
 
 
 _HEADLINE = TableColumn(
-    "headline", TEXT, "the metric that was tested first, as its rows have it in asked; empty if there is none"
+    "headline",
+    table_columns.TEXT,
+    "the metric that was tested first, as its rows have it in asked; empty if there is none",
 )
 #: What `ModelComparison.to_spark` has, of all users and of slices.
 MODEL_COMPARISON = TableColumns.of(ComparisonRow, "each metric, model and slice", LEVEL, CORRECTION, _HEADLINE)
@@ -242,10 +206,10 @@ def difference_notes(
     """Notes that explain the columns of a table of differences."""
     return [
         *_headline_notes(rows, headline),
-        Note(f"from {name_of_test(test, replicates)}{joined_in_words(rows, correction)}", "p"),
-        *joint_notes(rows, level),
-        *lift_notes(rows),
-        *(Note(text, "verdict") for text in margins_in_words(rows)),
+        Note(f"from {judges.name_of_test(test, replicates)}{judges.joined_in_words(rows, correction)}", "p"),
+        *judges.joint_notes(rows, level),
+        *judges.lift_notes(rows),
+        *(Note(text, "verdict") for text in judges.margins_in_words(rows)),
         *map(Note, _exceptions(rows, test, replicates)),
     ]
 
@@ -259,13 +223,13 @@ def notes_on_screen(
     # Signs alone decide only if their p is the larger one.
     others = test == "sign_flip" and any(row.p_test not in ("", "sign_flip", "exact") for row in rows)
     or_interval = ", or of the interval's test if that is larger" if others else ""
-    how = f"from {name_of_test(test, replicates)}{or_interval}{joined_in_words(rows, correction)}"
+    how = f"from {judges.name_of_test(test, replicates)}{or_interval}{judges.joined_in_words(rows, correction)}"
     return [*sentences, *missing_notes(rows), Note(how, "p", "comparison.explain() says more")]
 
 
 def missing_notes(rows: Sequence[ComparisonRow]) -> list[Note]:
     """Notes on the rows that have no lift or no interval."""
-    return [*missing_lifts(rows), *map(Note, missing_intervals(rows, attrgetter("figure")))]
+    return [*judges.missing_lifts(rows), *map(Note, summary_rows.missing_intervals(rows, attrgetter("figure")))]
 
 
 def slice_notes(
@@ -273,12 +237,12 @@ def slice_notes(
 ) -> list[Note]:
     """Notes that explain the columns of a table of some slices, which are judged together with all others."""
     is_judged = any(row.p_test == PREDICTION_POWERED for row in rows)
-    test = name_of_test(PREDICTION_POWERED, 0) if is_judged else "all patterns of signs or the paired t test"
+    test = judges.name_of_test(PREDICTION_POWERED, 0) if is_judged else "all patterns of signs or the paired t test"
     return [
-        Note(f"from {test}{joined_in_words(sliced, correction)}", "p"),
-        *joint_notes(sliced, level),
-        *lift_notes(rows),
-        *map(Note, missing_intervals(rows, attrgetter("figure"))),
+        Note(f"from {test}{judges.joined_in_words(sliced, correction)}", "p"),
+        *judges.joint_notes(sliced, level),
+        *judges.lift_notes(rows),
+        *map(Note, summary_rows.missing_intervals(rows, attrgetter("figure"))),
     ]
 
 
@@ -311,7 +275,8 @@ def answers(rows: Sequence[ComparisonRow], headline: str, definitions: Mapping[s
         means = next(filter(None, (_means_for_users(row, definitions) for row in of_model)), "")
         for row in of_model:
             if row.metric == first and row.n_users:
-                has_direction = direction_of(metric_or_none(definitions.get(row.metric, ""))) is not None
+                metric = summary_rows.metric_or_none(definitions.get(row.metric, ""))
+                has_direction = summary_rows.direction_of(metric) is not None
                 gain, lose = ("gain", "lose") if has_direction else ("have a higher value", "a lower one")
                 counts = f"{row.wins:,} users {gain}, {row.losses:,} {lose}, and {row.ties:,} see no change"
                 rest = f"{means} By {row.name}, {counts}." if means else f"{counts} by {row.name}."
@@ -321,7 +286,7 @@ def answers(rows: Sequence[ComparisonRow], headline: str, definitions: Mapping[s
 
 def _means_for_users(row: ComparisonRow, definitions: Mapping[str, str]) -> str:
     """Both means of a metric that counts relevant items or users; empty if it counts neither."""
-    metric = metric_or_none(definitions.get(row.metric, ""))
+    metric = summary_rows.metric_or_none(definitions.get(row.metric, ""))
     if metric is None or metric.k is None or math.isnan(row.mean) or metric.chosen().keys() - _PLAIN:
         return ""
     denominator = getattr(metric, "denominator", None)
@@ -350,7 +315,7 @@ def reversals_in_words(rows: Sequence[ComparisonRow], sliced: Sequence[Compariso
     opposite = [
         f"{row.figure} ({signed(row.difference)}, {p_in_words(row.p)})"
         for row in sliced
-        if row.verdict in TONES and row.difference * total.get((row.metric, row.model), math.nan) < 0
+        if row.verdict in judges.TONES and row.difference * total.get((row.metric, row.model), math.nan) < 0
     ]
     return [f"the opposite of the mean over all users: {listed(opposite, MOST_LISTED)}"] if opposite else []
 
@@ -360,8 +325,8 @@ def _exceptions(rows: Sequence[ComparisonRow], test: str, replicates: int) -> li
     same = "Clopper-Pearson interval, because all users have nearly the same difference, or are few"
     far = "longer interval and larger p than of t, because few users differ far more than others"
     kinds = {
-        smallest_p_in_words(replicates, " before correction"): [
-            row for row in rows if row.p_test == "sign_flip" and is_smallest_p(row.p_sign_flip, replicates)
+        judges.smallest_p_in_words(replicates, " before correction"): [
+            row for row in rows if row.p_test == "sign_flip" and judges.is_smallest_p(row.p_sign_flip, replicates)
         ],
         "p from the paired t test": [row for row in rows if row.p_test == "t" != test and not math.isnan(row.p)],
         far: [row for row in rows if row.interval_method == SCORE],
@@ -370,7 +335,7 @@ def _exceptions(rows: Sequence[ComparisonRow], test: str, replicates: int) -> li
     figures = {kind: [row.figure for row in kind_rows] for kind, kind_rows in kinds.items()}
     return [
         *(f"{kind}: {listed(names, MOST_LISTED)}" for kind, names in figures.items() if names),
-        *missing_intervals(rows, attrgetter("figure")),
+        *summary_rows.missing_intervals(rows, attrgetter("figure")),
     ]
 
 
@@ -526,17 +491,19 @@ def ranks_table(rows: Sequence[RankRow], level: float, caption: str) -> Table:
 
 def pair_notes(rows: Sequence[PairRow], test: str, replicates: int) -> list[Note]:
     """Notes that explain the columns of a table of pairs."""
-    name = name_of_test(test, replicates)
+    name = judges.name_of_test(test, replicates)
     correction = f"from {name}, corrected for the number of pairs of a metric, not for the number of metrics"
     users = (
         "the intervals of all pairs of a metric hold together. Only users with a value under every model are compared"
     )
-    smallest = [row.figure for row in rows if test == "randomised" and is_smallest_p(row.p_randomised, replicates)]
-    others = [f"{smallest_p_in_words(replicates)}: {listed(smallest, MOST_LISTED)}"] if smallest else []
+    smallest = [
+        row.figure for row in rows if test == "randomised" and judges.is_smallest_p(row.p_randomised, replicates)
+    ]
+    others = [f"{judges.smallest_p_in_words(replicates)}: {listed(smallest, MOST_LISTED)}"] if smallest else []
     return [
         Note(correction, "p"),
         Note(users, "interval"),
-        *map(Note, [*others, *missing_intervals(rows, attrgetter("figure"))]),
+        *map(Note, [*others, *summary_rows.missing_intervals(rows, attrgetter("figure"))]),
     ]
 
 
@@ -627,9 +594,13 @@ GROUP_COMPARISON = TableColumns.of(
     "each metric and group",
     LEVEL,
     CORRECTION,
-    TableColumn("covariate", TEXT, "the column by which means are adjusted; null if there is none"),
-    TableColumn("sequential", FLAG, "whether intervals and p-values hold at all looks together"),
-    TableColumn("tightest_at", COUNT, "the number of users at which such intervals are tightest; null without them"),
+    TableColumn("covariate", table_columns.TEXT, "the column by which means are adjusted; null if there is none"),
+    TableColumn("sequential", table_columns.FLAG, "whether intervals and p-values hold at all looks together"),
+    TableColumn(
+        "tightest_at",
+        table_columns.COUNT,
+        "the number of users at which such intervals are tightest; null without them",
+    ),
 )
 #: The table of comparisons of groups of a job.
 GROUP_COMPARISONS = TableColumns(GROUP_COMPARISON.row, (*GROUP_COMPARISON.columns, TIME_COLUMN))
@@ -659,10 +630,10 @@ def groups_table(
         columns.append(Column("saved", _saved))
     notes = [
         *_test_notes(rows, level, correction, tightest_at),
-        *joint_notes(rows, level),
-        *lift_notes(rows),
+        *judges.joint_notes(rows, level),
+        *judges.lift_notes(rows),
         *_adjustment_notes(rows, covariate),
-        *(Note(text, "verdict") for text in margins_in_words(rows)),
+        *(Note(text, "verdict") for text in judges.margins_in_words(rows)),
         *([Note(f"users are weighted by {', '.join(weights)}", "mean")] if weights else []),
     ]
     caption = f"Differences from {baseline}, with {interval_in_words(level)}s"
@@ -676,7 +647,7 @@ def _saved(row: GroupRow) -> str:
 
 
 def _test_notes(rows: Sequence[GroupRow], level: float, correction: str, tightest_at: int | None) -> list[Note]:
-    corrected = joined_in_words(rows, correction)
+    corrected = judges.joined_in_words(rows, correction)
     if tightest_at is None:
         notes = [Note(f"from Welch's test of different users{corrected}", "p")]
     else:
@@ -686,7 +657,7 @@ def _test_notes(rows: Sequence[GroupRow], level: float, correction: str, tightes
         ]
     rare = [row.figure for row in rows if row.interval_method == "mover" and not row.no_interval]
     # The reasons name the group.
-    return [*notes, *rare_value_notes(rare), *map(Note, missing_intervals(rows))]
+    return [*notes, *judges.rare_value_notes(rare), *map(Note, summary_rows.missing_intervals(rows))]
 
 
 def _adjustment_notes(rows: Sequence[GroupRow], covariate: str | None) -> list[Note]:
@@ -698,7 +669,9 @@ def _adjustment_notes(rows: Sequence[GroupRow], covariate: str | None) -> list[N
     if n_missing:
         who = "1 user without it takes" if n_missing == 1 else f"{n_missing:,} users without it take"
         notes.append(Note(f"{'at most ' if len(rows) > 1 else ''}{who} its mean", covariate))
-    plain = reasons_in_words("no adjustment", [(row.figure, row.not_adjusted) for row in rows if row.not_adjusted])
+    plain = summary_rows.reasons_in_words(
+        "no adjustment", [(row.figure, row.not_adjusted) for row in rows if row.not_adjusted]
+    )
     return [*notes, *map(Note, plain)]
 
 
@@ -841,7 +814,7 @@ def _note_of_short_lists(rows: Sequence[SummaryRow], longest: Mapping[str, int])
 
 def _note_of_gains(rows: Sequence[SummaryRow]) -> str:
     """The note on grades below the threshold that count as gain, and give gain metrics other users than metrics of relevant items."""
-    metrics = [(row, metric_or_none(row.definition)) for row in rows if row.model == rows[0].model]
+    metrics = [(row, summary_rows.metric_or_none(row.definition)) for row in rows if row.model == rows[0].model]
     n_users = {
         (row.n_users, metric.threshold, row.relevance)
         for row, metric in metrics
@@ -868,7 +841,7 @@ def _note_of_gains(rows: Sequence[SummaryRow]) -> str:
 
 def _is_left_open(row: SummaryRow, metric: GainMetric) -> bool:
     """Whether a metric has a threshold, and the caller did not choose how grades below it count."""
-    requested = metric_or_none(row.metric)
+    requested = summary_rows.metric_or_none(row.metric)
     is_chosen = requested is not None and "below_threshold" in requested.chosen()
     return not is_chosen and metric.threshold is not None and metric.threshold > 0
 
@@ -919,5 +892,5 @@ def _metrics_in_words(metrics: Sequence[str]) -> str:
 
 
 def _formula(definition: str) -> str:
-    metric = metric_or_none(definition)
+    metric = summary_rows.metric_or_none(definition)
     return "" if metric is None else formula(type(metric))

@@ -11,56 +11,17 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import pandas as pd
 
+from spark_rankeval import printed_tables as tables
 from spark_rankeval.checks import one_of
 from spark_rankeval.errors import OptionError, did_you_mean, listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import reads_as
-from spark_rankeval.printed_tables import (
-    DASH,
-    Cell,
-    Column,
-    Document,
-    Note,
-    OneTable,
-    Table,
-    common_format,
-    number,
-    remarks,
-    text_column,
-)
+from spark_rankeval.printed_tables import DASH, Cell, Column, Document, Note, OneTable, Table, remarks
+from spark_rankeval.records import summary as summary_rows
+from spark_rankeval.records import tables_of_means
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.summary import (
-    ITEM_GROUP,
-    MOST_LISTED,
-    SLICE,
-    SummaryRow,
-    ends_in_words,
-    group_of,
-    interval_marks,
-    interval_name,
-    is_over_lists,
-    marks_in_words,
-    missing_intervals,
-    notes_of_quality,
-    summary_table,
-    users_in_words,
-    users_of,
-    without_weights,
-)
-from spark_rankeval.records.tables_of_means import (
-    Estimate,
-    Metrics,
-    StageBar,
-    best_models,
-    bold_in_words,
-    chosen,
-    headline_keys,
-    largest,
-    means_title,
-    named_metrics,
-    one_of_each,
-    star_in_words,
-)
+from spark_rankeval.records.summary import MOST_LISTED, SLICE, SummaryRow, marks_in_words, missing_intervals
+from spark_rankeval.records.tables_of_means import Estimate, Metrics, StageBar, best_models, headline_keys, one_of_each
 
 #: What the rows or the columns of a table may be.
 Dimension: TypeAlias = Literal["model", "metric", "cutoff", "slice", "group"]
@@ -129,14 +90,14 @@ class CrossTable(OneTable):
     def shown_table(self) -> Table:
         """The table, as all formats show it."""
         formats = {
-            key: common_format(row.mean for row in self.by_cell.values() if row.key == key)
+            key: tables.common_format(row.mean for row in self.by_cell.values() if row.key == key)
             for key in {row.key for row in self.by_cell.values()}
         }
         # Models stand beside each other in lines: the rows or the columns.
         along = 0 if self.column_dimension == "model" else 1
         dimensions = (self.row_dimension, self.column_dimension)
         lines = ((cell[along], row) for cell, row in self.by_cell.items()) if "model" in dimensions else ()
-        best, marks = _best_by_line(lines), interval_marks([*self.by_cell.values()])
+        best, marks = _best_by_line(lines), summary_rows.interval_marks([*self.by_cell.values()])
 
         def cell(column: str, row: str) -> Cell | str:
             each = self.by_cell.get((row, column))
@@ -145,16 +106,20 @@ class CrossTable(OneTable):
             format_value, is_best = formats[each.key], each.model in best.get((row, column)[along], ())
             if not self.intervals or each.no_interval:
                 return Cell(format_value(each.mean), is_best)
-            return Cell(f"{format_value(each.mean)} {ends_in_words(each, format_value)}", is_best, marks(each))
+            ends = summary_rows.ends_in_words(each, format_value)
+            return Cell(f"{format_value(each.mean)} {ends}", is_best, marks(each))
 
         row_names, column_names = (list(dict.fromkeys(names)) for names, _ in self._axes())
+        heading = summary_rows.ITEM_GROUP.heading if self.row_dimension == "group" else self.row_dimension
         columns: list[Column[Any]] = [
-            text_column(ITEM_GROUP.heading if self.row_dimension == "group" else self.row_dimension, lambda row: row),
+            tables.text_column(heading, lambda row: row),
             Column("users", self._users),
             *(Column(name, partial(cell, name)) for name in column_names),
         ]
         line = "column" if along else "row"
-        means, bold = (star_in_words(line), bold_in_words(line)) if any(best.values()) else ("", "")
+        means, bold = "", ""
+        if any(best.values()):
+            means, bold = tables_of_means.star_in_words(line), tables_of_means.bold_in_words(line)
         return Table(
             row_names, columns, self.caption, self.caption + bold, self.notes, means, "there is no such figure"
         )
@@ -216,29 +181,26 @@ def _crossed(
 ) -> CrossTable:
     """The table of rows, one for each of its cells."""
     dimensions = (row_dimension, column_dimension)
-    row_name, column_name = (_value_in(dimension, dimensions) for dimension in dimensions)
+    values = _VALUES | ({"metric": _family} if "cutoff" in dimensions else {})
+    row_name, column_name = values[row_dimension], values[column_dimension]
     by_cell = {(row_name(row), column_name(row)): row for row in rows}
     n_columns = len({column for _, column in by_cell})
     has_intervals = n_columns <= _MOST_INTERVALS if intervals is None else intervals
     remarks = [
         *([*missing_intervals(rows, partial(_figure, dimensions)), *marks_in_words(rows)] if has_intervals else []),
-        *without_weights(rows),
+        *summary_rows.without_weights(rows),
     ]
     caption = _caption(rows, about, has_intervals)
     return CrossTable(by_cell, row_dimension, column_dimension, caption, has_intervals, [*map(Note, remarks), *notes])
 
 
-def _value_in(dimension: Dimension, dimensions: Sequence[Dimension]) -> Callable[[SummaryRow], str]:
-    """What a row of the summary is called in a dimension of a table."""
-    return _family if dimension == "metric" and "cutoff" in dimensions else _VALUES[dimension]
-
-
+# What a row of the summary is called in a dimension of a table.
 _VALUES: dict[Dimension, Callable[[SummaryRow], str]] = {
     "model": attrgetter("model"),
     "metric": attrgetter("name"),
     "cutoff": lambda row: "all" if row.cutoff is None else str(row.cutoff),
-    "slice": lambda row: users_of(row.slice),
-    "group": lambda row: group_of(row.slice) or "all",
+    "slice": lambda row: summary_rows.users_of(row.slice),
+    "group": lambda row: summary_rows.group_of(row.slice) or "all",
 }
 
 
@@ -266,9 +228,11 @@ def _rows_of_metrics(
     """The rows of the metrics, and a note on those left out."""
     metric_name = _family if "cutoff" in dimensions and "metric" not in dimensions else attrgetter("name")
     if metrics is not None:
-        named = named_metrics(metrics)
+        named = tables_of_means.named_metrics(metrics)
         families = [[row for row in summary if "cutoff" in dimensions and _is_of_family(name, row)] for name in named]
-        kept = [row for rows in families for row in rows] if families and all(families) else chosen(summary, named)
+        kept = [row for rows in families for row in rows]
+        if not (families and all(families)):
+            kept = tables_of_means.chosen(summary, named)
         several = dict.fromkeys(map(metric_name, kept))
         if "metric" not in dimensions and len(several) > 1:
             msg = f"a table of {' and '.join(dimensions)} shows one metric; got {', '.join(several)}"
@@ -314,9 +278,9 @@ def _with_value(
 
 def _caption(rows: Sequence[SummaryRow], about: Sequence[str], has_intervals: bool) -> str:
     """What the cells have in common."""
-    users = users_in_words([replace(row, model="", slice="all") for row in rows])
-    name = interval_name(rows) if has_intervals else ""
-    means = ": ".join([means_title(rows), *([", ".join(about)] if about else [])])
+    users = summary_rows.users_in_words([replace(row, model="", slice="all") for row in rows])
+    name = summary_rows.interval_name(rows) if has_intervals else ""
+    means = ": ".join([tables_of_means.means_title(rows), *([", ".join(about)] if about else [])])
     return ", ".join([means, *([name] if name else []), users])
 
 
@@ -334,15 +298,15 @@ def result_on_screen(
     several = len({row.model for row in summary}) > 1
     total_rows = [row for row in summary if row.slice == "all"]
     parts = {part: [row for row in summary if _only(row, part)] for part in _PARTS}
-    tables = [_metrics_on_screen(total_rows) if several else summary_table(total_rows or summary)]
+    screen = [_metrics_on_screen(total_rows) if several else summary_rows.summary_table(total_rows or summary)]
     for part, part_rows in parts.items():
         if part_rows:
-            tables.append(_parts_on_screen(total_rows, part_rows, part, "model" if several else "metric"))
+            screen.append(_parts_on_screen(total_rows, part_rows, part, "model" if several else "metric"))
     call = f"see result.to_pandas(), or result.table() for any two of {', '.join(DIMENSIONS)}"
-    more = [Note(f"{len(summary):,} figures", "all", call)] if several or len(tables) > 1 else []
+    more = [Note(f"{len(summary):,} figures", "all", call)] if several or len(screen) > 1 else []
     reversals = _reversals(total_rows, parts["slice"]) if several else []
-    below = [*tables[-1].notes, *reversals, *notes_of_models(qualities, summary), *more]
-    return Document((*tables[:-1], replace(tables[-1], notes=below)), remarks(notes))
+    below = [*screen[-1].notes, *reversals, *notes_of_models(qualities, summary), *more]
+    return Document((*screen[:-1], replace(screen[-1], notes=below)), remarks(notes))
 
 
 def _only(row: SummaryRow, part: Dimension) -> bool:
@@ -361,7 +325,7 @@ def _parts_on_screen(
 ) -> Table:
     """All users or items, and the slices or groups with the most users, on the first metrics that these have."""
     keys = one_of_each(part_rows)[: 1 if columns == "model" else _MOST_COLUMNS]
-    shown = [row for row in (*total_rows, *largest(part_rows, _MOST_PARTS)) if row.key in keys]
+    shown = [row for row in (*total_rows, *tables_of_means.largest(part_rows, _MOST_PARTS)) if row.key in keys]
     more = _left_out(
         f"result.table({part!r}, {columns!r}, metrics=…)",
         **{part: len({row.slice for row in part_rows}) - len({row.slice for row in shown} - {"all"})},
@@ -386,7 +350,7 @@ def _reversals(total_rows: Sequence[SummaryRow], part_rows: Sequence[SummaryRow]
     """Where another model is best in a slice than over all users, the metric of the table of slices first."""
     keys = [*one_of_each(part_rows)[:1], *headline_keys(total_rows)]
     # Figures of all lists together depend on how many lists there are.
-    rows = [row for row in (*total_rows, *part_rows) if row.key in keys and not is_over_lists(row)]
+    rows = [row for row in (*total_rows, *part_rows) if row.key in keys and not summary_rows.is_over_lists(row)]
     names = {row.key: row.name for row in rows}
     best = _best_by_line(((row.key, row.slice), row) for row in rows)
     figures: dict[tuple[str, str], list[str]] = {}
@@ -406,7 +370,7 @@ def notes_of_models(qualities: Mapping[str, DataQuality], rows: Sequence[Summary
     """Users, ties and rows. What is the same for all models stands once."""
     texts: dict[str, dict[str, list[str]]] = {}
     for model, quality in qualities.items():
-        for note in notes_of_quality(quality, rows):
+        for note in summary_rows.notes_of_quality(quality, rows):
             texts.setdefault(note.about, {}).setdefault(note.text, []).append(model)
     return [
         Note(text if len(by_text) == 1 else f"{', '.join(models)}: {text}", about)
@@ -462,45 +426,34 @@ class StageRow:
 def funnel_tables(rows: Sequence[StageRow]) -> tuple[Table, Table]:
     """A table of what becomes of the relevant items, and one of the metric."""
     also: list[Column[Any]] = [SLICE] if any(row.slice != "all" for row in rows) else []
-    stage: Column[Any] = text_column("stage", lambda row: row.stage)
-    first: Column[Any] = Column("first", lambda row: f"{row.k:,}")
-    metric = rows[0].reached.name
-    intervals = interval_name(figures_of(rows))
+    stage: Column[Any] = tables.text_column("stage", lambda row: row.stage)
+    intervals = summary_rows.interval_name(figures_of(rows))
     brackets = [Note(f"in brackets: {intervals}")] if intervals else []
-    items = Table(
-        rows,
-        [*also, stage, first, *(_figure_of_stage(rows, name) for name in FIGURES[:3]), _users("recall")],
-        "relevant items, as shares of a user's",
-        "What becomes of the relevant items, stage by stage",
-        [
-            *brackets,
-            *_other_intervals(rows, FIGURES[:3]),
-            Note("of the relevant items, those in the first places", "recall"),
-            Note("in the first places of every stage before, and not in these: each item is lost once at most", "lost"),
-            Note("in these places, although some stage before lost them", "added"),
-        ],
-        dash_means="the first stage has none before it",
-        is_grouped=bool(also),
-    )
-    reached = Table(
-        rows,
-        [*also, stage, first, *(_figure_of_stage(rows, name) for name in FIGURES[3:]), _users("reached")],
-        metric,
-        f"{metric}: what each stage reaches, and what its items allow",
-        [
-            *brackets,
-            *_other_intervals(rows, FIGURES[3:]),
-            Note("the value of the stage's own order", "reached"),
-            Note("the best value that any order of the stage's first places has", "ceiling"),
-        ],
-        is_grouped=bool(also),
-    )
-    return items, reached
 
+    def table(meanings: Mapping[str, str], title: str, caption: str) -> Table:
+        """The figures that have a meaning here, and over how many users the first of them is."""
+        names = list(meanings)
+        users: Column[Any] = Column("users", lambda row: f"{getattr(row, names[0]).n_users:,}")
+        figures = [_figure_of_stage(rows, name) for name in names]
+        columns = [*also, stage, Column("first", lambda row: f"{row.k:,}"), *figures, users]
+        notes = [*brackets, *_other_intervals(rows, names), *(Note(text, name) for name, text in meanings.items())]
+        dash_means = "the first stage has none before it"
+        return Table(rows, columns, title, caption, notes, dash_means=dash_means, is_grouped=bool(also))
 
-def _users(name: str) -> Column[StageRow]:
-    """The number of users that a figure is over."""
-    return Column("users", lambda row: f"{getattr(row, name).n_users:,}")
+    items = {
+        "recall": "of the relevant items, those in the first places",
+        "lost": "in the first places of every stage before, and not in these: each item is lost once at most",
+        "added": "in these places, although some stage before lost them",
+    }
+    values = {
+        "reached": "the value of the stage's own order",
+        "ceiling": "the best value that any order of the stage's first places has",
+    }
+    metric = rows[0].reached.name
+    return (
+        table(items, "relevant items, as shares of a user's", "What becomes of the relevant items, stage by stage"),
+        table(values, metric, f"{metric}: what each stage reaches, and what its items allow"),
+    )
 
 
 def figures_of(rows: Sequence[StageRow], names: Sequence[str] = FIGURES) -> list[SummaryRow]:
@@ -521,14 +474,14 @@ def _other_intervals(rows: Sequence[StageRow], names: Sequence[str]) -> list[Not
 
 def _figure_of_stage(rows: Sequence[StageRow], name: str) -> Column[StageRow]:
     """The column of a figure with its interval."""
-    format_value = common_format(getattr(row, name).mean for row in rows)
-    marks, first = interval_marks(figures_of(rows)), rows[0].stage
+    format_value = tables.common_format(getattr(row, name).mean for row in rows)
+    marks, first = summary_rows.interval_marks(figures_of(rows)), rows[0].stage
 
     def cell(row: StageRow) -> Cell | str:
         figure: SummaryRow = getattr(row, name)
         if _is_dash(row, name, first):
             return DASH
-        interval = "" if figure.no_interval else f" {ends_in_words(figure, format_value)}"
+        interval = "" if figure.no_interval else f" {summary_rows.ends_in_words(figure, format_value)}"
         return Cell(f"{format_value(figure.mean)}{interval}", raised=marks(figure))
 
     return Column(name, cell)
@@ -538,7 +491,7 @@ def stages_in_words(rows: Sequence[StageRow]) -> Iterator[str]:
     """Two sentences on each stage of one slice."""
     for place, row in enumerate(rows):
         added = "" if place == 0 else f" and adds {row.added.mean:.1%}"
-        metric = f"{row.reached.name} is {number(row.reached.mean)}, and these items allow {number(row.ceiling.mean)}"
+        metric = f"{row.reached.name} is {tables.number(row.reached.mean)}, and these items allow {tables.number(row.ceiling.mean)}"
         yield (
             f"{row.stage} loses {row.lost.mean:.1%} of the relevant items{added}; {row.recall.name} is {row.recall.mean:.1%}. {metric}."
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from itertools import accumulate
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -132,36 +132,29 @@ def gap_rows(
     largest, against = [], []
     for row, slices in _figures(rows, attributes):
         parts = {} if summary.is_over_lists(row) else slices
-        users = {name: _users_of_rows(slice_rows) for name, slice_rows in parts.items()}
+        users = {name: reduce(_Users.plus, map(_users_of, part)) for name, part in parts.items()}
         gap = largest_gap([each.named(name, row) for name, each in users.items()], least_n)
         pair = (gap.highest or _Users().named("", row), gap.lowest or _Users().named("", row))
-        largest.append(
-            _without_unknown_interval(
-                _ComparedGroups(row, pair, gap.difference, level, gap.interval_at, gap.p_of(margin), gap.n_left_out)
-            )
-        )
+        gap = replace(gap, difference=_if_known(gap.difference, row, pair))
+        difference, p = gap.difference, gap.p_of(margin)
+        largest.append(_ComparedGroups(row, pair, difference, level, gap.interval_at, p, gap.n_left_out))
         for name, (own, rest) in zip(users, _with_others([*users.values()]), strict=True) if others else ():
             groups = (own.named(name, row), rest.named(ALL_OTHERS, row))
             difference = difference_of(*groups, shares_clusters=bool(row.cluster)).cautious(groups)
+            difference = _if_known(difference, row, groups)
             p = difference.p_of(margin)
-            compared = _ComparedGroups(row, groups, difference, level, difference.interval, p)
-            against.append(_without_unknown_interval(compared))
+            against.append(_ComparedGroups(row, groups, difference, level, difference.interval, p))
     attribute = ", ".join(attributes)
     return (*_judged(largest, LARGEST_GAP, attribute, margin), *_judged(against, AGAINST_OTHERS, attribute, margin))
 
 
-def _without_unknown_interval(compared: _ComparedGroups) -> _ComparedGroups:
-    """Remove the interval if there are no users, or if users come in clusters, and a slice has no sums of them."""
-    reason = summary.OF_ALL_LISTS if summary.is_over_lists(compared.row) else _CLUSTERED
-    is_known = not compared.row.cluster or all(group.clusters is not None or not group.n for group in compared.groups)
-    if is_known and reason == _CLUSTERED:
-        return compared
-    difference, method = (
-        replace(compared.difference, variances=(math.nan, math.nan)),
-        compared.interval_function(0.95).method,
-    )
-    missing = partial(Interval.missing, method=method, reason=reason)
-    return compared._replace(difference=difference, interval_function=missing, p=math.nan)
+def _if_known(difference: Difference, row: SummaryRow, groups: tuple[Group, Group]) -> Difference:
+    """The difference, without an interval if there are no users, or if users come in clusters, and a slice has no sums of them."""
+    is_known = not row.cluster or all(group.clusters is not None or not group.n for group in groups)
+    if is_known and not summary.is_over_lists(row):
+        return difference
+    reason = summary.OF_ALL_LISTS if summary.is_over_lists(row) else _CLUSTERED
+    return replace(difference, variances=(math.nan, math.nan), problem=reason)
 
 
 def largest_gaps(rows: Sequence[SummaryRow], attribute: str) -> list[tuple[SummaryRow, str]]:
@@ -269,10 +262,6 @@ def _users_of(row: SummaryRow) -> _Users:
         return _Users(n_undefined=row.n_undefined, problem=problem)
     sums = {} if problem else from_text(row.moments)
     return _Users(row.n_users, row.n_undefined, row.n_zero, row.minimum, row.maximum, sums, problem, row.cluster_groups)
-
-
-def _users_of_rows(rows: Sequence[SummaryRow]) -> _Users:
-    return reduce(_Users.plus, map(_users_of, rows), _Users())
 
 
 def _with_others(users: Sequence[_Users]) -> list[tuple[_Users, _Users]]:

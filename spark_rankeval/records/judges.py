@@ -5,53 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
-from operator import attrgetter
+from functools import cached_property, lru_cache
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
 
+from spark_rankeval import printed_tables as tables
 from spark_rankeval.errors import listed
-from spark_rankeval.printed_tables import (
-    DASH,
-    Cell,
-    Column,
-    Document,
-    Note,
-    OneTable,
-    Table,
-    Tone,
-    common_format,
-    probability,
-    text_column,
-)
+from spark_rankeval.printed_tables import DASH, Cell, Column, Document, Note, OneTable, Table, Tone
+from spark_rankeval.records import summary as summary_rows
 from spark_rankeval.records.columns import Part, described, json_record
-from spark_rankeval.records.summary import (
-    MOST_LISTED,
-    SLICE,
-    ClusterFigures,
-    MetricRow,
-    Spread,
-    SummaryRow,
-    bounds_of,
-    methods_in_words,
-    reasons_in_words,
-)
+from spark_rankeval.records.summary import MOST_LISTED, SLICE, ClusterFigures, Spread, SummaryRow, bounds_of
+from spark_rankeval.statistics import judges as judge_statistics
 from spark_rankeval.statistics.comparisons import interval_in_words, percent, signed
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval, Lift
 from spark_rankeval.statistics.judged_queries import JudgedQueries
-from spark_rankeval.statistics.judges import (
-    DrawCheck,
-    Estimate,
-    JudgedEstimate,
-    LabelsNeeded,
-    MeanEstimate,
-    PairFigures,
-    bias_of_judge,
-    draw_check,
-    judged_estimate,
-    labels_needed,
-)
+from spark_rankeval.statistics.judges import Estimate, JudgedEstimate, LabelsNeeded, MeanEstimate, PairFigures
 
 # A draw that would be so rare if it were random is worth a warning.
 _UNLIKELY = 0.01
@@ -71,14 +41,14 @@ def estimated_row(
     text = queries.text()
     estimate = _estimate(text, level, definition)
     interval = estimate.interval
-    n_others = queries.n_defined_others
     clusters = queries.clusters_of_people(estimate.standard_error)
-    independent = (
-        judged_estimate(queries.independent, level, bounds=bounds_of(definition)) if clusters is not None else estimate
-    )
+    independent = estimate
+    if clusters is not None:
+        independent = judge_statistics.judged_estimate(queries.independent, level, bounds=bounds_of(definition))
     return SummaryRow(
-        metric=label, definition=definition, slice=slice_, mean=estimate.value, n_users=queries.n_graded + n_others,
-        n_undefined=queries.n_others - n_others, std=math.nan, standard_error=estimate.standard_error, df=estimate.df,
+        metric=label, definition=definition, slice=slice_, mean=estimate.value, n_users=queries.n_defined,
+        n_undefined=queries.n_graded + queries.n_others - queries.n_defined, std=math.nan,
+        standard_error=estimate.standard_error, df=estimate.df,
         interval=interval._replace(level=level, method=PREDICTION_POWERED), spread=Spread(math.nan, math.nan, 0),
         effective_n_users=estimate.effective_n, clusters=ClusterFigures.of(cluster, clusters, independent.standard_error),
         moments=text, **about,
@@ -89,7 +59,7 @@ def estimated_row(
 @lru_cache(maxsize=1024)
 def _estimate(queries: str, level: float, definition: str) -> JudgedEstimate:
     """The estimate of a metric, from the text of what both judges say."""
-    return judged_estimate(JudgedQueries.from_text(queries), level, bounds=bounds_of(definition))
+    return judge_statistics.judged_estimate(JudgedQueries.from_text(queries), level, bounds=bounds_of(definition))
 
 
 def with_judges_alone(rows: Iterable[SummaryRow]) -> tuple[SummaryRow, ...]:
@@ -137,21 +107,21 @@ class JudgedRow:
     metric: str
     slice: str
     estimate: JudgedEstimate
-    draw: DrawCheck | None
+    draw: judge_statistics.DrawCheck | None
     queries: JudgedQueries
     bounds: tuple[float, float]
 
     @cached_property
     def bias(self) -> MeanEstimate:
         """The model's mean less people's over the users with both; of a difference, how much more the model moves it than people do."""
-        return bias_of_judge(self.queries, self.estimate.interval.level, self.bounds)
+        return judge_statistics.bias_of_judge(self.queries, self.estimate.interval.level, self.bounds)
 
     def labels_needed(self, width: float) -> LabelsNeeded | None:
         """How many users, or clusters, people must grade for an interval of this width: with the model's grades, and without."""
         # Equal values do not tell how much others vary.
         if not self.estimate.human.standard_error:
             return None
-        needed = labels_needed(self.queries, width, self.estimate.interval.level)
+        needed = judge_statistics.labels_needed(self.queries, width, self.estimate.interval.level)
         # What a model would add that does not count so far is not known.
         return needed._replace(with_judge=None) if needed is not None and self.estimate.note else needed
 
@@ -167,6 +137,12 @@ class JudgedRow:
             "the pilot's interval is narrow enough": estimate.interval.high - estimate.interval.low <= width,
         }
         return "; ".join(words for words, is_true in facts.items() if is_true)
+
+    def named(self, reason: str) -> tuple[str, str]:
+        """What the row is about, with the numbers that stand behind a reason's colon; and the reason without them."""
+        words, _, numbers = reason.partition(": ")
+        where = "" if self.slice == "all" else f"in {self.slice}"
+        return " ".join(filter(None, [self.metric, self.model, where, numbers and f"({numbers})"])), words
 
     @property
     def n_clusters(self) -> int:
@@ -208,9 +184,10 @@ def judged_rows(summary: Iterable[SummaryRow]) -> tuple[JudgedRow, ...]:
     """The rows of the means that a summary has from two judges."""
     rows = []
     for row in filter(is_estimated, summary):
-        queries = JudgedQueries.from_text(row.moments)
-        estimate, bounds = _estimate(row.moments, row.interval_level, row.definition), bounds_of(row.definition)
-        rows.append(JudgedRow(row.model, row.name, row.slice, estimate, draw_check(queries), queries, bounds))
+        queries, bounds = JudgedQueries.from_text(row.moments), bounds_of(row.definition)
+        estimate = _estimate(row.moments, row.interval_level, row.definition)
+        draw = judge_statistics.draw_check(queries)
+        rows.append(JudgedRow(row.model, row.name, row.slice, estimate, draw, queries, bounds))
     return tuple(rows)
 
 
@@ -238,19 +215,19 @@ class _JudgedFigures(OneTable):
 
     def _table(self, title: str, figure: str) -> Table:
         rows = self.rows
-        format_value = common_format(value for row in rows for value, _ in row.means)
-        format_bias = common_format((row.bias.value for row in rows), sign="+")
+        format_value = tables.common_format(value for row in rows for value, _ in row.means)
+        format_bias = tables.common_format((row.bias.value for row in rows), sign="+")
 
         def cell(value: float, ends: Interval) -> str:
             low, high = format_value(ends.low), format_value(ends.high)
             return f"{format_value(value)} {DASH}" if ends.reason else f"{format_value(value)} [{low}, {high}]"
 
         also: list[Column[Any]] = (
-            [text_column("model", lambda row: row.model)] if any(row.model for row in rows) else []
+            [tables.text_column("model", lambda row: row.model)] if any(row.model for row in rows) else []
         )
         also += [SLICE] if any(row.slice != "all" for row in rows) else []
         columns: list[Column[Any]] = [
-            text_column("metric", lambda row: row.metric),
+            tables.text_column("metric", lambda row: row.metric),
             *also,
             Column("both", lambda row: cell(*row.means[0])),
             Column(f"{self.human} alone", lambda row: cell(*row.means[1])),
@@ -278,12 +255,9 @@ class _JudgedFigures(OneTable):
 
     def _notes_of_bias(self) -> list[str]:
         """Why biases have no interval, where the mean by people has one."""
-        reasons = []
-        for row in (row for row in self.rows if row.bias.interval.reason and not row.estimate.human.interval.reason):
-            reason, _, numbers = row.bias.interval.reason.partition(": ")
-            where = "" if row.slice == "all" else f"in {row.slice}"
-            reasons.append((" ".join(filter(None, [row.metric, row.model, where, numbers and f"({numbers})"])), reason))
-        return reasons_in_words("the bias has no interval", reasons)
+        rows = [row for row in self.rows if row.bias.interval.reason and not row.estimate.human.interval.reason]
+        reasons = [row.named(row.bias.interval.reason) for row in rows]
+        return summary_rows.reasons_in_words("the bias has no interval", reasons)
 
 
 def _or_dash(value: float, spec: str) -> str:
@@ -384,13 +358,8 @@ def _sure_sign(interval: Interval) -> int:
 def notes_judge_columns(rows: Sequence[JudgedRow], figure: str = "") -> list[str]:
     """What the figures of both judges could be mistaken for; `figure` stands before the metric, such as "difference in "."""
     everyone = [row for row in rows if row.slice == "all"]
-    reasons = []
-    for row in everyone:
-        if row.estimate.note:
-            reason, _, numbers = row.estimate.note.partition(": ")
-            name = " ".join(filter(None, [row.metric, row.model, numbers and f"({numbers})"]))
-            reasons.append((name, reason))
-    notes = reasons_in_words("people alone count", reasons)
+    reasons = [row.named(row.estimate.note) for row in everyone if row.estimate.note]
+    notes = summary_rows.reasons_in_words("people alone count", reasons)
     odd = [(row.metric, row.draw) for row in everyone if row.draw is not None and row.draw.p < _UNLIKELY]
     for metric, draw in odd[:1]:
         notes.append(
@@ -409,12 +378,9 @@ def merged_estimate(rows: Sequence[SummaryRow]) -> SummaryRow:
         msg = "users of strata cannot be added to users without"
         raise ValueError(msg)
     queries = JudgedQueries.total(parts, is_clustered=bool(first.cluster))
-    made = estimated_row(
-        first.metric, queries, first.interval_level, definition=first.definition, slice_=first.slice,
-        model=first.model, dialect=first.dialect, relevance=first.relevance, cutoff=first.cutoff,
-        cluster=first.cluster,
-    )  # fmt: skip
-    return replace(made, asked=first.asked, over_all=False)
+    same = ("definition", "model", "dialect", "relevance", "cutoff", "cluster", "asked")
+    about = {name: getattr(first, name) for name in same}
+    return estimated_row(first.metric, queries, first.interval_level, slice_=first.slice, **about)
 
 
 class Judged(NamedTuple):
@@ -428,16 +394,10 @@ class Judged(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerdictRow(MetricRow):
+class VerdictRow(summary_rows.IntervalRow):
     """A row with a difference of two means on a metric, and the verdict on it."""
 
-    mean: float = described("the mean over the users who have a value; NaN over none")
     difference: float = described("the first mean minus the second")
-    interval: Interval
-    interval_low = Part("interval.low", float, "the lower end of the interval; NaN if there is none")
-    interval_high = Part("interval.high", float, "the upper end of the interval")
-    interval_method = Part("interval.method", str, "how the interval was computed; empty if none was requested")
-    no_interval = Part("interval.reason", str, "why there is no interval; empty if there is one")
     judged: Judged
     p = Part("judged.p", float, "the p-value of the verdict, corrected for the number of comparisons")
     margin = Part("judged.margin", float, "the largest difference that does not matter")
@@ -503,14 +463,14 @@ TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
 
 
 #: The verdict, in the colour of its meaning.
-VERDICT: Column[Any] = text_column("verdict", lambda row: Cell(row.verdict, tone=TONES.get(row.verdict, "")))
+VERDICT: Column[Any] = tables.text_column("verdict", lambda row: Cell(row.verdict, tone=TONES.get(row.verdict, "")))
 #: The verdict on a gap between users, which is neither good news nor bad.
-GAP_VERDICT: Column[Any] = text_column("verdict", lambda row: row.verdict)
+GAP_VERDICT: Column[Any] = tables.text_column("verdict", lambda row: row.verdict)
 
 
 def means_columns(rows: Sequence[Row], title: str, other_mean: Callable[[Row], float]) -> list[Column[Any]]:
     """The columns of the model's mean and the other model's mean, in the same format."""
-    format_value = common_format(mean for row in rows for mean in (row.mean, other_mean(row)))
+    format_value = tables.common_format(mean for row in rows for mean in (row.mean, other_mean(row)))
     return [
         Column("mean", lambda row: format_value(row.mean)),
         Column(title, lambda row: format_value(other_mean(row))),
@@ -519,28 +479,24 @@ def means_columns(rows: Sequence[Row], title: str, other_mean: Callable[[Row], f
 
 def difference_columns(rows: Sequence[VerdictRow], level: float) -> list[Column[Any]]:
     """The columns of the difference, its interval and p. Each column has one format."""
-    format_value = common_format((row.difference for row in rows), sign="+")
+    format_value = tables.common_format((row.difference for row in rows), sign="+")
 
     def ends(row: VerdictRow) -> str:
         low, high = row.shown_ends
         return DASH if math.isnan(low) else f"{format_value(low)} to {format_value(high)}"
 
     difference: Column[Any] = Column("difference", lambda row: format_value(row.difference))
-    return [difference, Column(interval_in_words(level), ends), Column("p", lambda row: probability(row.p))]
+    return [difference, Column(interval_in_words(level), ends), Column("p", lambda row: tables.probability(row.p))]
 
 
 def interval_kind(rows: Sequence[VerdictRow], level: float) -> str:
     """The level and the methods of the intervals of differences."""
-    methods = methods_in_words(row.interval_method for row in rows if not row.no_interval)
+    methods = summary_rows.methods_in_words(row.interval_method for row in rows if not row.no_interval)
     return interval_in_words(level) + (f" ({methods})" if methods else "")
 
 
-def _lift(row: LiftedRow) -> str:
-    return DASH if math.isnan(row.lift_low) else percent(row.relative_lift)
-
-
 #: The lift. Its interval stands in sentences and in `to_pandas()`.
-LIFT: Column[Any] = Column("lift", _lift)
+LIFT: Column[Any] = Column("lift", lambda row: DASH if math.isnan(row.lift_low) else percent(row.relative_lift))
 
 
 def lift_in_words(row: LiftedRow) -> str:
@@ -573,7 +529,7 @@ def lift_notes(rows: Sequence[LiftedRow]) -> list[Note]:
 def missing_lifts(rows: Sequence[LiftedRow]) -> list[Note]:
     """Notes that name the rows without a lift, with the reasons."""
     reasons = [(row.figure, row.no_lift) for row in rows if row.no_lift and not row.no_interval]
-    return [Note(text) for text in reasons_in_words("no lift", reasons)]
+    return [Note(text) for text in summary_rows.reasons_in_words("no lift", reasons)]
 
 
 def rare_value_notes(figures: Sequence[str]) -> list[Note]:
@@ -737,10 +693,10 @@ def agreement_tables(rows: Sequence[JudgePair], alphas: Sequence[JudgesAlpha]) -
     also: list[Column[Any]] = [SLICE] if any(row.slice != "all" for row in alphas) else []
     pair: list[Column[Any]] = [
         *also,
-        text_column("judge", lambda row: row.judge),
-        text_column("other", lambda row: row.other),
+        tables.text_column("judge", lambda row: row.judge),
+        tables.text_column("other", lambda row: row.other),
     ]
-    format_value = common_format(mean for row in rows for mean in (row.mean, row.other_mean))
+    format_value = tables.common_format(mean for row in rows for mean in (row.mean, row.other_mean))
     graded = Table(
         rows,
         [
@@ -751,7 +707,9 @@ def agreement_tables(rows: Sequence[JudgePair], alphas: Sequence[JudgesAlpha]) -
             Column("other only", lambda row: f"{row.n_other_only:,}"),
             Column("mean", lambda row: format_value(row.mean)),
             Column("other's mean", lambda row: format_value(row.other_mean)),
-            Column("other − judge", _gap),
+            Column(
+                "other − judge", lambda row: DASH if math.isnan(row.mean) else f"{row.other_mean - row.mean + 0.0:+.4f}"
+            ),
         ],
         "graded by both judges",
         "What the judges of each pair graded",
@@ -770,7 +728,7 @@ def agreement_tables(rows: Sequence[JudgePair], alphas: Sequence[JudgesAlpha]) -
         alphas,
         [
             *also,
-            text_column("judges", lambda row: ", ".join(row.judges)),
+            tables.text_column("judges", lambda row: ", ".join(row.judges)),
             _figure("alpha", lambda row: row.alpha, alphas),
             Column("items", lambda row: f"{row.n_items:,}"),
             Column("users", lambda row: f"{row.n_users:,}"),
@@ -783,13 +741,9 @@ def agreement_tables(rows: Sequence[JudgePair], alphas: Sequence[JudgesAlpha]) -
     return graded, figures, all_judges
 
 
-def _gap(row: JudgePair) -> str:
-    return DASH if math.isnan(row.mean) else f"{row.other_mean - row.mean + 0.0:+.4f}"
-
-
 def _figure(heading: str, figure: Callable[[Any], Estimate], rows: Sequence[Any]) -> Column[Any]:
     """The column of a figure with its interval in brackets."""
-    format_value = common_format(figure(row).value for row in rows)
+    format_value = tables.common_format(figure(row).value for row in rows)
 
     def cell(row: Any) -> str:
         value, _, interval = figure(row)
@@ -819,22 +773,19 @@ def _notes(rows: Sequence[Any], names: Sequence[str]) -> list[Note]:
             which = about if len(figures) == len(names) else f"{listed(figures)} of {about}"
             reasons[what].append((which, reason))
     for what, whys in reasons.items():
-        notes += reasons_in_words(what, whys)
+        notes += summary_rows.reasons_in_words(what, whys)
     return list(map(Note, notes))
 
 
 def confusion_table(row: JudgePair, grades: Sequence[str]) -> Table:
     """How many items have each grade of a judge and of the other."""
     columns: list[Column[Any]] = [
-        text_column(f"{row.judge} \\ {row.other}", lambda line: line[0]),
-        *(Column(grade, partial(_count_in, place)) for place, grade in enumerate(grades)),
+        tables.text_column(f"{row.judge} \\ {row.other}", itemgetter(0)),
+        *(Column(grade, itemgetter(place)) for place, grade in enumerate(grades, start=1)),
     ]
+    lines = [(grade, *map("{:,}".format, counts)) for grade, counts in zip(grades, row.confusion, strict=True)]
     title = f"items by the grades of {row.judge} (rows) and {row.other} (columns)"
-    return Table(list(zip(grades, row.confusion, strict=True)), columns, title, title[0].upper() + title[1:])
-
-
-def _count_in(place: int, line: tuple[str, Sequence[int]]) -> str:
-    return f"{line[1][place]:,}"
+    return Table(lines, columns, title, title[0].upper() + title[1:])
 
 
 def fits_on_page(grades: Sequence[Any]) -> bool:

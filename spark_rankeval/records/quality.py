@@ -575,7 +575,7 @@ class InvalidRows(NamedTuple):
 _TONES: dict[str, Tone] = {"none": "good", "leak": "bad"}
 
 
-def audit_table(rows: Sequence[AuditRow], caption: str = "What training, labels and predictions share") -> Table:
+def audit_table(rows: Sequence[AuditRow]) -> Table:
     """A row for each check."""
     columns: list[Column[AuditRow]] = [
         text_column("check", lambda row: row.check.words),
@@ -583,13 +583,10 @@ def audit_table(rows: Sequence[AuditRow], caption: str = "What training, labels 
         Column("count", lambda row: DASH if row.not_checked else f"{row.n:,}"),
         Column("of", lambda row: DASH if row.not_checked else f"{row.of:,}"),
         Column("share", lambda row: DASH if math.isnan(row.share) else f"{row.share:.1%}"),
-        Column("for example", _remark, "prose"),
+        Column("for example", lambda row: row.not_checked or "; ".join(map(example_in_words, row.examples)), "prose"),
     ]
+    caption = "What training, labels and predictions share"
     return Table(rows, columns, caption=caption, dash_means="not checked, or nothing to count among")
-
-
-def _remark(row: AuditRow) -> str:
-    return row.not_checked or "; ".join(map(example_in_words, row.examples))
 
 
 def example_in_words(example: Mapping[str, Any]) -> str:
@@ -645,8 +642,3 @@ def unchecked_in_words(rows: Sequence[AuditRow]) -> list[str]:
 def verdict_of(rows: Sequence[AuditRow], invalid: Sequence[InvalidRows] = ()) -> list[str]:
     """The verdict: the headline, what was left out, what was found, and what was not checked."""
     return [headline(rows, invalid), *left_out_in_words(invalid), *findings(rows), *unchecked_in_words(rows)]
-
-
-def verdict_notes(rows: Sequence[AuditRow], invalid: Sequence[InvalidRows] = ()) -> tuple[Note, ...]:
-    """The verdict as notes below a table."""
-    return tuple(map(Note, verdict_of(rows, invalid)))

@@ -14,17 +14,8 @@ from spark_rankeval.errors import InputError, SparkRankEvalError, listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.printed_tables import Column, Document, Note, Table, common_format, text_column
-from spark_rankeval.records.columns import (
-    COUNT,
-    FIGURE,
-    FIGURES,
-    FLAG,
-    RUN_COLUMN,
-    TEXT,
-    TEXTS,
-    TIME_COLUMN,
-    TableColumns,
-)
+from spark_rankeval.records import columns as table_columns
+from spark_rankeval.records.columns import RUN_COLUMN, TIME_COLUMN, TableColumns
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SUMMARY, ItemGroup, SummaryRow, ends_in_words
 from spark_rankeval.statistics.comparisons import interval_in_words
@@ -92,12 +83,12 @@ def _figure(value: Any) -> float:
 
 # How a value of the table of metrics, or of JSON, is read, by the type of its column.
 _READERS: dict[str, Callable[[Any], Any]] = {
-    FIGURE: _figure,
-    COUNT: lambda value: int(value or 0),
-    TEXT: lambda value: value or "",
-    FLAG: bool,
-    FIGURES: lambda figures: {share: _figure(value) for share, value in dict(figures or {}).items()},
-    TEXTS: lambda value: dict(value or {}),
+    table_columns.FIGURE: _figure,
+    table_columns.COUNT: lambda value: int(value or 0),
+    table_columns.TEXT: lambda value: value or "",
+    table_columns.FLAG: bool,
+    table_columns.FIGURES: lambda figures: {share: _figure(value) for share, value in dict(figures or {}).items()},
+    table_columns.TEXTS: lambda value: dict(value or {}),
 }
 
 

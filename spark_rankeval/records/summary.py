@@ -12,36 +12,20 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from spark_rankeval.errors import MetricError, listed
+from spark_rankeval import printed_tables as tables
+from spark_rankeval.errors import MetricError, listed, warn
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.item_groups import GroupShare
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.printed_tables import (
-    DASH,
-    Bar,
-    Cell,
-    Column,
-    Document,
-    Note,
-    Table,
-    common_format,
-    remarks,
-    text_column,
-)
+from spark_rankeval.printed_tables import DASH, Bar, Cell, Column, Document, Note, Table
 from spark_rankeval.records.columns import TIME_COLUMN, Part, Row, TableColumns, as_json_value, described
 from spark_rankeval.records.quality import DataQuality, quality_notes
 from spark_rankeval.request.task import GROUP_FACTS
+from spark_rankeval.statistics import intervals
 from spark_rankeval.statistics.comparisons import interval_in_words
 from spark_rankeval.statistics.description import MEDIAN, Description
 from spark_rankeval.statistics.exact import as_text
-from spark_rankeval.statistics.intervals import (
-    UNBOUNDED,
-    Clusters,
-    GroupedClusters,
-    Interval,
-    adjusted_interval,
-    requested_method,
-)
+from spark_rankeval.statistics.intervals import Clusters, GroupedClusters, Interval
 
 Key = tuple[Any, ...]
 
@@ -293,7 +277,7 @@ def rollup_with_items(
 def item_groups_table(groups: Sequence[ItemGroup]) -> Table:
     """A row for each group of items: how large it is, and its edges if it is one by popularity."""
     columns: list[Column[ItemGroup]] = [
-        text_column("group", lambda group: group_of(group.slice)),
+        tables.text_column("group", lambda group: group_of(group.slice)),
         Column("items", lambda group: f"{group.n_items:,}"),
     ]
     if any(group.most for group in groups):
@@ -376,7 +360,19 @@ class ClusterFigures(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusteredRow(MetricRow):
+class IntervalRow(MetricRow):
+    """A row about a mean, or about a difference of two, with an interval."""
+
+    mean: float = described("the mean over the users who have a value; NaN over none")
+    interval: Interval
+    interval_low = Part("interval.low", float, "the lower end of the interval; NaN if there is none")
+    interval_high = Part("interval.high", float, "the upper end of the interval")
+    interval_method = Part("interval.method", str, "how the interval was computed; empty if none was requested")
+    no_interval = Part("interval.reason", str, "why there is no interval; empty if there is one")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusteredRow(IntervalRow):
     """A row of users who may come in clusters."""
 
     clusters: ClusterFigures = ClusterFigures()
@@ -386,6 +382,24 @@ class ClusteredRow(MetricRow):
         "clusters.effective_n", float, "how many clusters of equal weight would do as well; NaN without clusters"
     )
     design_effect = Part("clusters.design_effect", float, "the variance with clusters / without; NaN without clusters")
+
+
+# With fewer effective clusters even t intervals may be too narrow, so a warning says so (Cameron and Miller 2015).
+_FEWEST_CLUSTERS = 30
+
+
+def warn_of_few_clusters(rows: Iterable[ClusteredRow]) -> None:
+    """Warn once if clusters are so few, or so unequal, that intervals may be too narrow."""
+    few = [row for row in rows if row.effective_n_clusters < _FEWEST_CLUSTERS and not math.isnan(row.interval_low)]
+    if not few:
+        return
+    fewest = min(few, key=lambda row: row.effective_n_clusters)
+    slices = {users for row in few if (users := getattr(row, "slice", "all")) != "all"}
+    where = f" in {len(slices):,} slice{'s' * (len(slices) > 1)}" if slices else ""
+    warn(
+        f"clusters by {fewest.cluster} are few or unequal{where}: at worst they are as good as {fewest.effective_n_clusters:,.1f} equal "
+        f"ones. With fewer than {_FEWEST_CLUSTERS} the intervals may be too narrow, and p-values too small"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -462,18 +476,13 @@ class SummaryRow(ClusteredRow):
     definition: str = described("the metric with every parameter written out")
     cutoff: int | None = described("k; null for the whole list")
     slice: str = described("the users, such as country=DE; all")
-    mean: float = described("the mean over the users who have a value; NaN over none")
     n_users: int = described("how many users the figures are over")
     n_undefined: int = described("how many users are left out, because they have no value")
     std: float = described("the standard deviation between users, divisor n - 1")
     standard_error: float = described("the standard error of the mean")
     df: float = described("the degrees of freedom of the standard error", math.nan)
     interval: Interval = Interval.missing(math.nan, "", NOT_REQUESTED)
-    interval_low = Part("interval.low", float, "the lower end of the interval; NaN if there is none")
-    interval_high = Part("interval.high", float, "the upper end of the interval")
     interval_level = Part("interval.level", float, "the share of such intervals that hold the true mean")
-    interval_method = Part("interval.method", str, "how the interval was computed; empty if none was requested")
-    no_interval = Part("interval.reason", str, "why there is no interval; empty if there is one")
     spread: Spread = field(hash=False)
     minimum = Part("spread.minimum", float, "the smallest value of a user")
     maximum = Part("spread.maximum", float, "the largest value of a user")
@@ -561,7 +570,7 @@ def summary_row(
         mean, std, effective_n, df = moments.mean, moments.std, float(moments.n), float(moments.n - 1)
     else:
         mean, std, effective_n, df = weighted.mean, weighted.std, weighted.effective_n, weighted.df
-    interval = adjusted_interval(interval, moments, bounds, weighted, clusters)
+    interval = intervals.adjusted_interval(interval, moments, bounds, weighted, clusters)
     sums = moments.sums if weighted is None else weighted.sums
     spoilt = over_all and moments.n_undefined > 0
     if spoilt and interval.method:
@@ -582,7 +591,7 @@ def summary_row(
 def bounds_of(definition: str) -> tuple[float, float]:
     """The least and the greatest value of a metric, by its definition; infinite ones of a caller's own column."""
     metric = metric_or_none(definition)
-    return UNBOUNDED if metric is None else _bounds(metric)
+    return intervals.UNBOUNDED if metric is None else _bounds(metric)
 
 
 @lru_cache(maxsize=1024)
@@ -641,10 +650,10 @@ _METHODS = {
 MOST_LISTED = 4
 
 #: Columns that several tables have, of summaries and of comparisons.
-METRIC: Column[Any] = text_column("metric", lambda row: row.name)
-MODEL: Column[Any] = text_column("model", lambda row: row.model)
-SLICE: Column[Any] = text_column("slice", lambda row: row.slice)
-ITEM_GROUP: Column[Any] = text_column("group of items", lambda row: group_of(row.slice))
+METRIC: Column[Any] = tables.text_column("metric", lambda row: row.name)
+MODEL: Column[Any] = tables.text_column("model", lambda row: row.model)
+SLICE: Column[Any] = tables.text_column("slice", lambda row: row.slice)
+ITEM_GROUP: Column[Any] = tables.text_column("group of items", lambda row: group_of(row.slice))
 USERS: Column[Any] = Column("users", lambda row: f"{row.n_users:,}")
 UNDEFINED: Column[Any] = Column("undefined", lambda row: f"{row.n_undefined:,}")
 
@@ -656,7 +665,7 @@ def notes_of_quality(quality: DataQuality, rows: Sequence[SummaryRow]) -> list[N
 
 def summary_on_paper(rows: Sequence[SummaryRow], notes: Sequence[str] = ()) -> Document:
     """One table for each model and slice."""
-    return Document(tuple(map(summary_table, _by_model(rows))), remarks(notes))
+    return Document(tuple(map(summary_table, _by_model(rows))), tables.remarks(notes))
 
 
 def means_table(caption: str, rows: Sequence[SummaryRow], *, slices: bool = False, item_groups: bool = False) -> Table:
@@ -679,7 +688,7 @@ def summary_table(rows: Sequence[SummaryRow]) -> Table:
 
 def _columns(rows: Sequence[SummaryRow], also: Iterable[Column[SummaryRow]] = ()) -> list[Column[SummaryRow]]:
     """The columns of a table of means. The columns `also` come right after the metric. Each column has one format."""
-    mean, std = common_format(row.mean for row in rows), common_format(row.std for row in rows)
+    mean, std = tables.common_format(row.mean for row in rows), tables.common_format(row.std for row in rows)
     columns = [METRIC, *also, Column("mean", lambda row: mean(row.mean))]
     name, marks = interval_name(rows), interval_marks(rows)
     if name:
@@ -732,7 +741,8 @@ def methods_in_words(methods: Iterable[str]) -> str:
 
 def _usual(rows: Sequence[SummaryRow]) -> SummaryRow:
     """A row whose interval is of the kind that the caller asked for. If there is none, the first row."""
-    return next((row for row in rows if row.interval_method == requested_method(row.interval_method)), rows[0])
+    usual = (row for row in rows if row.interval_method == intervals.requested_method(row.interval_method))
+    return next(usual, rows[0])
 
 
 def interval_marks(rows: Sequence[SummaryRow]) -> Callable[[SummaryRow], str]:

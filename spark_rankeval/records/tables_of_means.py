@@ -12,24 +12,12 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, get_a
 
 import pandas as pd
 
+from spark_rankeval import printed_tables as tables
 from spark_rankeval.checks import one_of
 from spark_rankeval.errors import InputError, MetricError, OptionError, UnknownMetricError, did_you_mean
 from spark_rankeval.metrics.base import UNSET, Metric
 from spark_rankeval.metrics.naming import column_name, expand, parse_metric, reads_as
-from spark_rankeval.printed_tables import (
-    DASH,
-    Cell,
-    Column,
-    Document,
-    Note,
-    OneTable,
-    Plain,
-    Table,
-    Verdicts,
-    common_format,
-    number,
-    text_column,
-)
+from spark_rankeval.printed_tables import DASH, Cell, Column, Document, Note, OneTable, Plain, Table, Verdicts
 from spark_rankeval.ranking.user_lists import LIST_PARAMETERS
 from spark_rankeval.records import summary as summary_rows
 from spark_rankeval.records.columns import TEXT, TableColumn, TableColumns, described
@@ -368,8 +356,8 @@ def mean_of(row: SummaryRow, name: str) -> str:
 def with_interval(estimate: Estimate) -> str:
     """The figure and its interval as text."""
     if not math.isfinite(estimate.low + estimate.high):
-        return number(estimate.value)
-    return f"{number(estimate.value)} ({number(estimate.low)} to {number(estimate.high)})"
+        return tables.number(estimate.value)
+    return f"{tables.number(estimate.value)} ({tables.number(estimate.low)} to {tables.number(estimate.high)})"
 
 
 @dataclass(frozen=True)
@@ -581,9 +569,9 @@ class ModelsTable(OneTable):
     def _on_paper(self) -> Document:
         letters = self._letters()
         columns = [self._column(key, rows, letters) for key, rows in self._by_key().items()]
-        columns.insert(0, text_column(_HEAD, lambda model: model))
+        columns.insert(0, tables.text_column(_HEAD, lambda model: model))
         if self.better:
-            columns.insert(0, text_column("", lambda model: letters[model].rstrip(",")))
+            columns.insert(0, tables.text_column("", lambda model: letters[model].rstrip(",")))
         best = star_in_words("column", is_compared=self.better is not None) if self._has_best else ""
         notes = list(map(Note, self.notes))
         return Document((Table(self.models, columns, caption=self.caption, notes=notes, bold_means=best),))
@@ -609,7 +597,7 @@ class ModelsTable(OneTable):
         return {model: f"{place + 1}," if many else signs[place] for place, model in enumerate(self.models)}
 
     def _column(self, key: str, rows: Mapping[str, SummaryRow], letters: Mapping[str, str]) -> Column[str]:
-        format_value = common_format(row.mean for row in rows.values())
+        format_value = tables.common_format(row.mean for row in rows.values())
         best = self._best(key, rows)
 
         def cell(model: str) -> Cell:
@@ -682,10 +670,11 @@ def best_models(rows: Mapping[str, SummaryRow], better: Mapping[str, frozenset[s
 
     If `better` says which models each is significantly better than, the best must be so than every other.
     """
-    if any(_direction(row) is None for row in rows.values()):
+    directions = {model: _direction(row) for model, row in rows.items()}
+    if None in directions.values():
         return set()
-    means = {model: row.mean if _direction(row) else -row.mean for model, row in rows.items()}
-    means = {model: mean for model, mean in means.items() if not math.isnan(mean)}
+    known = {model: row.mean for model, row in rows.items() if not math.isnan(row.mean)}
+    means = {model: mean if directions[model] else -mean for model, mean in known.items()}
     best = {model for model, mean in means.items() if mean == max(means.values())}
     if better is not None:
         return {model for model in best if len(means) > 1 and means.keys() - {model} <= better[model]}
@@ -777,15 +766,15 @@ DIALECT_MAP = TableColumns(
 
 def dialects_table(rows: Sequence[MapRow], caption: str = "The same data under other dialects") -> Table:
     """One row for each metric and dialect, with the reasons why it differs."""
-    mean = common_format(row.mean for row in rows)
-    difference = common_format((row.difference for row in rows), sign="+")
+    mean = tables.common_format(row.mean for row in rows)
+    difference = tables.common_format((row.difference for row in rows), sign="+")
 
     def unless_missing(row: MapRow, text: str) -> str:
         return DASH if math.isnan(row.mean) and not row.n_users else text
 
     columns: list[Column[MapRow]] = [
-        text_column("metric", lambda row: row.name),
-        text_column("dialect", lambda row: row.dialect),
+        tables.text_column("metric", lambda row: row.name),
+        tables.text_column("dialect", lambda row: row.dialect),
         Column("mean", lambda row: unless_missing(row, mean(row.mean))),
         Column("difference", lambda row: unless_missing(row, difference(row.difference) if row.difference else "")),
         Column("users", lambda row: unless_missing(row, f"{row.n_users:,}")),

@@ -154,7 +154,6 @@ class PairedComparison:
     standard_error: float
     baseline_variance: float
     covariance: float
-    t: float
     p_t: float
     p_sign_flip: float
     p_is_exact: bool
@@ -323,7 +322,7 @@ def comparison_of(
     covariance = (errors["value"] ** 2 - error**2 - errors["baseline"] ** 2) / 2
     return PairedComparison(
         n=n, n_undefined=int(state["n_undefined"]), mean=value.mean, baseline_mean=baseline.mean, difference=difference.mean,
-        std=std, standard_error=error, baseline_variance=errors["baseline"] ** 2, covariance=covariance, t=t,
+        std=std, standard_error=error, baseline_variance=errors["baseline"] ** 2, covariance=covariance,
         p_t=p_t, p_sign_flip=p_sign_flip, p_is_exact=p_is_exact,
         cohens_d=intervals.ratio(difference.mean, std), wins=wins, ties=n - wins - losses, losses=losses,
         n_independent=n_independent, n_moved=int(signs["wins"]) + int(signs["losses"]), level=level, bounds=bounds,
@@ -509,10 +508,8 @@ class Pair:
             q = min(self.far.t_at(limit, self.difference, self.error) for limit in limits)
             p = studentized_range_sf(q, self.n_models, self.df)
         else:
-            n_pairs = math.comb(self.n_models, 2)
-            p = min(
-                1.0, n_pairs * intervals.p_beyond_without_spread(self.difference, self.effective_n, margin, self.bounds)
-            )
+            of_one = intervals.p_beyond_without_spread(self.difference, self.effective_n, margin, self.bounds)
+            p = min(1.0, math.comb(self.n_models, 2) * of_one)
         return p if test != "randomised" or 0 < margin >= abs(self.difference) else max(p, self.p_randomised)
 
 
@@ -565,9 +562,8 @@ def all_pairs_of(
         far = Far(*(each / math.sqrt(2) for each in Far.of(pair_moments[place])))
         if error == 0:
             level_of_one = 1 - (1 - level) / len(combinations)
-            interval = intervals.interval_without_spread(difference, effective_n, level_of_one, bounds)._replace(
-                level=level
-            )
+            alike = intervals.interval_without_spread(difference, effective_n, level_of_one, bounds)
+            interval = alike._replace(level=level)
         else:
             critical = studentized_range_critical(level, n_models, df) if error > 0 else math.nan
             low, high = far.interval(difference, error, critical)

@@ -40,32 +40,24 @@ class BootstrapAccumulator:
         NaN is left out; a value from 2³¹ on is counted and left out. There is one weight per user, or one per column and user. Users
         without a valid weight above 0 are left out. Weights and weighted values are held to 2⁻⁴², so weights of about 1 are best.
         """
-        if weights is not None and weights.ndim == 1:
-            usable = (weights > 0) & np.isfinite(weights)
-            users, values, weights = users[usable], values[:, usable], weights[usable]
-        largest = np.abs(values) if weights is None else np.maximum(np.abs(values), 1.0) * weights
-        excessive = largest >= resampling.LIMIT
-        used = ~(np.isnan(values) | excessive)
-        if weights is not None and weights.ndim > 1:
-            used &= (weights > 0) & np.isfinite(weights)
+        given = np.broadcast_to(1.0 if weights is None else weights, values.shape)
+        is_valid = (given > 0) & np.isfinite(given)
+        # An infinity times 0 is no number.
+        with np.errstate(invalid="ignore"):
+            largest = np.abs(values) if weights is None else np.maximum(np.abs(values), 1.0) * given
+        excessive = is_valid & (largest >= resampling.LIMIT)
         self._n_excessive += np.count_nonzero(excessive, axis=1)
-        if weights is not None and weights.ndim > 1:
-            self._add(users, np.where(used, values * weights, 0.0), np.where(used, weights, 0.0), range(len(values)))
-            return
-        # Most metrics are undefined for the same users, so the weights of these metrics are added up once.
-        patterns = list(dict.fromkeys(row.tobytes() for row in used))
-        pattern_indices = [patterns.index(row.tobytes()) for row in used]
-        masks = np.array([np.frombuffer(pattern, np.bool_) for pattern in patterns]).reshape(len(patterns), -1)
-        factor = 1.0 if weights is None else weights
-        self._add(users, np.where(used, values, 0.0) * factor, masks * factor, pattern_indices)
-
-    def _add(self, users: Array, values: Floats, weights: Floats, weight_rows: Sequence[int]) -> None:
-        sums = resampling.resampled_sums(
-            np.concatenate([values, weights]), users, resampling.PoissonDraw(), self._replicates, self._seed
-        )
+        used = is_valid & ~(np.isnan(values) | excessive)
+        held = np.where(used, given, 0.0)
+        # Most metrics are undefined for the same users, so weights that are alike are added up once.
+        patterns = list(dict.fromkeys(row.tobytes() for row in held))
+        places = [patterns.index(row.tobytes()) for row in held]
+        different = np.array([np.frombuffer(pattern) for pattern in patterns]).reshape(len(patterns), -1)
+        rows = np.concatenate([np.where(used, values, 0.0) * held, different])
+        sums = resampling.resampled_sums(rows, users, resampling.PoissonDraw(), self._replicates, self._seed)
         n = len(values)
         self._values = resampling.carried(self._values + sums[:, :n])
-        self._weights = resampling.carried(self._weights + sums[:, n + np.array(weight_rows, np.intp)])
+        self._weights = resampling.carried(self._weights + sums[:, n + np.array(places, np.intp)])
 
     def state(self) -> dict[str, Array]:
         """The state so far, as arrays by column; states are merged by adding."""
@@ -159,10 +151,8 @@ _LARGEST_POWER = 700.0
 
 def blocks_of(users: Array, seed: int) -> Array:
     """The block of each user, from 64-bit hashes of their ids; int64, below `N_BLOCKS`."""
-    blocks: Array = (resampling.uniform64(users, np.zeros(1, np.int64), seed, _PURPOSE) % np.uint64(N_BLOCKS)).astype(
-        np.int64
-    )
-    return blocks
+    words = resampling.uniform64(users, np.zeros(1, np.int64), seed, _PURPOSE)
+    return (words % np.uint64(N_BLOCKS)).astype(np.int64)
 
 
 class WithoutBlock(NamedTuple):
@@ -221,19 +211,17 @@ def jackknife_interval(
     at an end, with all users or without some, the interval is on its own scale, and cut at the bounds. If a figure `may_rest_on_few`
     users, its degrees of freedom know how few they are.
     """
-    if math.isnan(value):
-        return math.nan, Interval.missing(level, intervals.JACKKNIFE, "no user")
-    spread = spread_of(value, left_out)
+    spread = None if math.isnan(value) else spread_of(value, left_out)
     if spread is None:
-        reason = "too few users: the value is undefined without some of them"
+        reason = "no user" if math.isnan(value) else "too few users: the value is undefined without some of them"
         return math.nan, Interval.missing(level, intervals.JACKKNIFE, reason)
+    reason = ""
     if spread.standard_error <= _ROUNDING * max(1.0, abs(value)):
         reason = "the value is the same whoever is left out"
-        return spread.standard_error, Interval.missing(level, intervals.JACKKNIFE, reason)
-    if len(left_out) < LEAST_BLOCKS:
-        reason = (
-            f"too few users or clusters: they fill {len(left_out)} blocks, and {LEAST_BLOCKS} need about 25 of them"
-        )
+    elif len(left_out) < LEAST_BLOCKS:
+        needed = f"{LEAST_BLOCKS} need about 25 of them"
+        reason = f"too few users or clusters: they fill {len(left_out)} blocks, and {needed}"
+    if reason:
         return spread.standard_error, Interval.missing(level, intervals.JACKKNIFE, reason)
     centre, kept = _without_ends(value, bounds), (-math.inf, math.inf)
     stretched = spread_of(centre, [WithoutBlock(_without_ends(each, bounds), n) for each, n in left_out])
@@ -303,14 +291,10 @@ class DescriptionOptions:
         shares = tuple(quantiles) if isinstance(quantiles, Iterable) else (quantiles,)
         if not (isinstance(quantiles, Iterable) and all(is_number(share) and 0 <= share <= 1 for share in shares)):
             raise OptionError(f"quantiles must be shares from 0 to 1, such as (0.25, 0.5); got {quantiles!r}")
-        options = cls(
-            method=None if method is None else method.name,
-            quantiles=tuple(dict.fromkeys(float(share) for share in shares)),
-            weighted=weighted,
-        )
+        quantiles = tuple(dict.fromkeys(float(share) for share in shares))
         if method is None:
-            return options
-        options = replace(options, level=float(method.level))
+            return cls(None, quantiles=quantiles, weighted=weighted)
+        options = cls(method.name, float(method.level), quantiles=quantiles, weighted=weighted)
         if isinstance(method, intervals.Student):
             return options
         return replace(options, replicates=int(method.replicates), seed=int(method.seed))

@@ -394,9 +394,8 @@ def sequence_of(
         return Interval.missing(level, SEQUENCE, problem), math.nan
     n = n_users + n_others
     width = half_width(n, level, tightest_at) * difference.standard_error
-    interval = Interval(difference.estimate - width, difference.estimate + width, level, SEQUENCE).within(
-        difference.bounds
-    )
+    ends = difference.estimate - width, difference.estimate + width
+    interval = Interval(*ends, level, SEQUENCE).within(difference.bounds)
     z = abs(abs(difference.estimate) - margin) / difference.standard_error
     return interval, always_valid_p(z, n, level, tightest_at)
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from spark_rankeval.checks import is_number
-from spark_rankeval.errors import OptionError, warn
+from spark_rankeval.errors import OptionError
 from spark_rankeval.ranking.user_lists import starts_of_runs
 from spark_rankeval.statistics import distributions, exact
 from spark_rankeval.statistics.exact import Mean, Moments
@@ -21,8 +21,6 @@ from spark_rankeval.statistics.resampling import check_replicates, check_seed
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
-#: With fewer effective clusters even t intervals may be too narrow, so a warning says so (Cameron and Miller 2015).
-FEWEST_WITHOUT_WARNING = 30
 #: With fewer effective clusters bootstraps, and t intervals of skewed values, hold too rarely: docs/evidence/simulations.md.
 FEWEST_IF_SKEWED = 50
 
@@ -246,33 +244,6 @@ class Clusters:
         `independent_error` is the standard error of the latter. The effect is NaN if that is 0 or NaN.
         """
         return (self.standard_error / independent_error) ** 2 if independent_error > 0 else math.nan
-
-
-class _RowOfClusters(Protocol):
-    """A row of a result, if users come in clusters; it may have a `slice`."""
-
-    @property
-    def cluster(self) -> str: ...
-    @property
-    def effective_n_clusters(self) -> float: ...
-    @property
-    def interval_low(self) -> float: ...
-
-
-def warn_of_few_clusters(rows: Iterable[_RowOfClusters]) -> None:
-    """Warn once if clusters are so few, or so unequal, that intervals may be too narrow."""
-    few = [
-        row for row in rows if row.effective_n_clusters < FEWEST_WITHOUT_WARNING and not math.isnan(row.interval_low)
-    ]
-    if not few:
-        return
-    fewest = min(few, key=lambda row: row.effective_n_clusters)
-    slices = {users for row in few if (users := getattr(row, "slice", "all")) != "all"}
-    where = f" in {len(slices):,} slice{'s' * (len(slices) > 1)}" if slices else ""
-    warn(
-        f"clusters by {fewest.cluster} are few or unequal{where}: at worst they are as good as {fewest.effective_n_clusters:,.1f} equal "
-        f"ones. With fewer than {FEWEST_WITHOUT_WARNING} the intervals may be too narrow, and p-values too small"
-    )
 
 
 def clusters_of(state: dict[str, Array]) -> list[Clusters]:
@@ -563,11 +534,8 @@ def _equivalent_n(
     """
     units = precision_of(moments, weighted, clusters)
     error, df = max(precision_of(moments, weighted).standard_error, units.standard_error), units.df
-    return (
-        mean
-        * (1 - mean)
-        * (distributions.t_critical(level, moments.n - 1) / distributions.t_critical(level, df) / error) ** 2
-    )
+    fewer_df = distributions.t_critical(level, moments.n - 1) / distributions.t_critical(level, df)
+    return mean * (1 - mean) * (fewer_df / error) ** 2
 
 
 def are_binary(moments: Moments, weighted: Mean | None) -> bool:
@@ -774,9 +742,7 @@ def detectable_difference(
 
 def _power(noncentrality: float, df: float, critical: float) -> float:
     """The power of a two-sided t test that rejects beyond the critical value."""
-    return distributions.noncentral_t_sf(critical, df, noncentrality) + distributions.noncentral_t_sf(
-        critical, df, -noncentrality
-    )
+    return sum(distributions.noncentral_t_sf(critical, df, side) for side in (noncentrality, -noncentrality))
 
 
 _NEAR_ZERO = "the baseline's mean is not clearly different from 0"

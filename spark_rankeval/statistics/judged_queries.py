@@ -72,8 +72,9 @@ class JudgedQueries:
 
     @classmethod
     def from_values(
-        cls, human: Any, judge: Any, is_graded: Any, weights: Any = None, strata: Any = None, clusters: Any = None
-    ) -> JudgedQueries:
+        cls, human: Any, judge: Any, is_graded: Any, weights: Any = None, strata: Any = None, clusters: Any = None,
+        names: Sequence[str] | None = None,
+    ) -> JudgedQueries:  # fmt: skip
         """Queries, whose values come in arrays of the same length.
 
         Args:
@@ -84,23 +85,18 @@ class JudgedQueries:
                 is not a positive number are counted and left out. The weights of other queries are not read.
             strata: the name of the stratum from which the query was drawn; default: one stratum.
             clusters: the 64-bit hash of the cluster that the query belongs to; default: queries are independent.
+            names: the names of all strata; `strata` are then places among these.
 
         Raises:
             ValueError: The arrays differ in length.
         """
-        if strata is None:
-            return cls.from_places(human, judge, is_graded, weights, [""], np.zeros(len(human), np.int64), clusters)
-        names, places = np.unique(np.asarray(strata, np.str_), return_inverse=True)
-        return cls.from_places(human, judge, is_graded, weights, names.tolist(), places, clusters)
-
-    @classmethod
-    def from_places(
-        cls, human: Any, judge: Any, is_graded: Any, weights: Any, names: Sequence[str], places: Array, clusters: Any
-    ) -> JudgedQueries:
-        """Queries whose strata are places in `names`; for the other arrays see `from_values`."""
         is_graded = np.asarray(is_graded, np.bool_)
+        if names is None:
+            strata = np.full(len(is_graded), "") if strata is None else np.asarray(strata, np.str_)
+            different, strata = np.unique(strata, return_inverse=True)
+            names = different.tolist()
         given = {
-            _STRATUM: places, _CLUSTER: np.zeros(len(is_graded), np.int64) if clusters is None else clusters,
+            _STRATUM: strata, _CLUSTER: np.zeros(len(is_graded), np.int64) if clusters is None else clusters,
             _Y: human, _F_GRADED: judge, _W: np.ones(len(is_graded)) if weights is None else weights,
         }  # fmt: skip
         columns = [np.asarray(each, np.int64 if place < _Y else np.float64) for place, each in given.items()]
@@ -220,9 +216,10 @@ class JudgedQueries:
         return int(self.others[:, _N].sum())
 
     @property
-    def n_defined_others(self) -> int:
-        """Those of them with a value."""
-        return int(self.others[:, _E].sum())
+    def n_defined(self) -> int:
+        """Queries with a value by any judge."""
+        y, f, _ = self.valid.columns()
+        return int(np.count_nonzero(~(np.isnan(y) & np.isnan(f)))) + int(self.others[:, _E].sum())
 
     @property
     def independent(self) -> JudgedQueries:

@@ -75,6 +75,11 @@ class MeanEstimate:
     interval_error: float = math.nan
     equal_n: float = math.nan
 
+    @classmethod
+    def missing(cls, level: float, reason: str, n: int = 0, equal_n: float = math.nan) -> MeanEstimate:
+        """No mean, and why there is none."""
+        return cls(math.nan, math.nan, math.nan, Interval.missing(level, intervals.T, reason), n, equal_n=equal_n)
+
 
 @dataclass(frozen=True)
 class JudgedEstimate:
@@ -159,9 +164,6 @@ def judged_estimate(
         lambda_: how much the model's values count, from 0 to 1; default: what makes the variance smallest.
         bounds: the least and the largest value of the metric, or of its difference; default: it has none.
 
-    Raises:
-        OptionError: The level or `lambda_` is out of range.
-
     Examples:
         >>> human = [1.0, 0.0, 0.5, 1.0, 0.0, 0.5, 1.0, 0.0] * 5 + [float("nan")] * 960
         >>> judge = [0.9, 0.1, 0.4, 0.9, 0.3, 0.5, 0.8, 0.2] * 125
@@ -170,15 +172,11 @@ def judged_estimate(
         >>> round(estimate.value, 3), round(estimate.lambda_, 2), estimate.gain > 5
         (0.5, 1.0, True)
     """
-    if lambda_ is not None and not (is_number(lambda_) and 0 <= lambda_ <= 1):
-        raise OptionError(f"lambda_ must be a number from 0 to 1, or None; got {lambda_!r}")
     sample, problem = sample_of(queries)
     judge = _by_judge(queries, sample, level, bounds)
     if sample is None:
-        missing = Interval.missing(level, intervals.T, problem)
-        nothing = MeanEstimate(math.nan, math.nan, math.nan, missing, 0)
-        counts = (queries.n_graded, queries.n_others)
-        return JudgedEstimate(math.nan, missing, math.nan, math.nan, math.nan, *counts, nothing, judge, math.nan)
+        nan, human, counts = math.nan, MeanEstimate.missing(level, problem), (queries.n_graded, queries.n_others)
+        return JudgedEstimate(nan, human.interval, nan, nan, nan, *counts, human, judge, nan)
     estimator = _Estimator(sample, level, bounds, problem)
     human = estimator.human
     weight, note = (0.0, "") if problem else estimator.best_weight() if lambda_ is None else (float(lambda_), "")
@@ -215,7 +213,7 @@ def bias_of_judge(queries: JudgedQueries, level: float = 0.95, bounds: tuple[flo
     """
     sample, problem = sample_of(queries.biases)
     if sample is None:
-        return MeanEstimate(math.nan, math.nan, math.nan, Interval.missing(level, intervals.T, problem), 0)
+        return MeanEstimate.missing(level, problem)
     reach = bounds[1] - bounds[0]
     return _Estimator(sample, level, (-reach, reach), problem or _too_few_graded(sample)).human
 
@@ -231,24 +229,23 @@ def _by_judge(queries: JudgedQueries, sample: Sample | None, level: float, bound
     n = int(e)
     if not n or queries.are_excessive:
         reason = intervals.UNKNOWN_MEAN if n else "no user has a value by the model"
-        return MeanEstimate(
-            math.nan, math.nan, math.nan, Interval.missing(level, intervals.T, reason), n, equal_n=float(n)
-        )
-    mean = f / e
-    bounds, is_share = _valid_bounds(bounds, float(mean)), f == ff
-    if not queries.is_clustered:
-        error = math.sqrt(model.sums.spread(mean, n, Fraction(0)) / (e * (e - 1))) if n > 1 else math.nan
-        interval = _interval(float(mean), error, n - 1, n, level, bounds, float(n) if is_share else None)
-        return MeanEstimate(float(mean), error, n - 1, interval, n, equal_n=float(n))
-    clusters = judged_queries.clusters_of(model.sizes)
-    problem = ("" if sample is None else sample.problem_of_clusters) or clusters.problem
-    error, interval = math.nan, Interval.missing(level, intervals.T, problem)
+        return MeanEstimate.missing(level, reason, n, float(n))
+    mean = float(f / e)
+    problem, df, share_n, n_equal = "", n - 1.0, float(n), None
+    if queries.is_clustered:
+        clusters = judged_queries.clusters_of(model.sizes)
+        problem = ("" if sample is None else sample.problem_of_clusters) or clusters.problem
+        df, share_n, n_equal = clusters.df, 0.0, clusters.effective_n
+        error = math.nan if problem else model.standard_error(mean)
+    else:
+        error = math.sqrt(model.sums.spread(f / e, n, Fraction(0)) / (e * (e - 1))) if n > 1 else math.nan
+    interval = Interval.missing(level, intervals.T, problem)
     if not problem:
-        error = model.standard_error(float(mean))
+        is_share = f == ff
         interval = _interval(
-            float(mean), error, clusters.df, n, level, bounds, 0.0 if is_share else None, clusters.effective_n
+            mean, error, df, n, level, _valid_bounds(bounds, mean), share_n if is_share else None, n_equal
         )
-    return MeanEstimate(float(mean), error, clusters.df, interval, n, equal_n=float(n))
+    return MeanEstimate(mean, error, df, interval, n, equal_n=float(n))
 
 
 def _valid_bounds(bounds: tuple[float, float], mean: float) -> tuple[float, float]:
@@ -522,7 +519,7 @@ class JudgedDifference:
         mean: the model's mean, estimated from both judges; that of the difference is an estimate of its own.
         baseline_mean: the baseline's mean, estimated from both judges.
         wins: of users whom people graded: how often the model is better; `ties` as good; `losses` worse.
-        n: how many users stand behind the difference: those whom people graded, and all others with a difference by the model.
+        n: how many users stand behind the difference: those with a difference by people, by the model or by both.
         clusters: those of users whom people graded, with the standard error of the difference; None if users are independent.
         error_of_users: the standard error of the difference if all users are independent.
         no_user_differs: whether no user has other values under the other model, by any judge.
@@ -549,7 +546,7 @@ class JudgedDifference:
         self.mean, self.baseline_mean = (
             judged_estimate(each, level, bounds=bounds).value for each in (values, baselines)
         )
-        self.n = differences.n_graded + differences.n_defined_others
+        self.n = differences.n_defined
         self.clusters = differences.clusters_of_people(estimate.standard_error)
         independent = judged_estimate(differences.independent, level, bounds=self.bounds)
         self.error_of_users = independent.standard_error

@@ -225,14 +225,11 @@ def xxhash64(*columns: Array) -> Array:
         part = slice(start, start + _VALUES_TOGETHER)
         seed: Array | np.uint64 = np.uint64(_SEED)
         for column in columns:
-            seed = _hashes_of_numbers(_bits_of(column[part]), seed)
+            # Of the two zeros Spark takes the positive one.
+            values = column[part] + 0.0 if column.dtype.kind == "f" else column[part]
+            seed = _hashes_of_numbers(values.view(np.uint64), seed)
         hashes[part] = seed
     return hashes.view(np.int64)
-
-
-def _bits_of(values: Array) -> Array:
-    # Of the two zeros Spark takes the positive one.
-    return (values + 0.0 if values.dtype.kind == "f" else values).view(np.uint64)
 
 
 def _hashes_of_numbers(bits: Array, seed: Array | np.uint64) -> Array:

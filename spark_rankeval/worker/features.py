@@ -784,7 +784,7 @@ class JudgedAccumulator:
             clusters = None if graded[0].clusters is None else np.concatenate([each.clusters for each in graded])
             weights = weight if graded[0].is_weighted else None
             values = np.concatenate(human), np.concatenate(judge), weight != 0
-            made = JudgedQueries.from_places(*values, weights, list(self._groups), groups, clusters)
+            made = JudgedQueries.from_values(*values, weights, groups, clusters, list(self._groups))
             self._queries[figure] = self._queries[figure] + made if figure in self._queries else made
 
     def messages(self) -> Iterator[Message]:

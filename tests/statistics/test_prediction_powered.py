@@ -318,8 +318,6 @@ SPOILT = (
 @pytest.mark.parametrize(("call", "error", "words"), [
     (lambda: JudgedQueries.from_values([1.0, 0.0], [1.0, 0.0, 1.0], [True, False, False]), ValueError, "same length; got 2, 3"),
     (lambda: judged_estimate(MOMENTS, level=1.0), OptionError, "level"),
-    (lambda: judged_estimate(MOMENTS, lambda_=1.5), OptionError, "lambda_ must be"),
-    (lambda: judged_estimate(MOMENTS, lambda_="best"), OptionError, "lambda_ must be"),
     *((lambda width=width: labels_needed(MOMENTS, width), OptionError, "positive number") for width in (0.0, -1.0, NAN)),
     *((lambda text=text: JudgedQueries.from_text(text), ValueError, "not the grades of two judges") for text in SPOILT),
 ])  # fmt: skip
