@@ -318,8 +318,8 @@ def _headline(rows: Sequence[SummaryRow], total_rows: Sequence[SummaryRow]) -> l
 
 
 def _differences(comparison: ReportedComparison, contents: Contents, keys: Sequence[str]) -> Section:
-    rows, sliced = comparison.rows, comparison.sliced
     plot = replace(comparison.plot, models=contents.plots.models)
+    rows, sliced, baseline, level = plot.rows, plot.sliced, plot.baseline, plot.level
     compared = {row.metric for row in rows}
     with_slices = dict.fromkeys(row.metric for row in sliced)
     metrics = [key for key in dict.fromkeys([comparison.headline, *keys]) if key in with_slices] or list(with_slices)
@@ -328,16 +328,13 @@ def _differences(comparison: ReportedComparison, contents: Contents, keys: Seque
         *(partial(plot.histogram, metric) for metric in contents.distributions if metric in compared),
     ]
     draws += [partial(plot.slices, metric) for metric in metrics[:_MOST_SLICED]]
-    words = (
-        f"Each model is compared with {comparison.baseline}. Only users with a value under both models are compared."
-    )
+    words = f"Each model is compared with {baseline}. Only users with a value under both models are compared."
     remarks = [
         *(f"Slices have {words}." for words in comparisons.reversals_in_words(rows, sliced)),
         *_as_sentences(comparison.notes, rows),
     ]
-    caption = f"Differences from {comparison.baseline}"
+    caption, correction = f"Differences from {baseline}", comparison.correction
     definitions = {row.key: row.definition for row in contents.summary}
-    correction, level = comparison.correction, comparison.level
     notes = comparisons.difference_notes(
         rows, level, comparison.test, correction, comparison.replicates, comparison.headline
     )
@@ -425,30 +422,25 @@ def _definitions(contents: Contents, total_rows: list[SummaryRow]) -> Section:
 
 
 class Part(NamedTuple):
-    """A metric over the runs, the earliest first: `draw` makes its chart, `failed` says by id why runs failed."""
+    """A metric over the runs, the earliest first: `draw` makes its chart."""
 
     key: str
     draw: Callable[[], Drawing]
     rows: Sequence[HistoryRow]
-    failed: Mapping[str, str]
 
 
-def history_page(title: str, parts: Sequence[Part]) -> str:
-    """The page as one HTML document."""
+def history_page(title: str, parts: Sequence[Part], failed: Mapping[str, str]) -> str:
+    """The page as one HTML document; `failed` says by id why runs failed."""
     times = {run: time for part in parts for run, time, _ in part.rows}
-    failed = {run for part in parts for run in part.failed} & times.keys()
     facts = [("runs", f"{len(times):,}")]
-    if failed:
-        facts.append(("failed", f"{len(failed):,}"))
+    if n_failed := len(failed.keys() & times.keys()):
+        facts.append(("failed", f"{n_failed:,}"))
     facts.append(("metrics", f"{len(parts):,}"))
     if times:
         facts += [("first", f"{min(times.values()):%Y-%m-%d %H:%M}"), ("last", f"{max(times.values()):%Y-%m-%d %H:%M}")]
-    sections = [_section_of(place, part) for place, part in enumerate(parts)]
+    sections = []
+    for place, (key, draw, rows) in enumerate(parts):
+        newest_first = sorted(rows, key=lambda each: each.time, reverse=True)
+        table = history_table(newest_first, failed, "The same data as a table, newest run first")
+        sections.append(Section(f"metric-{place}", key, pictures=[picture(draw)], tables=[table]))
     return document(title, facts, sections or [Section("runs", "Runs", words=["There is no run to show."])])
-
-
-def _section_of(place: int, part: Part) -> Section:
-    newest_first = sorted(part.rows, key=lambda each: each.time, reverse=True)
-    caption = "The same data as a table, newest run first"
-    table = history_table(newest_first, part.failed, caption)
-    return Section(f"metric-{place}", part.key, pictures=[picture(part.draw)], tables=[table])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from pyspark.sql import functions as F
@@ -80,14 +80,13 @@ def history(metrics_table: Table, *, slice: str | None = "all") -> History:  # t
     with replaced_files_explained("metrics_table"):
         records = [record.asDict() for record in chosen.withColumn(TIME, F.unix_micros(TIME)).collect()]
     ordered = sorted(records, key=lambda record: (record[TIME], str(record[RUN_ID])))
-    rows = [*map(_history_row, ordered)]
+    rows = [
+        HistoryRow(str(record[RUN_ID]), datetime.fromtimestamp(record[TIME] / 1e6, UTC), row_of(record))
+        for record in ordered
+    ]
     if all(date_of_run(each.run) for each in rows):
         rows.sort(key=lambda each: date_of_run(each.run) or each.time)
     return History(tuple(rows))
-
-
-def _history_row(record: dict[str, Any]) -> HistoryRow:
-    return HistoryRow(str(record[RUN_ID]), datetime.fromtimestamp(record[TIME] / 1e6, UTC), row_of(record))
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +148,8 @@ class History:
         for metric in entries:
             matches = [key for key in self.keys() if metric == newest[key] or names(str(metric), key)]
             if not matches:
-                msg = f"no run has a metric {str(metric)!r}; available: {_listed(available) or 'none, and no runs'}"
+                there = listed(available, _MOST_NAMED) or "none, and no runs"
+                msg = f"no run has a metric {str(metric)!r}; available: {there}"
                 raise UnknownMetricError(msg)
             wanted |= dict.fromkeys(matches)
         return self._select_keys(wanted)
@@ -236,18 +236,13 @@ class History:
 
     def _key_to_draw(self, metric: str | None) -> str:
         """The label of the only metric that answers to a name; of the first one if there is no name."""
-        newest = newest_names(self.rows)
-        keys = list(newest)
-        answering = keys[:1] if metric is None else [key for key in keys if names(str(metric), key)]
-        if self.rows and len(answering) != 1:
-            what = (
-                f"is ambiguous: it matches {', '.join(newest[key] for key in answering)}"
-                if answering
-                else "is in no run"
-            )
-            msg = f"the metric {str(metric)!r} {what}; available: {', '.join(newest.values())}"
+        if not self.rows:
+            return str(metric or "metrics")
+        newest = newest_names(self.rows if metric is None else self.of(metric).rows)
+        if metric is not None and len(newest) > 1:
+            msg = f"the metric {str(metric)!r} is ambiguous: it matches {', '.join(newest.values())}; name one of these"
             raise UnknownMetricError(msg)
-        return answering[0] if answering else str(metric or "metrics")
+        return next(iter(newest))
 
     def report(
         self, path: str | os.PathLike[str], *, gates: Sequence[GateRule] = (), title: str = "Metrics over all runs"
@@ -275,16 +270,11 @@ class History:
             for slice_ in sorted({row.slice for _, _, row in metric_rows}, key=lambda name: (name != "all", name)):
                 slice_rows = [each for each in metric_rows if each.row.slice == slice_]
                 draw = partial(self.plot, key, slice=slice_, gates=gates)
-                parts.append(Part(figure_in_words(newest[key], slice_), draw, slice_rows, self.failed))
-        return write_page(target, history_page(title, parts))
+                parts.append(Part(figure_in_words(newest[key], slice_), draw, slice_rows))
+        return write_page(target, history_page(title, parts, self.failed))
 
     def __repr__(self) -> str:
         return as_text(history_on_screen(self.rows, self.failed).with_calls()) if self.rows else "no run"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f", … ({len(names):,} in all)" if len(names) > _MOST_NAMED else ""
-    return f"{', '.join(names[:_MOST_NAMED])}{more}"
 
 
 def _comparable_rows(rows: Sequence[HistoryRow]) -> list[HistoryRow]:
