@@ -132,12 +132,6 @@ def report_not_shared(not_shared: Mapping[str, str], baseline: str, *, is_error:
         warn(msg)
 
 
-def warn_of_different_tables(n_users: Mapping[str, int]) -> None:
-    """Warn if models were not evaluated on the same tables, by how many users' rows of each table differ."""
-    if tables := not_shared_in_words(n_users):
-        warn(f"the models were evaluated on different {tables}. Differences of the means may come from that")
-
-
 def states_by_model(owners: Mapping[Owner, State]) -> list[tuple[str, State]]:
     """The models, or groups of users, with their states."""
     return [(owner, fields) for owner, fields in owners.items() if isinstance(owner, str)]
@@ -307,10 +301,8 @@ def compared_metrics(tables: ModelTables, metrics: MetricsToCompare, margin: Mar
     compared = []
     for label in labels:
         metric = _metric_of(tables, label)
-        compared_metric = ComparedMetric(label, tables.caller_key(label), margins[label])
-        if metric is not None:
-            compared_metric = compared_metric._replace(direction=summary.direction_of(metric), bounds=metric.bounds)
-        compared.append(compared_metric)
+        known = () if metric is None else (summary.direction_of(metric), metric.bounds)
+        compared.append(ComparedMetric(label, tables.caller_key(label), margins[label], *known))
     return compared
 
 
@@ -449,7 +441,8 @@ class AgainstBaseline(NamedTuple):
                 fields = owners.get(model, {})
                 state = {field: fields.get(field, entries)[place] for field, entries in empty.items()}
                 # Users of neither table are no concern of the two.
-                n_of_either = self._n_of_either(owners, model)
+                n_users = sum(comparing.count_of(owners, comparing.N_USERS, each) for each in (model, self.baseline))
+                n_of_either = n_users - comparing.count_of(owners, comparing.N_SHARED, model)
                 state["n_undefined"] = n_of_either - state["difference_n"]
                 cluster_state = None
                 if self.clusters is not None:
@@ -474,10 +467,6 @@ class AgainstBaseline(NamedTuple):
         signs, bounds = (by_people.wins, by_people.ties, by_people.losses), self.metrics[figure[1]].bounds
         n_undefined = n_of_either - differences.n_graded - differences.n_defined_others
         return JudgedDifference(differences, values, baselines, n_undefined, signs, self.level, bounds)
-
-    def _n_of_either(self, owners: Mapping[Owner, State], model: str) -> int:
-        n_users = sum(comparing.count_of(owners, comparing.N_USERS, each) for each in (model, self.baseline))
-        return n_users - comparing.count_of(owners, comparing.N_SHARED, model)
 
     def rows(self, compared: Sequence[ComparedModel], test: str) -> tuple[ComparisonRow, ...]:
         """The rows with their verdicts. Metrics without a direction are corrected for each other alone."""

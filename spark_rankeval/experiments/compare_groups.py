@@ -222,7 +222,9 @@ class GroupComparison(VerdictTables[GroupRow], RowsInTable):
     notes: tuple[str, ...] = ()
 
     def _records(self) -> Iterator[dict[str, Any]]:
-        return group_records(self)
+        names = ("level", "correction", "covariate", "sequential", "tightest_at")
+        shared = {name: getattr(self, name) for name in names}
+        return ({**row.record(), **shared} for row in self.rows)
 
     def _on_paper(self) -> Document:
         table = groups_table(
@@ -235,13 +237,6 @@ class GroupComparison(VerdictTables[GroupRow], RowsInTable):
             weights=self.weights,
         )
         return Document((table,), remarks(self.notes))
-
-
-def group_records(comparison: GroupComparison) -> Iterator[dict[str, Any]]:
-    """The rows by column, as the tables of comparisons of groups have them."""
-    names = ("level", "correction", "covariate", "sequential", "tightest_at")
-    shared = {name: getattr(comparison, name) for name in names}
-    return ({**row.record(), **shared} for row in comparison.rows)
 
 
 # The bytes that the sums of a metric and group take.
