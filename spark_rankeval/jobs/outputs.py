@@ -42,6 +42,7 @@ from spark_rankeval.jobs.config import (
 )
 from spark_rankeval.records.columns import RUN_ID
 from spark_rankeval.records.summary import METRICS as METRIC_COLUMNS
+from spark_rankeval.report.contents import text_of
 from spark_rankeval.spark import catalog, engine
 from spark_rankeval.spark.local_tables import NANOSECONDS, ON_NANOSECONDS, with_spark_types
 from spark_rankeval.spark.sql import column
@@ -172,17 +173,12 @@ def texts_on_disk(place: str) -> dict[Path, str]:
     return texts
 
 
-def metrics_schema() -> T.StructType:
-    """The columns of the table of metrics."""
-    return catalog.schema_of(METRIC_COLUMNS.columns)
-
-
 def read_metrics(spark: SparkSession, output: Output, *, missing_ok: bool = False) -> DataFrame:
     """The table of metrics of all runs; with `missing_ok`, files that have gone are passed over."""
     if _is_in_catalog(output, METRICS):
         return _catalog_table(spark, output, METRICS).rows()
-    reader = spark.read.option("ignoreMissingFiles", missing_ok).schema(metrics_schema().add(RUN_ID, "string"))
-    return reader.parquet(folder_of(output, METRICS))
+    schema = catalog.schema_of(METRIC_COLUMNS.columns).add(RUN_ID, "string")
+    return spark.read.option("ignoreMissingFiles", missing_ok).schema(schema).parquet(folder_of(output, METRICS))
 
 
 def run_facts(
@@ -319,6 +315,7 @@ class Run:
 
     def manifest(self, facts: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
         """What the run was, as plain values, without secrets."""
+        here = engine.engine_of(self.spark)
         return {
             RUN_ID: self.run_id,
             "job": self.job,
@@ -326,7 +323,9 @@ class Run:
             "finished": datetime.now(UTC).isoformat(),
             "versions": {
                 "spark_rankeval": __version__,
-                **_versions_of_engine(self.spark),
+                here.name.lower(): here.version,
+                # What speaks to an engine that is not Spark.
+                **({} if here.name == SPARK else {"pyspark": pyspark.__version__}),
                 "python": platform.python_version(),
                 "numpy": np.__version__,
                 "pandas": pd.__version__,
@@ -341,13 +340,6 @@ class Run:
             "outputs": {name: self.config.redacted(place) for name, place in self.written.items()},
             **{name: value for name, value in facts.items() if name not in _TABLE_FACTS},
         }
-
-
-def _versions_of_engine(spark: SparkSession) -> dict[str, str]:
-    """The versions of the engine and, if it is not Spark, of the PySpark that speaks to it."""
-    here = engine.engine_of(spark)
-    client = {} if here.name == SPARK else {"pyspark": pyspark.__version__}
-    return {here.name.lower(): here.version, **client}
 
 
 @contextmanager
@@ -665,9 +657,7 @@ def folded(metrics: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 def _input(name: str, config: JobConfig, frame: DataFrame) -> str:
     columns = ", ".join(f"{column} {kind}" for column, kind in frame.dtypes)
     n = len(engine.input_files(frame))
-    files = ""
-    if n:
-        files = " (1 file)" if n == 1 else f" ({n:,} files)"
+    files = f" ({n:,} file{'s' * (n > 1)})" if n else ""
     return f"{config.sources()[name].place}{files}: {columns}"
 
 
@@ -706,9 +696,9 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
 
 def report_text(run: Run, manifest: Mapping[str, Any]) -> str | None:
     """The page of a run, which has one if its manifest says so; None if it has none."""
-    written, report = manifest.get("outputs", {}), run.config.output.report
-    if isinstance(report, str) and "report" in written:
-        return Path(report).read_text(encoding="utf-8")
+    written = manifest.get("outputs", {})
+    if "report" in written:
+        return text_of(written["report"], "report")
     if REPORTS not in written:
         return None
     (record,) = run.spark.read.text(run.place(REPORTS), wholetext=True).collect()
