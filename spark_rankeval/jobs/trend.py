@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import check_extra
-from spark_rankeval.errors import ConfigurationError, did_you_mean
+from spark_rankeval.errors import ConfigurationError, did_you_mean, listed
 from spark_rankeval.jobs.command import job_parser, job_session, overrides_of, run_as_task, run_job
 from spark_rankeval.jobs.config import EventLog, Output, Session, load_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
@@ -100,10 +100,10 @@ def _read(spark: SparkSession, output: Output, slice_: str | None, metrics: Sequ
     run_rows = read_metrics(spark, output, missing_ok=missing_ok).where(F.col(RUN_ID).isin(list(started)))
     rows = history(_metric_rows(run_rows, metrics), slice=slice_).rows
     if not rows and started and slice_ is not None:
-        slices = [row["slice"] for row in run_rows.select("slice").distinct().collect()]
+        slices = sorted(row["slice"] for row in run_rows.select("slice").distinct().collect())
         if slice_ not in slices:
-            msg = _missing_slice_message(slice_, sorted(slices))
-            raise ConfigurationError(msg)
+            there = f"{did_you_mean(slice_, slices)}There are: {listed(slices, _MOST_SLICES)}"
+            raise ConfigurationError(f"no run has a slice {slice_!r}; {there}; --slice every is each")
     return History(rows, failed)
 
 
@@ -121,12 +121,6 @@ def _metric_rows(table: DataFrame, metrics: Sequence[str]) -> DataFrame:
     if not all(matches.values()):
         return table
     return table.where(F.col("metric").isin(sorted({metric for matching in matches.values() for metric in matching})))
-
-
-def _missing_slice_message(name: str, available: Sequence[str]) -> str:
-    more = f", … ({len(available):,} in all)" if len(available) > _MOST_SLICES else ""
-    there = f"There are: {', '.join(available[:_MOST_SLICES])}{more}"
-    return f"no run has a slice {name!r}; {did_you_mean(name, available)}{there}; --slice every is each"
 
 
 task = partial(run_as_task, main)

@@ -172,28 +172,20 @@ def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Se
 
 
 def _facts(contents: Contents) -> list[tuple[str, str]]:
-    models = [model for model in contents.plots.models if model]
-    slices = {row.slice for row in contents.summary if not summary_rows.is_item_group(row.slice)} - {"all"}
-    groups = {row.slice for row in contents.summary if summary_rows.is_item_group(row.slice)}
-    dialects = dict.fromkeys(row.dialect for row in contents.summary if row.dialect)
-    facts = _which_run(contents.manifest)
-    if models:
-        facts.append(("models", ", ".join(models)))
-    if contents.qualities:
-        facts.append(("users", f"{next(iter(contents.qualities.values())).n_users:,}"))
-    facts.append(("metrics", f"{len({row.key for row in contents.summary}):,}"))
-    if slices:
-        facts.append(("slices", f"{len(slices):,}"))
-    if groups:
-        facts.append(("groups of items", f"{len(groups):,}"))
-    weights = dict.fromkeys(
-        row.user_weight for row in contents.summary if row.user_weight not in ("", summary_rows.SELF_NORMALISED)
-    )
-    if weights:
-        facts.append(("users weighted by", ", ".join(weights)))
-    if dialects:
-        facts.append(("dialect", ", ".join(dialects)))
-    return facts
+    rows = contents.summary
+    groups = {row.slice for row in rows if summary_rows.is_item_group(row.slice)}
+    slices = {row.slice for row in rows} - groups - {"all"}
+    weights = dict.fromkeys(row.user_weight for row in rows if row.user_weight != summary_rows.SELF_NORMALISED)
+    facts = {
+        "models": ", ".join(filter(None, contents.plots.models)),
+        "users": f"{next(iter(contents.qualities.values())).n_users:,}" if contents.qualities else "",
+        "metrics": f"{len({row.key for row in rows}):,}",
+        "slices": f"{len(slices):,}" if slices else "",
+        "groups of items": f"{len(groups):,}" if groups else "",
+        "users weighted by": ", ".join(filter(None, weights)),
+        "dialect": ", ".join(filter(None, dict.fromkeys(row.dialect for row in rows))),
+    }
+    return [*_which_run(contents.manifest), *((name, text) for name, text in facts.items() if text)]
 
 
 def _which_run(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
