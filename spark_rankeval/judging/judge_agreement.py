@@ -27,7 +27,7 @@ from spark_rankeval.request.call import ByOption, ColumnNames, Cube, ScoringOpti
 from spark_rankeval.spark import sql
 from spark_rankeval.spark.engine import collected_columns
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.source_tables import SourceTable, read_source, require_column, user_column
+from spark_rankeval.spark.source_tables import SourceTable, read_source, require_column
 from spark_rankeval.spark.sql import Sql, call, named
 from spark_rankeval.statistics.description import N_BLOCKS
 from spark_rankeval.statistics.intervals import check_level
@@ -66,7 +66,7 @@ class JudgedLabels:
 
     @property
     def _users(self) -> list[str]:
-        return [user_column(index) for index in range(len(self.source.user))]
+        return [*self.source.user_names]
 
     @property
     def _grades(self) -> list[str]:
@@ -182,13 +182,12 @@ class JudgedLabels:
         """A row for each item and each slice that it is in: all labels, and those with its values of the attributes."""
         lacks_id = sql.any_of(named(name).is_null() for name in (*self._users, _ITEM))
         items = sql.with_columns(items, {_N_INVALID: sql.when(lacks_id, named(_N_ROWS), 0)})
-        places = range(len(self.attributes))
+        n, nothing = len(self.attributes), sql.null_of(T.StringType())
         parts = []
-        for key in rollup(len(self.attributes), totals=self.totals)(tuple(places)):
-            kept = [place for place in places if key[place] is not ALL_VALUES]
+        for key in rollup(n, totals=self.totals)(tuple(range(n))):
+            kept = [place for place in range(n) if key[place] is not ALL_VALUES]
             values = [
-                (named(name) if place in kept else sql.null_of(T.StringType())).alias(name)
-                for place, name in enumerate(self._slices)
+                (named(name) if place in kept else nothing).alias(name) for place, name in enumerate(self._slices)
             ]
             parts.append(call("struct", sql.number(sum(1 << place for place in kept)).alias(_KEPT), *values))
         counts = list(map(named, (*self._users, *self._grades, _N_ROWS, _N_INVALID)))
