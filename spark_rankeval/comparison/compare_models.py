@@ -559,7 +559,8 @@ def _notes(
 
 def size_of_state(n_metrics: int, n_models: int, replicates: int) -> int:
     """The approximate bytes of a partition's state as it travels; an `OptionError` if it does not fit into memory."""
-    size = n_metrics * max(n_models, 1) * max(replicates, 1) * _SUM
+    n_models, replicates = max(n_models, 1), max(replicates, 1)
+    size = n_metrics * n_models * replicates * _SUM
     if size > _LARGEST_STATE:
         msg = (
             f"{n_metrics:,} metrics × {n_models:,} models × {replicates:,} replicates need {size >> 20:,} MB in each worker; "

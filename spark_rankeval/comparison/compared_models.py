@@ -500,9 +500,8 @@ class AgainstBaseline(NamedTuple):
         better, worse = figures.wins, figures.losses
         if not metric.larger_is_better:
             better, worse = worse, better
-        tests = Tests(
-            figures.p_t, figures.p_sign_flip, p_test, figures.p_beyond(metric.margin) if metric.margin else math.nan
-        )
+        p_margin = figures.p_beyond(metric.margin) if metric.margin else math.nan
+        tests = Tests(figures.p_t, figures.p_sign_flip, p_test, p_margin)
         return ComparisonRow(
             metric=metric.label,
             model=model,
@@ -520,9 +519,7 @@ class AgainstBaseline(NamedTuple):
             larger_is_better=metric.larger_is_better,
             asked=metric.asked,
             not_shared=not_shared,
-            clusters=ClusterFigures()
-            if figures.clusters is None
-            else ClusterFigures.of(self.cluster, figures.clusters, figures.error_of_users),
+            clusters=ClusterFigures.of(self.cluster, figures.clusters, figures.error_of_users),
         )
 
 
@@ -587,9 +584,9 @@ def pair_rows(
         if cluster:
             clusters = [Clusters(0) if each is None else each[place] for each in clusters_of_pairs]
         own_spread = comparisons.all_pairs_of(state, level, metric.bounds, clusters, pairwise=True)
-        pairs = (
-            own_spread if test == "games_howell" else comparisons.all_pairs_of(state, level, metric.bounds, clusters)
-        )
+        pairs = own_spread
+        if test != "games_howell":
+            pairs = comparisons.all_pairs_of(state, level, metric.bounds, clusters)
         rows += [_pair_row(pair, metric, models, means, n_users, test, cluster) for pair in pairs]
         # The intervals of Tukey do not hold together if one model is noisier than others.
         ranked += _rank_rows(own_spread, metric, models, means)

@@ -32,7 +32,7 @@ from spark_rankeval.statistics.groups import TIGHTEST_AT, Group, difference_of, 
 from spark_rankeval.statistics.intervals import Clusters, Interval, Lift
 from spark_rankeval.worker import comparing
 from spark_rankeval.worker.comparing import Owner
-from spark_rankeval.worker.states import ClusterStates, group_name, merging_clusters
+from spark_rankeval.worker.states import ClusterLayout, ClusterStates, group_name, merging_clusters
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -174,9 +174,8 @@ def group_rows(compared: Sequence[ComparedGroup], options: GroupTest, cluster: s
         )
         clusters = ClusterFigures(cluster)
         if group.clusters is not None:
-            clusters = ClusterFigures(
-                cluster, n=group.clusters.n, effective_n=min(group.precision.effective_n, other.precision.effective_n)
-            )
+            effective_n = min(group.precision.effective_n, other.precision.effective_n)
+            clusters = ClusterFigures(cluster, group.clusters.n, effective_n)
         yield GroupRow(
             metric=metric.label, group=group.name, baseline=other.name, n_users=group.n, n_baseline_users=other.n,
             n_undefined=group.moments.n_undefined + other.moments.n_undefined, mean=adjusted.means[0], baseline_mean=adjusted.means[1],
@@ -311,7 +310,11 @@ def compare_groups(
     tables = read_groups(per_user, group, user, user_weight, covariate, cluster)
     compared = compared_models.compared_metrics(tables, metrics, margin)
     weighted = bool(tables.tables[0].weights)
-    layout = covariates.layout_of_groups(len(compared), weighted=weighted) if tables.clusters else None
+    layout = None
+    if tables.clusters:
+        # The users of each group, and all of them together.
+        masks = ((True,), (False,))
+        layout = ClusterLayout(len(compared), weighted=weighted, n_keys=1, masks=masks, grouped=True)
     run = covariates.group_batches(len(compared), weighted=weighted, covariate=covariate is not None, layout=layout)
     labels = [metric.label for metric in compared]
     merger = None if layout is None else merging_clusters(layout)
@@ -354,16 +357,12 @@ def read_groups(
         check_name(option, name)
     users = None if user is None else as_names("user", user)
     clusters = None if cluster is None else as_names("cluster", cluster)
-    if isinstance(per_user, Mapping):
-        if group is not None:
-            msg = (
-                f"group={group!r} is for one table of all groups; in a dict the keys name the groups. Leave group= out"
-            )
-            raise InputError(msg)
-    elif group is None:
-        raise InputError(
-            "group= must name the column of the users' groups, or per_user must be a dict of tables by group"
-        )
+    if isinstance(per_user, Mapping) and group is not None:
+        msg = f"group={group!r} is for one table of all groups; in a dict the keys name the groups. Leave group= out"
+        raise InputError(msg)
+    if not isinstance(per_user, Mapping) and group is None:
+        msg = "group= must name the column of the users' groups, or per_user must be a dict of tables by group"
+        raise InputError(msg)
 
     def read(name: str | None, frame: DataFrame) -> ModelTable:
         words = "the table" if name is None else f"the table of {name!r}"
@@ -401,9 +400,8 @@ def _number(frame: DataFrame, name: str | None, option: str, words: str) -> str 
 def _check(owners: dict[Owner, State], tables: ModelTables) -> None:
     """Refuse users who cannot be compared, with their numbers."""
     if comparing.count_of(owners, comparing.N_TOO_MANY):
-        raise InputError(
-            f"there are more than {covariates.MOST_GROUPS} groups; group= must name a column of a few groups"
-        )
+        msg = f"there are more than {covariates.MOST_GROUPS} groups; group= must name a column of a few groups"
+        raise InputError(msg)
     refused = compared_models.RefusedUsers()
     n = comparing.count_of(owners, comparing.N_IN_SEVERAL)
     problem = f"users in several groups: {n:,}. Leave them out; compare is for models on the same users"
