@@ -50,17 +50,17 @@ def read_results(
     users = None if user is None else as_names("user", user)
     clusters = None if cluster is None else as_names("cluster", cluster)
     check_name("model", model)
-    if isinstance(results, Mapping):
-        if model is not None:
-            msg = f"model={model!r} is for one table of several models; in a dict the keys name the models. Leave model= out"
-            raise InputError(msg)
-    elif isinstance(results, Result) and len(results.models) == 1:
+    if isinstance(results, Mapping) and model is not None:
+        msg = (
+            f"model={model!r} is for one table of several models; in a dict the keys name the models. Leave model= out"
+        )
+        raise InputError(msg)
+    if isinstance(results, Result) and len(results.models) == 1:
         refuse_one_model("the result", results.models[0])
     tables = [read_table(table, name, users, model, clusters) for name, table in named_tables(results)]
     weights = list(dict.fromkeys(weight for table in tables for weight in table.weights))
     if weights:
-        msg = f"compare gives every user the same weight; it ignores the weights in {', '.join(map(repr, weights))}"
-        warn(msg)
+        warn(f"compare gives every user the same weight; it ignores the weights in {', '.join(map(repr, weights))}")
     return ModelTables.checked(tables)
 
 
@@ -128,8 +128,7 @@ def report_not_shared(not_shared: Mapping[str, str], baseline: str, *, is_error:
         msg = f"{'; '.join(problems)}. Evaluate them on the same tables, or pass same_labels=False for a warning"
         raise DataError(msg)
     if problems:
-        msg = f"{'; '.join(problems)}. A difference of the means may come from that"
-        warn(msg)
+        warn(f"{'; '.join(problems)}. A difference of the means may come from that")
 
 
 def states_by_model(owners: Mapping[Owner, State]) -> list[tuple[str, State]]:

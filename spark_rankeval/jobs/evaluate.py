@@ -210,18 +210,14 @@ class Tracking:
 
     def __post_init__(self) -> None:
         # A database needs packages that a client of a server does not.
-        is_database = self.place.startswith(("sqlite", "postgresql", "mysql", "mssql"))
-        check_extra(
-            "mlflow",
-            "databases of MLflow" if is_database else "runs in MLflow",
-            only=None if is_database else ("mlflow",),
-        )
+        if self.place.startswith(("sqlite", "postgresql", "mysql", "mssql")):
+            check_extra("mlflow", "databases of MLflow")
+        check_extra("mlflow", "runs in MLflow", only=("mlflow",))
         for name, longest in (("experiment", _LONGEST_EXPERIMENT), ("run_name", LONGEST_RUN_NAME)):
-            text = getattr(self, name)
-            if text is not None and len(text) > longest:
-                raise ConfigurationError(
-                    f"{name} must have at most {longest} characters; found {len(text)}, {text[:20]!r}"
-                )
+            text = getattr(self, name) or ""
+            if len(text) > longest:
+                msg = f"{name} must have at most {longest} characters; found {len(text)}, {text[:20]!r}"
+                raise ConfigurationError(msg)
 
 
 #: The sections that name tables, but for those of vectors and of a split.
@@ -494,12 +490,8 @@ class EvaluateConfig(JobConfig):
             if label not in metrics and not any(reads_as(label, metric) for metric in metrics.values()):
                 available = ", ".join(metrics.spelled.get(each, each) for each in metrics)
                 yield f"report.distributions: {name!r} is not evaluated; available: {available}"
-        unknown = self._unknown_to_dialects(metrics) if self.report.dialects else []
-        if unknown:
-            yield (
-                "report.dialects compares metrics of labels, of one model and one relevance; leave it out, or leave out "
-                f"{', '.join(unknown)}"
-            )
+        if self.report.dialects and (unknown := ", ".join(self._unknown_to_dialects(metrics))):
+            yield f"report.dialects compares metrics of labels, of one model and one relevance; leave it out, or leave out {unknown}"
 
     def _check_gates(self, metrics: NamedMetrics) -> None:
         """Refuse gates on a metric, slice, interval or model that the evaluation will not have."""

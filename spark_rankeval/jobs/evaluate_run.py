@@ -519,8 +519,7 @@ class _Evaluated:
     counts: SplitCounts | None
     users: T.StructType
 
-    @cached_property
-    def facts(self) -> dict[str, Any]:
+    def manifest(self) -> dict[str, Any]:
         facts = {"plan": list(self.result.plan), **self.result.to_dict()}
         if self.outcomes:
             facts["gates"] = [outcome.as_json() for outcome in self.outcomes]
@@ -529,12 +528,8 @@ class _Evaluated:
             facts["split"] = asdict(self.counts)
         if self.audited is not None:
             facts["audit"] = self.audited.to_dict()
-        return facts
-
-    def manifest(self) -> dict[str, Any]:
-        facts = self.facts
         if self.config.output.catalog is not None:
-            facts = {**facts, outputs.USER_COLUMNS: self.users.jsonValue()}
+            facts[outputs.USER_COLUMNS] = self.users.jsonValue()
         return self.run.manifest(facts, self.config.evaluation.seed)
 
     def write_page(self, path: Path) -> None:

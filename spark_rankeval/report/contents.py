@@ -94,10 +94,9 @@ def judged_chart(judged: judges.JudgedMeans, width: int) -> Drawing:
     estimates = []
     for row in rows:
         place = f"{row.metric} · {row.model}" if has_models else row.metric
+        axis = tables_of_means.axis_of(row.metric)
         for name, (value, ends) in zip(series, row.means, strict=True):
-            estimates.append(
-                Estimate(name, place, value, ends.low, ends.high, axis=tables_of_means.axis_of(row.metric))
-            )
+            estimates.append(Estimate(name, place, value, ends.low, ends.high, axis=axis))
     level = f"{rows[0].estimate.interval.level:.0%} " if rows else ""
     return forest(
         estimates,
@@ -588,11 +587,8 @@ class ResultPlots:
             from spark_rankeval.report.drawing import histogram_chart
         rows = tables_of_means.rows_of_one_metric(self._total_rows(), metric)
         if rows[0].key not in self.columns:
-            why = (
-                "is estimated from two judges"
-                if judges.is_estimated(rows[0])
-                else "has one value for all lists together"
-            )
+            is_judged = judges.is_estimated(rows[0])
+            why = "is estimated from two judges" if is_judged else "has one value for all lists together"
             msg = f"{rows[0].name} {why}, so there are no values of users to draw"
             raise UnknownMetricError(msg)
         histograms = self._histograms(rows, bins)

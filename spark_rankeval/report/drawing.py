@@ -8,6 +8,7 @@ import re
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, TypeAlias, cast
 
 import altair as alt
@@ -207,9 +208,9 @@ def _estimates(
     title: str,
     shown: Sequence[str],
     series: Sequence[str],
-    reference: Mapping[str, float],
-    signed: bool,
     width: int,
+    reference: Mapping[str, float] = MappingProxyType({}),
+    signed: bool = False,
     ends: Sequence[float] = (),
 ) -> alt.LayerChart:
     x_title = estimates[0].x_title or title
@@ -267,17 +268,7 @@ def stages_chart(
 ) -> Drawing:
     """A bar for each stage, of the relevant items that it keeps, adds and loses, and below marks of what it reaches and allows."""
     series = list(dict.fromkeys(each.series for each in estimates))
-    below = _estimates(
-        estimates,
-        True,
-        title=x_title,
-        shown=series,
-        series=series,
-        reference={},
-        signed=False,
-        width=width,
-        ends=[0.0, 1.0],
-    )
+    below = _estimates(estimates, True, title=x_title, shown=series, series=series, width=width, ends=[0.0, 1.0])
     texts = [
         f"{bar.place}: {number(bar.kept)} kept, {number(bar.added)} added, {number(bar.lost)} lost" for bar in bars
     ]
@@ -363,13 +354,8 @@ def histogram_chart(
     y = alt.Scale(domain=[0, 1.08 * tallest], nice=False)
     panels = []
     for histogram in drawn:
-        x_axis = number_axis(
-            (x_title if histogram is drawn[-1] else "") or None,
-            signed=bool(signed),
-            grid=False,
-            domain=True,
-            domainColor=EDGE,
-        )
+        x_words = x_title if histogram is drawn[-1] else None
+        x_axis = number_axis(x_words, signed=bool(signed), grid=False, domain=True, domainColor=EDGE)
         upright = upright_title("share of users" if histogram is drawn[0] else "")
         axes: dict[str, Any] = {
             "x": alt.X("low:Q", scale=x, axis=x_axis),

@@ -356,9 +356,7 @@ def _curves(rows: Sequence[SummaryRow]) -> list[str]:
 
 def _slices(contents: Contents, total_rows: list[SummaryRow], judged: JudgedMeans | None) -> Section:
     rows = [row for row in contents.summary if row.slice != "all" and not summary_rows.has_item_group(row.slice)]
-    present = {row.key for row in rows}
-    keys = [key for key in one_of_each(total_rows) if key in present]
-    drawn = keys[:_MOST_SLICED]
+    drawn = _keys_to_draw(rows, total_rows, _MOST_SLICED)
     words = [
         "Slices with few users have wide intervals. A mean away from the dashed line is not enough to show that a slice differs."
     ]
@@ -376,10 +374,15 @@ def _slices(contents: Contents, total_rows: list[SummaryRow], judged: JudgedMean
     return Section("slices", "Slices of users", words=words, pictures=pictures, tables=largest, folded=[*others, means])
 
 
+def _keys_to_draw(rows: Sequence[SummaryRow], total_rows: Sequence[SummaryRow], most: int) -> list[str]:
+    """One metric of each kind among those that parts have."""
+    present = {row.key for row in rows}
+    return [key for key in one_of_each(total_rows) if key in present][:most]
+
+
 def _item_groups(contents: Contents, total_rows: list[SummaryRow]) -> Section:
     rows = [row for row in contents.summary if summary_rows.is_item_group(row.slice)]
-    present = {row.key for row in rows}
-    keys = [key for key in one_of_each(total_rows) if key in present]
+    drawn = _keys_to_draw(rows, total_rows, _MOST_GROUPED)
     return Section(
         "item-groups",
         "Groups of items",
@@ -387,7 +390,7 @@ def _item_groups(contents: Contents, total_rows: list[SummaryRow]) -> Section:
             "For which items the lists are good, and who gets seen. Each list is ranked as a whole, and only the labels of the group "
             "count. An item may be in several groups."
         ],
-        pictures=[picture(partial(contents.plots.item_groups, key)) for key in keys[:_MOST_GROUPED]],
+        pictures=[picture(partial(contents.plots.item_groups, key)) for key in drawn],
         tables=[summary_rows.item_groups_table(contents.item_groups)] if contents.item_groups else [],
         folded=[summary_rows.means_table("Means by group of items", _headline(rows, total_rows), item_groups=True)],
     )

@@ -213,7 +213,7 @@ def test_a_trend_knows_which_stored_runs_failed_and_that_a_slice_may_lack_a_metr
     assert read_history(spark, output).rows == ()
     first = Output(f"{tmp_path}/first")
     outputs.write_line(spark, first, outputs.STATUS, "day0", {"job": "evaluate"} | statuses[-2])
-    with pytest.raises(ConfigurationError, match="there are no runs in .*Runs that did not finish: day4"):
+    with pytest.raises(ConfigurationError, match=r"there are no runs in .*Runs that did not finish: day4"):
         read_history(spark, first)
 
 
