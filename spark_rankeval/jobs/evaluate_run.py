@@ -36,7 +36,6 @@ from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.records.tables_of_means import MapRow, headline_keys
 from spark_rankeval.request.call import POPULARITY, Facts, ScoringOptions, attributes_in
 from spark_rankeval.run_history import gates
-from spark_rankeval.run_history.gates import GATES as GATE_COLUMNS
 from spark_rankeval.run_history.history import date_of_run
 from spark_rankeval.spark.catalog import on_this_disk, read_while_others_write, schema_of, table_of
 from spark_rankeval.spark.per_user import PerUserSchema, without_standards
@@ -65,16 +64,14 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 def outcomes_of(run: outputs.Run, rules: Sequence[gates.GateRule], result: Result) -> list[gates.GateOutcome]:
     """Whether a run meets its gates; it is not yet among the earlier runs."""
     earlier: list[tuple[str, SummaryRow]] = []
-    output, summary = run.config.output, result.summary
-    if gates.rows_to_compare(rules, summary) and all(
-        outputs.has_table(run.spark, output, table) for table in (outputs.MANIFESTS, outputs.METRICS)
-    ):
-        earlier = read_while_others_write(partial(_look_back, run, rules, summary))
-    return gates.check_gates(rules, summary, earlier)
+    wanted, tables = gates.rows_to_compare(rules, result.summary), (outputs.MANIFESTS, outputs.METRICS)
+    if wanted and all(outputs.has_table(run.spark, run.config.output, table) for table in tables):
+        earlier = read_while_others_write(partial(_look_back, run, wanted))
+    return gates.check_gates(rules, result.summary, earlier)
 
 
 def _look_back(
-    run: outputs.Run, rules: Sequence[gates.GateRule], summary: Sequence[SummaryRow], missing_ok: bool
+    run: outputs.Run, wanted: Mapping[str, Sequence[SummaryRow]], missing_ok: bool
 ) -> list[tuple[str, SummaryRow]]:
     """The last row of each figure that a gate looks back at, of earlier runs that failed no gate, the newest run first.
 
@@ -90,14 +87,14 @@ def _look_back(
     }
     places = {name: _place_of(name, time, run.run_id) for name, time in good.items()}
     own_places = [_place_of(run.run_id, run.started, other) for other in (run.run_id, "")]
-    ordered = sorted(
-        (name for name, place in places.items() if place < own_places[not place[0]]), key=places.__getitem__
-    )[::-1]
+    newest_first = sorted(places, key=places.__getitem__, reverse=True)
+    times = {name: good[name] for name in newest_first if places[name] < own_places[not places[name][0]]}
+    if not times:
+        return []
     table = outputs.read_metrics(run.spark, run.config.output, missing_ok=missing_ok)
-    times = {name: good[name] for name in ordered}
     earlier = [
         found
-        for figure, rows in (gates.rows_to_compare(rules, summary).items() if times else ())
+        for figure, rows in wanted.items()
         for found in _rows_of_runs(table, times, gates.ATTRIBUTES[figure], rows)
     ]
     return sorted(earlier, key=lambda row: places[row[0]], reverse=True)
@@ -138,7 +135,7 @@ def write_gates(run: outputs.Run, outcomes: Sequence[gates.GateOutcome]) -> None
         return
     plain = [outcome.as_json() for outcome in outcomes]
     records = ({**outcome, TIME: run.started} for outcome in plain)
-    run.write(table_of(records, GATE_COLUMNS, run.spark).coalesce(1), outputs.GATES)
+    run.write(table_of(records, gates.GATES, run.spark).coalesce(1), outputs.GATES)
     for outcome in plain:
         facts = {name: outcome[name] for name in ("rule", "on", "passed", "value", "limit")}
         run.log.tell("gate", gate=outcome["name"], **facts)
@@ -430,7 +427,7 @@ def _schemas(config: EvaluateConfig, frames: Tables) -> dict[str, T.StructType]:
     schemas = {name: frame.schema for name, frame in frames.items()}
     schemas[outputs.METRICS] = schema_of(METRIC_COLUMNS.columns)
     if config.gates or (config.audit is not None and config.audit.limits):
-        schemas[outputs.GATES] = schema_of(GATE_COLUMNS.columns)
+        schemas[outputs.GATES] = schema_of(gates.GATES.columns)
     return schemas
 
 

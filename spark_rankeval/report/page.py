@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jinja2
 import vl_convert
@@ -19,19 +19,10 @@ from markupsafe import Markup
 from spark_rankeval.checks import __version__
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.printed_tables import Table
-from spark_rankeval.records import comparisons
+from spark_rankeval.records import comparisons, quality
 from spark_rankeval.records import summary as summary_rows
 from spark_rankeval.records.gaps import attribute_gap_tables
 from spark_rankeval.records.judges import JudgedMeans, is_estimated, judged_means
-from spark_rankeval.records.quality import (
-    apart_in_words,
-    audit_table,
-    findings,
-    headline,
-    left_out_in_words,
-    quality_table,
-    unchecked_in_words,
-)
 from spark_rankeval.records.stored import HistoryRow, history_table
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.records.tables_of_means import dialects_table, headline_keys, one_of_each
@@ -209,9 +200,9 @@ def _sections(contents: Contents, judged: JudgedMeans | None) -> Iterator[Sectio
         yield _gates(contents)
     if contents.audit is not None:
         yield _audit(contents.audit)
-    apart = {model: quality for model, quality in contents.qualities.items() if quality.is_apart}
-    if apart:
-        words = [(f"model {model!r}: " if model else "") + apart_in_words(quality) for model, quality in apart.items()]
+    sides = {model: quality.apart_in_words(each) for model, each in contents.qualities.items() if each.is_apart}
+    if sides:
+        words = [f"model {model!r}: {text}" if model else text for model, text in sides.items()]
         yield Section("apart", "Before you read on", words=words, alarm=True)
     # Of all items together a share of groups is 1.
     telling = [row for row in total_rows if not summary_rows.shared_by_groups(row.definition)] or total_rows
@@ -234,7 +225,7 @@ def _sections(contents: Contents, judged: JudgedMeans | None) -> Iterator[Sectio
     yield _users(contents, telling if judged is None else by_judge)
     yield _definitions(contents, total_rows)
     if contents.qualities:
-        yield Section("data", "Data quality", tables=[quality_table(contents.qualities)])
+        yield Section("data", "Data quality", tables=[quality.quality_table(contents.qualities)])
     yield Section("manifest", "How this was computed", points=contents.plan, tables=manifest_tables(contents.manifest))
 
 
@@ -251,9 +242,9 @@ def _audit(audited: Audited) -> Section:
     return Section(
         "audit",
         "What leaked",
-        words=[headline(rows, invalid), *left_out_in_words(invalid), *unchecked_in_words(rows)],
-        points=findings(rows),
-        folded=[audit_table(rows)],
+        words=[quality.headline(rows, invalid), *quality.left_out_in_words(invalid), *quality.unchecked_in_words(rows)],
+        points=quality.findings(rows),
+        folded=[quality.audit_table(rows)],
         alarm=any(row.result == "leak" for row in rows),
     )
 
@@ -416,17 +407,13 @@ def _definitions(contents: Contents, total_rows: list[SummaryRow]) -> Section:
     )
 
 
-class Part(NamedTuple):
-    """A metric over the runs, the earliest first: `draw` makes its chart."""
-
-    key: str
-    draw: Callable[[], Drawing]
-    rows: Sequence[HistoryRow]
+#: A metric over the runs: its name, what makes its chart, and its rows, those of the earliest run first.
+MetricOverRuns = tuple[str, Callable[[], Drawing], Sequence[HistoryRow]]
 
 
-def history_page(title: str, parts: Sequence[Part], failed: Mapping[str, str]) -> str:
+def history_page(title: str, parts: Sequence[MetricOverRuns], failed: Mapping[str, str]) -> str:
     """The page as one HTML document; `failed` says by id why runs failed."""
-    times = {run: time for part in parts for run, time, _ in part.rows}
+    times = {run: time for _, _, rows in parts for run, time, _ in rows}
     facts = [("runs", f"{len(times):,}")]
     if n_failed := len(failed.keys() & times.keys()):
         facts.append(("failed", f"{n_failed:,}"))
