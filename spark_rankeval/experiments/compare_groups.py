@@ -15,7 +15,6 @@ from spark_rankeval.comparison.compared_models import Margin, MetricsToCompare, 
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.evaluation.result import RowsInTable
 from spark_rankeval.experiments import covariates
-from spark_rankeval.experiments.covariates import Adjusted, CovariateSums
 from spark_rankeval.printed_tables import Document, remarks
 from spark_rankeval.records.comparisons import GROUP_COMPARISON, GroupRow, groups_table
 from spark_rankeval.records.judges import Judged
@@ -26,12 +25,9 @@ from spark_rankeval.spark.models import ModelTable, ModelTables, read_table
 from spark_rankeval.spark.per_user import marked_as_covariate
 from spark_rankeval.spark.sql import find_column
 from spark_rankeval.statistics import comparisons, intervals
-from spark_rankeval.statistics.comparisons import ShownFigures, as_decided, family_of, verdict_of
 from spark_rankeval.statistics.exact import State
 from spark_rankeval.statistics.groups import TIGHTEST_AT, Group, difference_of, sequence_of
-from spark_rankeval.statistics.intervals import Clusters, Interval, Lift
 from spark_rankeval.worker import comparing
-from spark_rankeval.worker.comparing import Owner
 from spark_rankeval.worker.states import ClusterLayout, ClusterStates, group_name, merging_clusters
 
 if TYPE_CHECKING:
@@ -41,16 +37,16 @@ if TYPE_CHECKING:
 class ClustersOfGroups(NamedTuple):
     """The clusters of each group, metric by metric, and of all users together."""
 
-    by_group: Mapping[str, Sequence[Clusters]]
-    all_groups: Sequence[Clusters]
+    by_group: Mapping[str, Sequence[intervals.Clusters]]
+    all_groups: Sequence[intervals.Clusters]
 
     @classmethod
     def read(cls, states: ClusterStates, groups: Sequence[str], n_metrics: int) -> ClustersOfGroups:
         """From the merged sums of clusters; a group without users has none."""
 
-        def read_group(key: Key) -> Sequence[Clusters]:
+        def read_group(key: Key) -> Sequence[intervals.Clusters]:
             name = group_name(key)
-            return intervals.clusters_of(states[name]) if name in states else [Clusters(0)] * n_metrics
+            return intervals.clusters_of(states[name]) if name in states else [intervals.Clusters(0)] * n_metrics
 
         return cls({group: read_group((group,)) for group in groups}, read_group((ALL_VALUES,)))
 
@@ -84,19 +80,19 @@ class ComparedGroup(NamedTuple):
 
     metric: compared_models.ComparedMetric
     groups: tuple[Group, Group]
-    adjusted: Adjusted  # without a covariate nothing is
-    interval: Interval
+    adjusted: covariates.Adjusted  # without a covariate nothing is
+    interval: intervals.Interval
     p: float
     n_without_covariate: int
 
-    def interval_at(self, level: float, options: GroupTest) -> Interval:
+    def interval_at(self, level: float, options: GroupTest) -> intervals.Interval:
         """The interval of the difference at a level."""
         difference = self.adjusted.difference
         if options.tightest_at is None:
             return difference.interval(level)
         return sequence_of(difference, level, self.groups, options.tightest_at, self.metric.margin)[0]
 
-    def lift_at(self, level: float, options: GroupTest) -> Lift:
+    def lift_at(self, level: float, options: GroupTest) -> intervals.Lift:
         """The difference as a share of the baseline's mean, with Fieller's interval at a level."""
         adjusted, (group, other) = self.adjusted, self.groups
         difference = adjusted.difference
@@ -116,13 +112,13 @@ class ComparedGroup(NamedTuple):
             else "clusters have users in both groups" if math.isfinite(difference.most_df)
             else ""
         )  # fmt: skip
-        return Lift(lift.value, reason=reason) if reason and adjusted.means[1] else lift
+        return intervals.Lift(lift.value, reason=reason) if reason and adjusted.means[1] else lift
 
 
 def compared_group(
     metric: compared_models.ComparedMetric,
     place: int,
-    owners: dict[Owner, State],
+    owners: dict[comparing.Owner, State],
     names: tuple[str, str],
     empty: State,
     options: GroupTest,
@@ -130,7 +126,7 @@ def compared_group(
 ) -> ComparedGroup:
     """Compare a group with the baseline, the second of the names, on the metric at a place; `empty` is the state of no user."""
 
-    def read_group(name: str) -> tuple[Group, CovariateSums | None]:
+    def read_group(name: str) -> tuple[Group, covariates.CovariateSums | None]:
         fields = owners.get(name, {})
         state = {field: fields.get(field, entries)[place] for field, entries in empty.items()}
         group, covariate = covariates.group_of(state, name, metric.bounds)
@@ -139,7 +135,7 @@ def compared_group(
     (group, sums), (other, other_sums) = read_group(names[0]), read_group(names[1])
     are_shared = clusters is not None and clusters.n_shared > 0
     difference, n_without_covariate = difference_of(group, other, shares_clusters=are_shared), 0
-    adjusted = Adjusted(difference, (group.mean, other.mean))
+    adjusted = covariates.Adjusted(difference, (group.mean, other.mean))
     if sums is not None and other_sums is not None:
         adjusted = covariates.adjusted_difference(difference, (group, other), (sums, other_sums))
         if clusters is None:
@@ -156,13 +152,13 @@ def compared_group(
 
 def group_rows(compared: Sequence[ComparedGroup], options: GroupTest, cluster: str) -> Iterator[GroupRow]:
     """The row of each group and metric, with the p-value corrected for all of them."""
-    family = family_of([each.p for each in compared], options.correction, options.level)
+    family = comparisons.family_of([each.p for each in compared], options.correction, options.level)
     for each, judged in zip(compared, family, strict=True):
         metric, (group, other), adjusted, interval, _, n_without_covariate = each
         difference, p = adjusted.difference, judged.p
-        joint = as_decided(each.interval_at(judged.level, options), p, options.level, metric.margin)
+        joint = comparisons.as_decided(each.interval_at(judged.level, options), p, options.level, metric.margin)
         lift = each.lift_at(judged.level, options)
-        verdict = verdict_of(
+        verdict = comparisons.verdict_of(
             interval,
             p,
             margin=metric.margin,
@@ -170,7 +166,7 @@ def group_rows(compared: Sequence[ComparedGroup], options: GroupTest, cluster: s
             names=(group.name, other.name),
             metric=metric.name,
             higher_is_better=metric.direction,
-            shown=ShownFigures(joint, judged.n, adjusted.means, lift[:3]),
+            shown=comparisons.ShownFigures(joint, judged.n, adjusted.means, lift[:3]),
         )
         clusters = ClusterFigures(cluster)
         if group.clusters is not None:
@@ -397,7 +393,7 @@ def _number(frame: DataFrame, name: str | None, option: str, words: str) -> str 
     return column
 
 
-def _check(owners: dict[Owner, State], tables: ModelTables) -> None:
+def _check(owners: dict[comparing.Owner, State], tables: ModelTables) -> None:
     """Refuse users who cannot be compared, with their numbers."""
     if comparing.count_of(owners, comparing.N_TOO_MANY):
         msg = f"there are more than {covariates.MOST_GROUPS} groups; group= must name a column of a few groups"

@@ -29,7 +29,6 @@ from spark_rankeval.statistics.exact import State
 from spark_rankeval.statistics.groups import Difference, Group
 from spark_rankeval.statistics.intervals import UNBOUNDED
 from spark_rankeval.worker import comparing
-from spark_rankeval.worker.comparing import Owner
 from spark_rankeval.worker.process import Message, Run, sends_messages
 from spark_rankeval.worker.states import ClusterLayout, ClusterRows
 
@@ -339,7 +338,7 @@ def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: Cl
                 if clusters is not None:
                     weights = every[n_metrics] if weighted else None
                     yield from comparing.send_to_clusters(clusters, batch, users, name, (), every[:n_metrics], weights)
-        sums: dict[Owner, State] = {name: group.state() for name, group in groups.items()}
+        sums: dict[comparing.Owner, State] = {name: group.state() for name, group in groups.items()}
         yield comparing.comparison_message(
             {None: comparing.merged_owners([counts.owners(), {(): {comparing.N_IN_SEVERAL: n_in_several}}, sums])}
         )

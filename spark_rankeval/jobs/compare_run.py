@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 from spark_rankeval.checks import as_names
 from spark_rankeval.comparison import compared_models
 from spark_rankeval.comparison.compare_models import ModelComparison, compare, size_of_state
-from spark_rankeval.comparison.compared_models import compared_metrics
 from spark_rankeval.errors import ConfigurationError, MetricError, OptionError
 from spark_rankeval.evaluation.summarise import summarise
 from spark_rankeval.experiments.compare_groups import GroupComparison, compare_groups, read_groups
@@ -111,7 +110,8 @@ def _check(config: ComparisonConfig, results: Results) -> dict[str, str]:
     assert isinstance(config, CompareConfig), "there are two jobs"
     options = config.comparison
     tables = compared_models.read_results(results, options.user, options.model, options.cluster)
-    compared_models.check_baseline(options.baseline, compared_models.names_of(results, tables))
+    names = compared_models.names_of(results, tables)
+    compared_models.check_baseline(options.baseline, names)
     with _about_key("comparison.metrics"):
         labels = compared_models.labels_of(tables, options.metrics)
     with _about_key("comparison.margin"):
@@ -122,8 +122,7 @@ def _check(config: ComparisonConfig, results: Results) -> dict[str, str]:
         if config.report.distributions:
             compared_models.labels_of(tables, config.report.distributions)
     tables.check_attributes(as_names("by", options.by))
-    n_models = len(compared_models.names_of(results, tables))
-    size_of_state(len(labels), n_models - 1, options.replicates)
+    size_of_state(len(labels), len(names) - 1, options.replicates)
     return _definitions(tables, labels)
 
 
@@ -148,7 +147,7 @@ def _definitions(tables: ModelTables, labels: Sequence[str]) -> dict[str, str]:
 def _check_groups(config: CompareGroupsConfig, results: Results) -> dict[str, str]:
     options = config.experiment
     tables = read_groups(results, options.group, options.user, options.user_weight, options.covariate, options.cluster)
-    labels = [metric.label for metric in compared_metrics(tables, options.metrics, options.margin)]
+    labels = [metric.label for metric in compared_models.compared_metrics(tables, options.metrics, options.margin)]
     return _definitions(tables, labels)
 
 

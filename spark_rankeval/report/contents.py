@@ -810,8 +810,6 @@ def _flattened(values: Mapping[str, Any], before: str = "") -> list[tuple[str, s
 def _text(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: DASH}[value]
-    if isinstance(value, int):
-        return str(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(map(_text, value)) or DASH
     return DASH if value == {} else str(value)

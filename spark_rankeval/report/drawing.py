@@ -471,10 +471,7 @@ def curve_chart(
     names_at_ends = len(present) > 1 and len(present) * _LINE_OF_TEXT <= height
     ends = [end for point in drawn for end in (point.value, point.low, point.high)]
     reach = domain([*ends, *(value for _, value in limits)], floor=None if times else 0.0)
-    y: dict[str, Any] = {
-        "scale": alt.Scale(domain=reach, nice=False),
-        "axis": quiet_axis(**upright_title(y_title)),
-    }
+    y: dict[str, Any] = {"scale": alt.Scale(domain=reach, nice=False), "axis": quiet_axis(**upright_title(y_title))}
     # All layers encode colours alike; otherwise Vega draws no legend.
     legend = len(present) > 1 and not names_at_ends
     colour, shape = looks(present, series, legend=legend, width=width, offset=_ABOVE_TITLE)

@@ -235,11 +235,7 @@ class GateOutcome(Gate):
 
 
 #: The outcomes of gates of a job.
-GATES = TableColumns.of(
-    GateOutcome,
-    "each condition, model and slice",
-    TIME_COLUMN,
-)
+GATES = TableColumns.of(GateOutcome, "each condition, model and slice", TIME_COLUMN)
 
 
 def check_gates(
