@@ -300,9 +300,8 @@ class PairwiseComparison(_ComparisonTables[PairRow]):
 
     def _on_paper(self) -> Document:
         caption = f"Differences in means between all pairs of models, with {interval_in_words(self.level)}s"
-        table = comparisons.pairs_table(
-            self.rows, self.level, caption, comparisons.pair_notes(self.rows, self.test, self.replicates)
-        )
+        explained = comparisons.pair_notes(self.rows, self.test, self.replicates)
+        table = comparisons.pairs_table(self.rows, self.level, caption, explained)
         return Document((table,), remarks(self.notes))
 
 
@@ -507,11 +506,10 @@ def compare(
     rows, sliced = against.rows(everyone, test), against.rows(sliced_models, "sign_flip")
     warn_of_few_clusters([*rows, *sliced])
     judged = None if judges is None else _judged(everyone, sliced_models, judges, baseline)
-    notes = (
-        *compared_models.comparison_notes(results, metrics, compared),
-        *_notes(tables, labels, rows, owners, [*others, baseline]),
-        *([] if judged is None else judged.notes()),
-    )
+    said = compared_models.comparison_notes(results, metrics, compared)
+    notes = (*said, *_notes(tables, labels, rows, owners, [*others, baseline]))
+    if judged is not None:
+        notes = (*notes, *judged.notes())
     return ModelComparison(
         rows, level, test, replicates, seed, baseline=baseline, correction=correction,
         headline=first_metric, sliced=sliced,
@@ -542,13 +540,12 @@ def _notes(
 ) -> tuple[str, ...]:
     """The notes below a comparison."""
     # How many users of each model count as 0 for want of predictions, and how many have a value.
-    empty_lists = {
-        model: (
-            comparing.count_of(owners, comparing.N_EMPTY, model),
-            comparing.count_of(owners, comparing.N_VALUED, model),
+    empty_lists = {}
+    for model in models:
+        n_empty, n_valued = (
+            comparing.count_of(owners, name, model) for name in (comparing.N_EMPTY, comparing.N_VALUED)
         )
-        for model in models
-    }
+        empty_lists[model] = n_empty, n_valued
     return (
         *tables.notes(labels),
         *comparisons.notes_of_empty_lists(empty_lists),
@@ -644,10 +641,8 @@ def all_pairs(
     cluster = ", ".join(tables.clusters)
     rows, ranked = compared_models.pair_rows(models, compared, owners, level, test, drawn, cluster, sums.clusters)
     warn_of_few_clusters(rows)
-    notes = (
-        *compared_models.comparison_notes(results, metrics, compared),
-        *_notes(tables, labels, rows, owners, models),
-    )
+    said = compared_models.comparison_notes(results, metrics, compared)
+    notes = (*said, *_notes(tables, labels, rows, owners, models))
     return PairwiseComparison(rows, level, test, drawn, seed, notes, ranked)
 
 

@@ -327,22 +327,18 @@ def _artifacts(
     client: MlflowClient, result: Result, run_id: str, *, with_report: bool
 ) -> dict[str, EvaluationArtifact]:
     """The tables and the report as artifacts of the run, by name."""
-    from mlflow.models.evaluation.artifacts import (  # noqa: PLC0415 # of an extra
-        CsvEvaluationArtifact,
-        JsonEvaluationArtifact,
-        TextEvaluationArtifact,
-    )
+    from mlflow.models.evaluation import artifacts as kinds  # noqa: PLC0415 # of an extra
 
     place, summary = client.get_run(run_id).info.artifact_uri, result.to_pandas()
     client.log_text(run_id, summary.to_csv(index=False), "summary.csv")
     client.log_text(run_id, result.to_json(), "result.json")
     artifacts = {
-        "summary": CsvEvaluationArtifact(f"{place}/summary.csv", summary),
-        "result": JsonEvaluationArtifact(f"{place}/result.json", result.to_dict()),
+        "summary": kinds.CsvEvaluationArtifact(f"{place}/summary.csv", summary),
+        "result": kinds.JsonEvaluationArtifact(f"{place}/result.json", result.to_dict()),
     }
     if with_report:
         with tempfile.TemporaryDirectory() as folder:
             page = result.report(Path(folder, "report.html")).read_text(encoding="utf-8")
         client.log_text(run_id, page, "report.html")
-        artifacts[_REPORT] = TextEvaluationArtifact(f"{place}/report.html", page)
+        artifacts[_REPORT] = kinds.TextEvaluationArtifact(f"{place}/report.html", page)
     return artifacts
