@@ -122,12 +122,6 @@ def upright_title(title: str) -> dict[str, Any]:
     return {"title": title, "titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleX": 0, "titleY": -12}
 
 
-def heading(title: str, reading: Sequence[str]) -> alt.Title:
-    """The title, and below it how to read the chart."""
-    below: dict[str, Any] = {"subtitle": list(reading), "subtitleColor": QUIET, "subtitlePadding": 4}
-    return alt.Title(title, anchor="start", color=INK, offset=14, fontSize=14, **below)
-
-
 def nothing(title: str, why: str, width: int) -> Drawing:
     """A chart without figures, which says why there are none."""
     text: alt.Chart = chart_of([{"why": why}]).mark_text(color=QUIET, fontSize=12).encode(text="why:N")
@@ -139,7 +133,9 @@ def titled(chart: Drawing, title: str, reading: Sequence[str], about: str) -> Dr
 
     Altair's page has the chart in a script, which a name could end. So no name in the chart looks like a tag.
     """
-    chart = chart.properties(title=heading(title, reading), description=about)
+    below: dict[str, Any] = {"subtitle": list(reading), "subtitleColor": QUIET, "subtitlePadding": 4}
+    heading = alt.Title(title, anchor="start", color=INK, offset=14, fontSize=14, **below)
+    chart = chart.properties(title=heading, description=about)
     text = chart.to_json(validate=False, indent=None, sort_keys=False)
     harmless = _TAG.sub("<\u2060", text)  # a character without width
     return chart if harmless == text else cast("Drawing", type(chart).from_json(harmless, validate=False))
