@@ -15,13 +15,10 @@ import warnings
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from spark_rankeval.checks import EXTRAS, PANDAS_NOTICE, __version__, installed_version
 from spark_rankeval.errors import SparkRankEvalError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # What pyproject.toml asks for.
 _LEAST = {"numpy": "1.26", "pandas": "2.2", "pyarrow": "15"}
@@ -112,11 +109,9 @@ def _package(name: str, least: str) -> Finding:
     if name == "pyarrow" and client is not None and _numbers(client) >= _numbers(_NEWER_PYSPARK):
         least = _NEWER_PYARROW
     found = installed_version(name)
-    if found is None or _numbers(found) < _numbers(least):
-        return Finding(
-            name, found or "not installed", f"version {least} or newer is needed: pip install '{name}>={least}'"
-        )
-    return Finding(name, found)
+    is_old = found is None or _numbers(found) < _numbers(least)
+    advice = f"version {least} or newer is needed: pip install '{name}>={least}'" if is_old else ""
+    return Finding(name, found or "not installed", advice)
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -141,9 +136,8 @@ def _limits() -> tuple[float, float]:
 
 def _memory(limit: float) -> Finding:
     found = f"{limit / 2**30:.1f} GB" if limit < float("inf") else "not known"
-    if limit < _LEAST_MEMORY:
-        return Finding("memory", found, "an engine and its workers need 2 GB: raise the limit of the container")
-    return Finding("memory", found)
+    advice = "an engine and its workers need 2 GB: raise the limit of the container" if limit < _LEAST_MEMORY else ""
+    return Finding("memory", found, advice)
 
 
 def _evaluation(chosen: Literal["spark", "sail"] | None) -> Iterator[Finding]:
@@ -152,24 +146,20 @@ def _evaluation(chosen: Literal["spark", "sail"] | None) -> Iterator[Finding]:
     from spark_rankeval.jobs.config import Session  # noqa: PLC0415
 
     with command.job_session("spark_rankeval doctor", Session(chosen or command.engine_of_this_machine())) as spark:
-        yield from _figure(spark)
+        # These import pyspark, which the session checks first.
+        from spark_rankeval import evaluate  # noqa: PLC0415
+        from spark_rankeval.spark.engine import engine_of  # noqa: PLC0415
 
-
-def _figure(spark: SparkSession) -> Iterator[Finding]:
-    from spark_rankeval import evaluate  # noqa: PLC0415
-    from spark_rankeval.spark.engine import engine_of  # noqa: PLC0415
-
-    engine = engine_of(spark)
-    yield Finding("engine", f"{engine.name} {engine.version}")
-    predictions = spark.createDataFrame(_PREDICTIONS, "user string, item string, score double")
-    labels = spark.createDataFrame(_LABELS, "user string, item string")
-    figure = evaluate(predictions, labels, "ndcg@2", score="score", dialect="standard")["ndcg@2"]
-    if abs(figure - _NDCG) > 1e-12:
-        yield Finding(
-            "evaluation", f"ndcg@2 is {figure}", f"it should be {_NDCG}: please report it with the lines above"
-        )
-    else:
-        yield Finding("evaluation", f"ndcg@2 is {figure:.4f}, as it should be; workers have what they need")
+        engine = engine_of(spark)
+        yield Finding("engine", f"{engine.name} {engine.version}")
+        predictions = spark.createDataFrame(_PREDICTIONS, "user string, item string, score double")
+        labels = spark.createDataFrame(_LABELS, "user string, item string")
+        figure = evaluate(predictions, labels, "ndcg@2", score="score", dialect="standard")["ndcg@2"]
+        if abs(figure - _NDCG) > 1e-12:
+            advice = f"it should be {_NDCG}: please report it with the lines above"
+            yield Finding("evaluation", f"ndcg@2 is {figure}", advice)
+        else:
+            yield Finding("evaluation", f"ndcg@2 is {figure:.4f}, as it should be; workers have what they need")
 
 
 if __name__ == "__main__":

@@ -12,17 +12,17 @@ import pandas as pd
 from spark_rankeval.checks import kind_of, one_of
 from spark_rankeval.comparison import compared_models
 from spark_rankeval.comparison.compared_models import Margin, MetricsToCompare, Results
-from spark_rankeval.errors import InputError, OptionError, UnknownMetricError, did_you_mean, warn
+from spark_rankeval.errors import InputError, OptionError, warn
 from spark_rankeval.evaluation.result import Result, RowsInTable
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.printed_tables import Document, Note, OneTable, Verdicts, as_text, remarks
 from spark_rankeval.records import comparisons
 from spark_rankeval.records.columns import frame_of
 from spark_rankeval.records.comparisons import ComparisonRow, PairRow, RankRow, largest_losses
 from spark_rankeval.records.judges import JudgedDifferences
+from spark_rankeval.records.stored import not_shared_in_words
 from spark_rankeval.records.summary import ALL_VALUES, SummaryRow, warn_of_few_clusters
-from spark_rankeval.records.tables_of_means import WIDTH, Metrics, VerdictTables, by_slice, rows_named
+from spark_rankeval.records.tables_of_means import WIDTH, Metrics, VerdictTables, by_slice, chosen
 from spark_rankeval.report.contents import ComparisonPlots, pairs_chart
 from spark_rankeval.request.call import ByOption, Cube, attributes_in
 from spark_rankeval.spark.local_tables import takes_local_tables
@@ -132,15 +132,20 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
 
         `to_spark` also has the rows of slices.
         """
-        return frame_of(comparison_records(self, self.rows), comparisons.MODEL_COMPARISON)
+        return frame_of(self._records_of(self.rows), self._columns)
 
     def _records(self) -> Iterator[dict[str, Any]]:
-        return comparison_records(self)
+        return self._records_of((*self.rows, *self.sliced))
+
+    def _records_of(self, rows: Sequence[ComparisonRow]) -> Iterator[dict[str, Any]]:
+        headline = next((row.name for row in self.rows if row.metric == self.headline), "")
+        shared = {"level": self.level, "correction": self.correction, "headline": headline}
+        return ({**row.record(), **shared} for row in rows)
 
     @property
     def slices(self) -> pd.DataFrame:
         """A row for each slice, metric and model, with the same columns. `compare` says how slices are judged and corrected."""
-        return frame_of(comparison_records(self, self.sliced), comparisons.MODEL_COMPARISON)
+        return frame_of(self._records_of(self.sliced), self._columns)
 
     def with_slices(self, **order: Sequence[Any]) -> ModelComparison:
         """The same comparison with its slices in another order, in tables, charts and pages.
@@ -163,17 +168,14 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
             metric: the metric whose slices to list. None: all metrics in one order, even if their units differ.
 
         Raises:
+            InputError: the comparison has no slices.
             UnknownMetricError: no slice has such a metric.
         """
-        rows = list(self.sliced)
-        if metric is not None:
-            rows = rows_named(rows, metric)
-            if not rows:
-                labels = dict.fromkeys(row.metric for row in self.sliced)
-                choices = ", ".join(labels) or "no slices: compare(…, by=…)"
-                msg = f"no slice has a metric {str(metric)!r}; {did_you_mean(metric, labels)}available: {choices}"
-                raise UnknownMetricError(msg)
-        return frame_of(comparison_records(self, largest_losses(rows)[:n]), comparisons.MODEL_COMPARISON)
+        if not self.sliced:
+            msg = "this comparison has no slices, whose losses could be listed; compare with by=, the attributes that divide the users"
+            raise InputError(msg)
+        rows = self.sliced if metric is None else chosen(self.sliced, [metric])
+        return frame_of(self._records_of(largest_losses(rows)[:n]), self._columns)
 
     def to_dict(self) -> dict[str, Any]:
         """The rows, the rows of slices and the options as plain values; NaN and infinities become None."""
@@ -221,16 +223,6 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         return Document((shown,), remarks(self.notes))
 
 
-def comparison_records(
-    comparison: ModelComparison, rows: Sequence[ComparisonRow] | None = None
-) -> Iterator[dict[str, Any]]:
-    """Rows by column, as the tables of comparisons have them; None: those of all users and of slices."""
-    headline = next((row.name for row in comparison.rows if row.metric == comparison.headline), "")
-    shared = {"level": comparison.level, "correction": comparison.correction, "headline": headline}
-    shown = (*comparison.rows, *comparison.sliced) if rows is None else rows
-    return ({**row.record(), **shared} for row in shown)
-
-
 @dataclass(frozen=True, repr=False)
 class ModelRanks(Verdicts[RankRow], OneTable, RowsInTable):
     """The ranks that each of several models may have, on each metric. It prints as a table, the best model of a metric first.
@@ -248,13 +240,8 @@ class ModelRanks(Verdicts[RankRow], OneTable, RowsInTable):
         return ({**row.record(), "level": self.level} for row in self.rows)
 
     def _on_paper(self) -> Document:
-        return Document(
-            (
-                comparisons.ranks_table(
-                    self.rows, self.level, "Models by their means, with the ranks that they may have"
-                ),
-            )
-        )
+        caption = "Models by their means, with the ranks that they may have"
+        return Document((comparisons.ranks_table(self.rows, self.level, caption),))
 
 
 @dataclass(frozen=True, repr=False)
@@ -313,9 +300,8 @@ class PairwiseComparison(_ComparisonTables[PairRow]):
 
     def _on_paper(self) -> Document:
         caption = f"Differences in means between all pairs of models, with {interval_in_words(self.level)}s"
-        table = comparisons.pairs_table(
-            self.rows, self.level, caption, comparisons.pair_notes(self.rows, self.test, self.replicates)
-        )
+        explained = comparisons.pair_notes(self.rows, self.test, self.replicates)
+        table = comparisons.pairs_table(self.rows, self.level, caption, explained)
         return Document((table,), remarks(self.notes))
 
 
@@ -361,18 +347,8 @@ def detectable_difference(
     else:
         msg = f"detectable_difference needs a Result or a comparison; got a {kind_of(result)}"
         raise InputError(msg)
-    table = pd.DataFrame([_detectable(row, power, level) for row in rows], columns=_DETECTABLE)
-    if metric is None:
-        return table
-    labels = table["metric"].tolist()
-    is_wanted = [label == metric for label in labels]
-    if not any(is_wanted):
-        is_wanted = [reads_as(label, metric) for label in labels]
-    if not any(is_wanted):
-        names = list(dict.fromkeys(table["asked"]))
-        msg = f"there is no metric {str(metric)!r}; {did_you_mean(metric, names)}available: {', '.join(names)}"
-        raise UnknownMetricError(msg)
-    return table[is_wanted].reset_index(drop=True)
+    wanted = rows if metric is None else chosen(rows, [metric])
+    return pd.DataFrame([_detectable(row, power, level) for row in wanted], columns=_DETECTABLE)
 
 
 _DETECTABLE = (
@@ -490,7 +466,7 @@ def compare(
     if same_labels:
         compared_models.need_hashes(tables)
     n_metrics = len(labels)
-    size = size_of_state(n_metrics, max(len(names) - 1, 1), max(replicates, 1))
+    size = size_of_state(n_metrics, len(names) - 1, replicates)
     has_totals, shared = isinstance(by, Cube), tables.shared_tables
     two_judges = None
     if judges is not None:
@@ -531,11 +507,9 @@ def compare(
     warn_of_few_clusters([*rows, *sliced])
     judged = None if judges is None else _judged(everyone, sliced_models, judges, baseline)
     said = compared_models.comparison_notes(results, metrics, compared)
-    notes = (
-        *said,
-        *_notes(tables, labels, rows, owners, [*others, baseline]),
-        *([] if judged is None else judged.notes()),
-    )
+    notes = (*said, *_notes(tables, labels, rows, owners, [*others, baseline]))
+    if judged is not None:
+        notes = (*notes, *judged.notes())
     return ModelComparison(
         rows, level, test, replicates, seed, baseline=baseline, correction=correction,
         headline=first_metric, sliced=sliced,
@@ -566,13 +540,12 @@ def _notes(
 ) -> tuple[str, ...]:
     """The notes below a comparison."""
     # How many users of each model count as 0 for want of predictions, and how many have a value.
-    empty_lists = {
-        model: (
-            comparing.count_of(owners, comparing.N_EMPTY, model),
-            comparing.count_of(owners, comparing.N_VALUED, model),
+    empty_lists = {}
+    for model in models:
+        n_empty, n_valued = (
+            comparing.count_of(owners, name, model) for name in (comparing.N_EMPTY, comparing.N_VALUED)
         )
-        for model in models
-    }
+        empty_lists[model] = n_empty, n_valued
     return (
         *tables.notes(labels),
         *comparisons.notes_of_empty_lists(empty_lists),
@@ -583,6 +556,7 @@ def _notes(
 
 def size_of_state(n_metrics: int, n_models: int, replicates: int) -> int:
     """The approximate bytes of a partition's state as it travels; an `OptionError` if it does not fit into memory."""
+    n_models, replicates = max(n_models, 1), max(replicates, 1)
     size = n_metrics * n_models * replicates * _SUM
     if size > _LARGEST_STATE:
         msg = (
@@ -648,7 +622,7 @@ def all_pairs(
     compared_models.check_number(names, drawn)
     compared = compared_models.compared_metrics(tables, metrics, margin)
     labels = [metric.label for metric in compared]
-    size = size_of_state(len(labels), max(len(names), 1), max(drawn, 1))
+    size = size_of_state(len(labels), len(names), drawn)
     layout = ClusterLayout(len(labels), n_keys=1, masks=((True,),)) if tables.clusters else None
     shared = tables.shared_tables
     run = comparing.all_pairs_batches(len(labels), drawn, seed, layout, shared)
@@ -656,9 +630,9 @@ def all_pairs(
     sums = tables.collected(labels, run, size, shared=shared, clusters=merger)
     owners = sums.users.everyone
     _check_users(owners, tables)
-    compared_models.warn_of_different_tables(
-        {name: comparing.count_of(owners, f"{comparing.N_OTHER}{name}") for name in shared}
-    )
+    n_users_apart = {name: comparing.count_of(owners, f"{comparing.N_OTHER}{name}") for name in shared}
+    if tables_apart := not_shared_in_words(n_users_apart):
+        warn(f"the models were evaluated on different {tables_apart}. Differences of the means may come from that")
     models = sorted({*names, *compared_models.names_met(owners)})
     compared_models.check_number(models, drawn)
     if len(models) < 2:
@@ -667,10 +641,8 @@ def all_pairs(
     cluster = ", ".join(tables.clusters)
     rows, ranked = compared_models.pair_rows(models, compared, owners, level, test, drawn, cluster, sums.clusters)
     warn_of_few_clusters(rows)
-    notes = (
-        *compared_models.comparison_notes(results, metrics, compared),
-        *_notes(tables, labels, rows, owners, models),
-    )
+    said = compared_models.comparison_notes(results, metrics, compared)
+    notes = (*said, *_notes(tables, labels, rows, owners, models))
     return PairwiseComparison(rows, level, test, drawn, seed, notes, ranked)
 
 

@@ -50,17 +50,17 @@ def read_results(
     users = None if user is None else as_names("user", user)
     clusters = None if cluster is None else as_names("cluster", cluster)
     check_name("model", model)
-    if isinstance(results, Mapping):
-        if model is not None:
-            msg = f"model={model!r} is for one table of several models; in a dict the keys name the models. Leave model= out"
-            raise InputError(msg)
-    elif isinstance(results, Result) and len(results.models) == 1:
+    if isinstance(results, Mapping) and model is not None:
+        msg = (
+            f"model={model!r} is for one table of several models; in a dict the keys name the models. Leave model= out"
+        )
+        raise InputError(msg)
+    if isinstance(results, Result) and len(results.models) == 1:
         refuse_one_model("the result", results.models[0])
     tables = [read_table(table, name, users, model, clusters) for name, table in named_tables(results)]
     weights = list(dict.fromkeys(weight for table in tables for weight in table.weights))
     if weights:
-        msg = f"compare gives every user the same weight; it ignores the weights in {', '.join(map(repr, weights))}"
-        warn(msg)
+        warn(f"compare gives every user the same weight; it ignores the weights in {', '.join(map(repr, weights))}")
     return ModelTables.checked(tables)
 
 
@@ -128,14 +128,7 @@ def report_not_shared(not_shared: Mapping[str, str], baseline: str, *, is_error:
         msg = f"{'; '.join(problems)}. Evaluate them on the same tables, or pass same_labels=False for a warning"
         raise DataError(msg)
     if problems:
-        msg = f"{'; '.join(problems)}. A difference of the means may come from that"
-        warn(msg)
-
-
-def warn_of_different_tables(n_users: Mapping[str, int]) -> None:
-    """Warn if models were not evaluated on the same tables, by how many users' rows of each table differ."""
-    if tables := not_shared_in_words(n_users):
-        warn(f"the models were evaluated on different {tables}. Differences of the means may come from that")
+        warn(f"{'; '.join(problems)}. A difference of the means may come from that")
 
 
 def states_by_model(owners: Mapping[Owner, State]) -> list[tuple[str, State]]:
@@ -307,10 +300,8 @@ def compared_metrics(tables: ModelTables, metrics: MetricsToCompare, margin: Mar
     compared = []
     for label in labels:
         metric = _metric_of(tables, label)
-        compared_metric = ComparedMetric(label, tables.caller_key(label), margins[label])
-        if metric is not None:
-            compared_metric = compared_metric._replace(direction=summary.direction_of(metric), bounds=metric.bounds)
-        compared.append(compared_metric)
+        known = () if metric is None else (summary.direction_of(metric), metric.bounds)
+        compared.append(ComparedMetric(label, tables.caller_key(label), margins[label], *known))
     return compared
 
 
@@ -449,7 +440,8 @@ class AgainstBaseline(NamedTuple):
                 fields = owners.get(model, {})
                 state = {field: fields.get(field, entries)[place] for field, entries in empty.items()}
                 # Users of neither table are no concern of the two.
-                n_of_either = self._n_of_either(owners, model)
+                n_users = sum(comparing.count_of(owners, comparing.N_USERS, each) for each in (model, self.baseline))
+                n_of_either = n_users - comparing.count_of(owners, comparing.N_SHARED, model)
                 state["n_undefined"] = n_of_either - state["difference_n"]
                 cluster_state = None
                 if self.clusters is not None:
@@ -474,10 +466,6 @@ class AgainstBaseline(NamedTuple):
         signs, bounds = (by_people.wins, by_people.ties, by_people.losses), self.metrics[figure[1]].bounds
         n_undefined = n_of_either - differences.n_defined
         return JudgedDifference(differences, values, baselines, n_undefined, signs, self.level, bounds)
-
-    def _n_of_either(self, owners: Mapping[Owner, State], model: str) -> int:
-        n_users = sum(comparing.count_of(owners, comparing.N_USERS, each) for each in (model, self.baseline))
-        return n_users - comparing.count_of(owners, comparing.N_SHARED, model)
 
     def rows(self, compared: Sequence[ComparedModel], test: str) -> tuple[ComparisonRow, ...]:
         """The rows with their verdicts. Metrics without a direction are corrected for each other alone."""
@@ -511,9 +499,8 @@ class AgainstBaseline(NamedTuple):
         better, worse = figures.wins, figures.losses
         if not metric.larger_is_better:
             better, worse = worse, better
-        tests = Tests(
-            figures.p_t, figures.p_sign_flip, p_test, figures.p_beyond(metric.margin) if metric.margin else math.nan
-        )
+        p_margin = figures.p_beyond(metric.margin) if metric.margin else math.nan
+        tests = Tests(figures.p_t, figures.p_sign_flip, p_test, p_margin)
         return ComparisonRow(
             metric=metric.label,
             model=model,
@@ -531,9 +518,7 @@ class AgainstBaseline(NamedTuple):
             larger_is_better=metric.larger_is_better,
             asked=metric.asked,
             not_shared=not_shared,
-            clusters=ClusterFigures()
-            if figures.clusters is None
-            else ClusterFigures.of(self.cluster, figures.clusters, figures.error_of_users),
+            clusters=ClusterFigures.of(self.cluster, figures.clusters, figures.error_of_users),
         )
 
 
@@ -598,9 +583,9 @@ def pair_rows(
         if cluster:
             clusters = [Clusters(0) if each is None else each[place] for each in clusters_of_pairs]
         own_spread = comparisons.all_pairs_of(state, level, metric.bounds, clusters, pairwise=True)
-        pairs = (
-            own_spread if test == "games_howell" else comparisons.all_pairs_of(state, level, metric.bounds, clusters)
-        )
+        pairs = own_spread
+        if test != "games_howell":
+            pairs = comparisons.all_pairs_of(state, level, metric.bounds, clusters)
         rows += [_pair_row(pair, metric, models, means, n_users, test, cluster) for pair in pairs]
         # The intervals of Tukey do not hold together if one model is noisier than others.
         ranked += _rank_rows(own_spread, metric, models, means)

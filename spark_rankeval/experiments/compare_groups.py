@@ -15,7 +15,6 @@ from spark_rankeval.comparison.compared_models import Margin, MetricsToCompare, 
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.evaluation.result import RowsInTable
 from spark_rankeval.experiments import covariates
-from spark_rankeval.experiments.covariates import Adjusted, CovariateSums
 from spark_rankeval.printed_tables import Document, remarks
 from spark_rankeval.records.comparisons import GROUP_COMPARISON, GroupRow, groups_table
 from spark_rankeval.records.judges import Judged
@@ -26,13 +25,10 @@ from spark_rankeval.spark.models import ModelTable, ModelTables, read_table
 from spark_rankeval.spark.per_user import marked_as_covariate
 from spark_rankeval.spark.sql import find_column
 from spark_rankeval.statistics import comparisons, intervals
-from spark_rankeval.statistics.comparisons import ShownFigures, as_decided, family_of, verdict_of
 from spark_rankeval.statistics.exact import State
 from spark_rankeval.statistics.groups import TIGHTEST_AT, Group, difference_of, sequence_of
-from spark_rankeval.statistics.intervals import Clusters, Interval, Lift
 from spark_rankeval.worker import comparing
-from spark_rankeval.worker.comparing import Owner
-from spark_rankeval.worker.states import ClusterStates, group_name, merging_clusters
+from spark_rankeval.worker.states import ClusterLayout, ClusterStates, group_name, merging_clusters
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,16 +37,16 @@ if TYPE_CHECKING:
 class ClustersOfGroups(NamedTuple):
     """The clusters of each group, metric by metric, and of all users together."""
 
-    by_group: Mapping[str, Sequence[Clusters]]
-    all_groups: Sequence[Clusters]
+    by_group: Mapping[str, Sequence[intervals.Clusters]]
+    all_groups: Sequence[intervals.Clusters]
 
     @classmethod
     def read(cls, states: ClusterStates, groups: Sequence[str], n_metrics: int) -> ClustersOfGroups:
         """From the merged sums of clusters; a group without users has none."""
 
-        def read_group(key: Key) -> Sequence[Clusters]:
+        def read_group(key: Key) -> Sequence[intervals.Clusters]:
             name = group_name(key)
-            return intervals.clusters_of(states[name]) if name in states else [Clusters(0)] * n_metrics
+            return intervals.clusters_of(states[name]) if name in states else [intervals.Clusters(0)] * n_metrics
 
         return cls({group: read_group((group,)) for group in groups}, read_group((ALL_VALUES,)))
 
@@ -84,19 +80,19 @@ class ComparedGroup(NamedTuple):
 
     metric: compared_models.ComparedMetric
     groups: tuple[Group, Group]
-    adjusted: Adjusted  # without a covariate nothing is
-    interval: Interval
+    adjusted: covariates.Adjusted  # without a covariate nothing is
+    interval: intervals.Interval
     p: float
     n_without_covariate: int
 
-    def interval_at(self, level: float, options: GroupTest) -> Interval:
+    def interval_at(self, level: float, options: GroupTest) -> intervals.Interval:
         """The interval of the difference at a level."""
         difference = self.adjusted.difference
         if options.tightest_at is None:
             return difference.interval(level)
         return sequence_of(difference, level, self.groups, options.tightest_at, self.metric.margin)[0]
 
-    def lift_at(self, level: float, options: GroupTest) -> Lift:
+    def lift_at(self, level: float, options: GroupTest) -> intervals.Lift:
         """The difference as a share of the baseline's mean, with Fieller's interval at a level."""
         adjusted, (group, other) = self.adjusted, self.groups
         difference = adjusted.difference
@@ -116,13 +112,13 @@ class ComparedGroup(NamedTuple):
             else "clusters have users in both groups" if math.isfinite(difference.most_df)
             else ""
         )  # fmt: skip
-        return Lift(lift.value, reason=reason) if reason and adjusted.means[1] else lift
+        return intervals.Lift(lift.value, reason=reason) if reason and adjusted.means[1] else lift
 
 
 def compared_group(
     metric: compared_models.ComparedMetric,
     place: int,
-    owners: dict[Owner, State],
+    owners: dict[comparing.Owner, State],
     names: tuple[str, str],
     empty: State,
     options: GroupTest,
@@ -130,7 +126,7 @@ def compared_group(
 ) -> ComparedGroup:
     """Compare a group with the baseline, the second of the names, on the metric at a place; `empty` is the state of no user."""
 
-    def read_group(name: str) -> tuple[Group, CovariateSums | None]:
+    def read_group(name: str) -> tuple[Group, covariates.CovariateSums | None]:
         fields = owners.get(name, {})
         state = {field: fields.get(field, entries)[place] for field, entries in empty.items()}
         group, covariate = covariates.group_of(state, name, metric.bounds)
@@ -139,7 +135,7 @@ def compared_group(
     (group, sums), (other, other_sums) = read_group(names[0]), read_group(names[1])
     are_shared = clusters is not None and clusters.n_shared > 0
     difference, n_without_covariate = difference_of(group, other, shares_clusters=are_shared), 0
-    adjusted = Adjusted(difference, (group.mean, other.mean))
+    adjusted = covariates.Adjusted(difference, (group.mean, other.mean))
     if sums is not None and other_sums is not None:
         adjusted = covariates.adjusted_difference(difference, (group, other), (sums, other_sums))
         if clusters is None:
@@ -156,13 +152,13 @@ def compared_group(
 
 def group_rows(compared: Sequence[ComparedGroup], options: GroupTest, cluster: str) -> Iterator[GroupRow]:
     """The row of each group and metric, with the p-value corrected for all of them."""
-    family = family_of([each.p for each in compared], options.correction, options.level)
+    family = comparisons.family_of([each.p for each in compared], options.correction, options.level)
     for each, judged in zip(compared, family, strict=True):
         metric, (group, other), adjusted, interval, _, n_without_covariate = each
         difference, p = adjusted.difference, judged.p
-        joint = as_decided(each.interval_at(judged.level, options), p, options.level, metric.margin)
+        joint = comparisons.as_decided(each.interval_at(judged.level, options), p, options.level, metric.margin)
         lift = each.lift_at(judged.level, options)
-        verdict = verdict_of(
+        verdict = comparisons.verdict_of(
             interval,
             p,
             margin=metric.margin,
@@ -170,13 +166,12 @@ def group_rows(compared: Sequence[ComparedGroup], options: GroupTest, cluster: s
             names=(group.name, other.name),
             metric=metric.name,
             higher_is_better=metric.direction,
-            shown=ShownFigures(joint, judged.n, adjusted.means, lift[:3]),
+            shown=comparisons.ShownFigures(joint, judged.n, adjusted.means, lift[:3]),
         )
         clusters = ClusterFigures(cluster)
         if group.clusters is not None:
-            clusters = ClusterFigures(
-                cluster, n=group.clusters.n, effective_n=min(group.precision.effective_n, other.precision.effective_n)
-            )
+            effective_n = min(group.precision.effective_n, other.precision.effective_n)
+            clusters = ClusterFigures(cluster, group.clusters.n, effective_n)
         yield GroupRow(
             metric=metric.label, group=group.name, baseline=other.name, n_users=group.n, n_baseline_users=other.n,
             n_undefined=group.moments.n_undefined + other.moments.n_undefined, mean=adjusted.means[0], baseline_mean=adjusted.means[1],
@@ -222,7 +217,9 @@ class GroupComparison(VerdictTables[GroupRow], RowsInTable):
     notes: tuple[str, ...] = ()
 
     def _records(self) -> Iterator[dict[str, Any]]:
-        return group_records(self)
+        names = ("level", "correction", "covariate", "sequential", "tightest_at")
+        shared = {name: getattr(self, name) for name in names}
+        return ({**row.record(), **shared} for row in self.rows)
 
     def _on_paper(self) -> Document:
         table = groups_table(
@@ -235,13 +232,6 @@ class GroupComparison(VerdictTables[GroupRow], RowsInTable):
             weights=self.weights,
         )
         return Document((table,), remarks(self.notes))
-
-
-def group_records(comparison: GroupComparison) -> Iterator[dict[str, Any]]:
-    """The rows by column, as the tables of comparisons of groups have them."""
-    names = ("level", "correction", "covariate", "sequential", "tightest_at")
-    shared = {name: getattr(comparison, name) for name in names}
-    return ({**row.record(), **shared} for row in comparison.rows)
 
 
 # The bytes that the sums of a metric and group take.
@@ -316,7 +306,11 @@ def compare_groups(
     tables = read_groups(per_user, group, user, user_weight, covariate, cluster)
     compared = compared_models.compared_metrics(tables, metrics, margin)
     weighted = bool(tables.tables[0].weights)
-    layout = covariates.layout_of_groups(len(compared), weighted=weighted) if tables.clusters else None
+    layout = None
+    if tables.clusters:
+        # The users of each group, and all of them together.
+        masks = ((True,), (False,))
+        layout = ClusterLayout(len(compared), weighted=weighted, n_keys=1, masks=masks, grouped=True)
     run = covariates.group_batches(len(compared), weighted=weighted, covariate=covariate is not None, layout=layout)
     labels = [metric.label for metric in compared]
     merger = None if layout is None else merging_clusters(layout)
@@ -359,16 +353,12 @@ def read_groups(
         check_name(option, name)
     users = None if user is None else as_names("user", user)
     clusters = None if cluster is None else as_names("cluster", cluster)
-    if isinstance(per_user, Mapping):
-        if group is not None:
-            msg = (
-                f"group={group!r} is for one table of all groups; in a dict the keys name the groups. Leave group= out"
-            )
-            raise InputError(msg)
-    elif group is None:
-        raise InputError(
-            "group= must name the column of the users' groups, or per_user must be a dict of tables by group"
-        )
+    if isinstance(per_user, Mapping) and group is not None:
+        msg = f"group={group!r} is for one table of all groups; in a dict the keys name the groups. Leave group= out"
+        raise InputError(msg)
+    if not isinstance(per_user, Mapping) and group is None:
+        msg = "group= must name the column of the users' groups, or per_user must be a dict of tables by group"
+        raise InputError(msg)
 
     def read(name: str | None, frame: DataFrame) -> ModelTable:
         words = "the table" if name is None else f"the table of {name!r}"
@@ -403,12 +393,11 @@ def _number(frame: DataFrame, name: str | None, option: str, words: str) -> str 
     return column
 
 
-def _check(owners: dict[Owner, State], tables: ModelTables) -> None:
+def _check(owners: dict[comparing.Owner, State], tables: ModelTables) -> None:
     """Refuse users who cannot be compared, with their numbers."""
     if comparing.count_of(owners, comparing.N_TOO_MANY):
-        raise InputError(
-            f"there are more than {covariates.MOST_GROUPS} groups; group= must name a column of a few groups"
-        )
+        msg = f"there are more than {covariates.MOST_GROUPS} groups; group= must name a column of a few groups"
+        raise InputError(msg)
     refused = compared_models.RefusedUsers()
     n = comparing.count_of(owners, comparing.N_IN_SEVERAL)
     problem = f"users in several groups: {n:,}. Leave them out; compare is for models on the same users"

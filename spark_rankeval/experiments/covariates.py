@@ -29,7 +29,6 @@ from spark_rankeval.statistics.exact import State
 from spark_rankeval.statistics.groups import Difference, Group
 from spark_rankeval.statistics.intervals import UNBOUNDED
 from spark_rankeval.worker import comparing
-from spark_rankeval.worker.comparing import Owner
 from spark_rankeval.worker.process import Message, Run, sends_messages
 from spark_rankeval.worker.states import ClusterLayout, ClusterRows
 
@@ -92,9 +91,7 @@ def covariate_sums_of(state: dict[str, Any]) -> CovariateSums:
     sums = [exact.exact_sum(limbs) for limbs in state["limbs"]]
     # Without weights each is 1, and so is its square.
     powers = {1: sums[: len(_TERMS)], 2: sums[-len(_TERMS) :]}
-    return CovariateSums(
-        n, {(j, *term): powers_sums[place] for j, powers_sums in powers.items() for place, term in enumerate(_TERMS)}
-    )
+    return CovariateSums(n, {(j, *term): each for j in powers for term, each in zip(_TERMS, powers[j], strict=True)})
 
 
 class Adjusted(NamedTuple):
@@ -136,13 +133,13 @@ def adjusted_difference(
     residual = first.yy + second.yy - theta * (first.xy + second.xy)
     if n <= 3 or residual <= _ROUNDING * sum(side.size for side in sides):
         return Adjusted(plain, means, problem="the covariate explains all of the values")
-    after = tuple(side.mean_y - theta * side.mean_x for side in sides)
+    after = [side.mean_y - theta * side.mean_x for side in sides]
     # One more parameter is estimated than there are means.
     variances = [float(side.variance(theta) * Fraction(n - 2, n - 3)) for side in sides]
     # The share that unequal weights add to a variance (Kish).
-    kish_factor = n * sum(side.square_weight for side in sides) / sum(side.weight for side in sides) ** 2
+    kish_factor = n * (first.square_weight + second.square_weight) / (first.weight + second.weight) ** 2
     theta_variance = residual / (n - 3) / spread * kish_factor
-    apart = float((sides[0].mean_x - sides[1].mean_x) ** 2 * theta_variance)
+    apart = float((first.mean_x - second.mean_x) ** 2 * theta_variance)
     shares = [variance * (1 + apart / sum(variances)) for variance in variances]
     adjusted = replace(plain, estimate=float(after[0] - after[1]), variances=(shares[0], shares[1]), df_spent=1)
     saved = 1 - sum(shares) / sum(plain.variances)
@@ -151,19 +148,16 @@ def adjusted_difference(
         factor = max(1.0, (reach / plain.standard_error) ** 2)
         careful = replace(plain, variances=(plain.variances[0] * factor, plain.variances[1] * factor))
         return Adjusted(careful, means, problem="the groups may have a part in who lacks the covariate")
-    means = (float(after[0]), float(after[1]))
-    return Adjusted(
-        adjusted, means, *_common_mean_terms(sides, theta, covariates), theta=float(theta), variance_saved=saved
-    )
+    terms = _common_mean_terms(sides, theta, covariates)
+    return Adjusted(adjusted, (float(after[0]), float(after[1])), *terms, theta=float(theta), variance_saved=saved)
 
 
 def _unevenness(groups: tuple[Group, Group], covariates: tuple[CovariateSums, CovariateSums]) -> float:
     """The χ² of the differences of two groups in the share of users with a covariate, and in their mean covariate; infinite without one."""
     if min(each.n for each in covariates) < 2:
         return math.inf
-    sizes = [group.n for group in groups]
-    shares = [each.n / size for each, size in zip(covariates, sizes, strict=True)]
-    share = sum(each.n for each in covariates) / sum(sizes)
+    (first, second), (n, n_other) = groups, [each.n for each in covariates]
+    share = (n + n_other) / (first.n + second.n)
     means, variances = [], []
     for sums in (each.sums for each in covariates if each.sums):
         mean, squares, _ = exact.influences_of({(j, a): each for (j, a, b), each in sums.items() if not b})
@@ -171,7 +165,7 @@ def _unevenness(groups: tuple[Group, Group], covariates: tuple[CovariateSums, Co
         variances.append(squares / sums[1, 0, 0] ** 2)
     if not sum(variances):
         return math.inf
-    of_shares = (shares[0] - shares[1]) ** 2 / (share * (1 - share) * (1 / sizes[0] + 1 / sizes[1]))
+    of_shares = (n / first.n - n_other / second.n) ** 2 / (share * (1 - share) * (1 / first.n + 1 / second.n))
     return of_shares + float((means[0] - means[1]) ** 2 / sum(variances))
 
 
@@ -314,11 +308,6 @@ def group_of(
 MOST_GROUPS = 500
 
 
-def layout_of_groups(n_metrics: int, *, weighted: bool) -> ClusterLayout:
-    """The rows of users who go on to their clusters: those of each group, and all of them together."""
-    return ClusterLayout(n_metrics, weighted=weighted, n_keys=1, masks=((True,), (False,)), grouped=True)
-
-
 def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: ClusterLayout | None = None) -> Run:
     """A function for ``mapInArrow``: the sums of each group of users, in place of a model.
 
@@ -340,18 +329,16 @@ def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: Cl
             counts.add(users)
             n_in_several += np.count_nonzero((users.n_rows > 0).sum(axis=0) > 1)
             for place, name in enumerate(users.models):
-                values = users.values[:, place, users.n_rows[place] > 0]
-                extra_values = iter(values[n_metrics:])
+                every = users.values[:, place]
+                values = every[:, users.n_rows[place] > 0]
                 group = groups.setdefault(name, GroupSumAccumulator(n_metrics, weighted=weighted, covariate=covariate))
-                weights = next(extra_values) if weighted else None
-                group.add(values[:n_metrics], weights, next(extra_values) if covariate else None)
+                group.add(
+                    values[:n_metrics], values[n_metrics] if weighted else None, values[-1] if covariate else None
+                )
                 if clusters is not None:
-                    group_values = users.values[:, place]
-                    cluster_weights = group_values[n_metrics] if weighted else None
-                    yield from comparing.send_to_clusters(
-                        clusters, batch, users, name, (), group_values[:n_metrics], cluster_weights
-                    )
-        sums: dict[Owner, State] = {name: group.state() for name, group in groups.items()}
+                    weights = every[n_metrics] if weighted else None
+                    yield from comparing.send_to_clusters(clusters, batch, users, name, (), every[:n_metrics], weights)
+        sums: dict[comparing.Owner, State] = {name: group.state() for name, group in groups.items()}
         yield comparing.comparison_message(
             {None: comparing.merged_owners([counts.owners(), {(): {comparing.N_IN_SEVERAL: n_in_several}}, sums])}
         )

@@ -23,15 +23,7 @@ from spark_rankeval import errors, local
 from spark_rankeval.checks import EXTRAS, PANDAS_NOTICE, __version__, package_zip
 from spark_rankeval.dialects import published
 from spark_rankeval.errors import ConfigurationError, FinishedRunError, SparkRankEvalError
-from spark_rankeval.jobs.config import (
-    FORMATS,
-    HIDDEN,
-    Config,
-    EventLog,
-    Session,
-    errors_with_keys,
-    load_config,
-)
+from spark_rankeval.jobs import config as configuration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +58,7 @@ _LOCAL = {
 }
 #: Databricks sets this if it has a session, in wheel tasks too. A job must not configure or stop that session.
 _DATABRICKS = "DATABRICKS_RUNTIME_VERSION"
-_ANY = Session()
+_ANY = configuration.Session()
 _INSTALL_JAVA = (
     "install Java 17 or newer (apt install openjdk-17-jre-headless; brew install openjdk@17) or set JAVA_HOME"
 )
@@ -87,7 +79,7 @@ def session() -> SparkSession:
         EngineError: no engine can start on this machine, or the session's engine is refused.
     """
     try:
-        chosen = Session(engine_of_this_machine())
+        chosen = configuration.Session(engine_of_this_machine())
         return _running_session(chosen) or _started("spark_rankeval")
     except ConfigurationError as error:
         raise errors.EngineError(str(error)) from error
@@ -100,7 +92,7 @@ def engine_of_this_machine() -> Literal["sail"] | None:
     return "sail" if why_spark_does_not_start() else None
 
 
-def run_job(name: str, job: Callable[[], None], log: EventLog | None = None) -> int:
+def run_job(name: str, job: Callable[[], None], log: configuration.EventLog | None = None) -> int:
     """Run a job and turn an error into an exit code; errors that the user can fix become one line on stderr.
 
     Returns:
@@ -109,7 +101,7 @@ def run_job(name: str, job: Callable[[], None], log: EventLog | None = None) -> 
     """
     # The filter is set before the first import of PySpark, which warns, too.
     warnings.filterwarnings("ignore", PANDAS_NOTICE, FutureWarning)
-    log = EventLog(name) if log is None else log
+    log = configuration.EventLog(name) if log is None else log
     try:
         job()
     except Exception as error:
@@ -126,7 +118,7 @@ def outcome_of(error: Exception) -> tuple[str, int]:
 
 
 @contextmanager
-def job_session(name: str, chosen: Session = _ANY) -> Iterator[SparkSession]:
+def job_session(name: str, chosen: configuration.Session = _ANY) -> Iterator[SparkSession]:
     """The session of the platform, which keeps running, or else a local one.
 
     Raises:
@@ -162,14 +154,14 @@ def _started(name: str) -> SparkSession:
     return builder.getOrCreate() if _has_place() else _start_locally(builder)
 
 
-def check_packages(chosen: Session) -> None:
+def check_packages(chosen: configuration.Session) -> None:
     """Refuse packages that a session of Sail cannot start with, before PySpark is imported: it may be two versions mixed."""
     if chosen.engine == "sail" and "pyspark" not in sys.modules and not os.environ.get("SPARK_REMOTE"):
         with _refused_engines():
             local.check_installed()
 
 
-def _running_session(chosen: Session) -> SparkSession | None:
+def _running_session(chosen: configuration.Session) -> SparkSession | None:
     """The session of the place, or Sail's in this process, which stops at the end of the process."""
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
@@ -200,7 +192,7 @@ def _refused_engines() -> Iterator[None]:
         raise ConfigurationError(str(error)) from error
 
 
-def _checked_engine(spark: SparkSession, chosen: Session) -> Engine:
+def _checked_engine(spark: SparkSession, chosen: configuration.Session) -> Engine:
     from spark_rankeval.spark.engine import engine_of  # noqa: PLC0415
 
     with _refused_engines():
@@ -271,7 +263,7 @@ _SHORT = {"format": "output.printed", "engine": "session.engine"}
 
 
 @dataclass(frozen=True)
-class Command(Generic[Config]):
+class Command(Generic[configuration.Config]):
     """A job that is started with a configuration; `execute` and `plan` of its module return what is printed.
 
     Attributes:
@@ -285,7 +277,7 @@ class Command(Generic[Config]):
 
     name: str
     description: str
-    config: type[Config]
+    config: type[configuration.Config]
     module: str = ""
     formats: tuple[str, ...] = ()
     is_tracked: bool = False
@@ -297,18 +289,18 @@ class Command(Generic[Config]):
             schemas = resources.files("spark_rankeval.jobs").joinpath("schemas")
             sys.stdout.write(schemas.joinpath(f"{self.name}.json").read_text(encoding="utf-8"))
             return 0
-        log = EventLog(self.name, options.log_format, options.log_file)
+        log = configuration.EventLog(self.name, options.log_format, options.log_file)
 
         def job() -> None:
             log.tell("started", config=options.config)
-            config = load_config(options.config, self.config, overrides_of(options))
+            config = configuration.load_config(options.config, self.config, overrides_of(options))
             log.hide = config.redacted
             keys = config.keys()
             check_packages(config.session)
             # It imports pyspark, for which a wrong configuration does not wait.
             work = importlib.import_module(f"spark_rankeval.jobs.{self.module or self.name + '_run'}")
             session = job_session(f"spark_rankeval {self.name}", config.session)
-            with log.with_warnings(keys), session as spark, errors_with_keys(keys):
+            with log.with_warnings(keys), session as spark, configuration.errors_with_keys(keys):
                 try:
                     text = (
                         work.plan(spark, config) if options.dry_run else getattr(work, options.step)(spark, config, log)
@@ -356,7 +348,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         beginning, words, rest = message.partition("unrecognized arguments: ")
-        names = [word.partition("=")[0] if word.startswith("--") else HIDDEN for word in rest.split()]
+        names = [word.partition("=")[0] if word.startswith("--") else configuration.HIDDEN for word in rest.split()]
         super().error(f"{beginning}{words}{' '.join(names)}")
 
 
@@ -378,7 +370,7 @@ def job_parser(name: str, description: str, about_config: str) -> argparse.Argum
     )
     parser.add_argument(
         "--log-format",
-        choices=FORMATS,
+        choices=configuration.FORMATS,
         default="text",
         help="of stderr: warnings and errors for a reader, or one line of JSON an event; default: %(default)s",
     )

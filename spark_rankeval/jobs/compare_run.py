@@ -11,11 +11,10 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.checks import as_names
 from spark_rankeval.comparison import compared_models
-from spark_rankeval.comparison.compare_models import ModelComparison, compare, comparison_records, size_of_state
-from spark_rankeval.comparison.compared_models import compared_metrics
+from spark_rankeval.comparison.compare_models import ModelComparison, compare, size_of_state
 from spark_rankeval.errors import ConfigurationError, MetricError, OptionError
 from spark_rankeval.evaluation.summarise import summarise
-from spark_rankeval.experiments.compare_groups import GroupComparison, compare_groups, group_records, read_groups
+from spark_rankeval.experiments.compare_groups import GroupComparison, compare_groups, read_groups
 from spark_rankeval.jobs import outputs
 from spark_rankeval.jobs.compare import CompareConfig, CompareGroupsConfig, Comparison, ComparisonConfig, PerUserTable
 from spark_rankeval.jobs.config import EventLog, Output, Source
@@ -47,22 +46,20 @@ def execute(spark: SparkSession, config: ComparisonConfig, log: EventLog) -> str
     tables = read_per_user(spark, config)
     results = config.compared(tables)
     _check(config, results)
-    job = "compare" if isinstance(config, CompareConfig) else "compare_groups"
+    job, table, columns = "compare_groups", outputs.GROUP_COMPARISONS, GROUP_COMPARISONS
+    if isinstance(config, CompareConfig):
+        job, table, columns = "compare", outputs.COMPARISONS, COMPARISONS
     with running(spark, job, config, tables, log) as run:
-        table, columns = (
-            (outputs.COMPARISONS, COMPARISONS) if job == "compare" else (outputs.GROUP_COMPARISONS, GROUP_COMPARISONS)
-        )
         outputs.prepare_catalog(spark, config.output, {table: schema_of(columns.columns)})
         comparison: ModelComparison | GroupComparison
         if isinstance(config, CompareConfig):
             comparison, seed = compare(results, **config.comparison.arguments()), config.comparison.seed
-            records = ({**record, TIME: run.started} for record in comparison_records(comparison))
-            run.write(table_of(records, COMPARISONS, spark).coalesce(1), outputs.COMPARISONS)
-            write_report(run, partial(_report, config, results, comparison, run))
         else:
             comparison, seed = compare_groups(results, **vars(config.options)), None
-            records = ({**record, TIME: run.started} for record in group_records(comparison))
-            run.write(table_of(records, GROUP_COMPARISONS, spark).coalesce(1), outputs.GROUP_COMPARISONS)
+        records = ({**record, TIME: run.started} for record in comparison._records())
+        run.write(table_of(records, columns, spark).coalesce(1), table)
+        if isinstance(config, CompareConfig) and isinstance(comparison, ModelComparison):
+            write_report(run, partial(_report, config, results, comparison, run))
         run.publish(run.manifest(comparison.to_dict(), seed))
     # A comparison of models prints its own sentences.
     sentences = "" if isinstance(comparison, ModelComparison) else "\n" + "\n".join(comparison.sentences)
@@ -113,7 +110,8 @@ def _check(config: ComparisonConfig, results: Results) -> dict[str, str]:
     assert isinstance(config, CompareConfig), "there are two jobs"
     options = config.comparison
     tables = compared_models.read_results(results, options.user, options.model, options.cluster)
-    compared_models.check_baseline(options.baseline, compared_models.names_of(results, tables))
+    names = compared_models.names_of(results, tables)
+    compared_models.check_baseline(options.baseline, names)
     with _about_key("comparison.metrics"):
         labels = compared_models.labels_of(tables, options.metrics)
     with _about_key("comparison.margin"):
@@ -124,8 +122,7 @@ def _check(config: ComparisonConfig, results: Results) -> dict[str, str]:
         if config.report.distributions:
             compared_models.labels_of(tables, config.report.distributions)
     tables.check_attributes(as_names("by", options.by))
-    n_models = len(compared_models.names_of(results, tables))
-    size_of_state(len(labels), max(n_models - 1, 1), options.replicates)
+    size_of_state(len(labels), len(names) - 1, options.replicates)
     return _definitions(tables, labels)
 
 
@@ -150,7 +147,7 @@ def _definitions(tables: ModelTables, labels: Sequence[str]) -> dict[str, str]:
 def _check_groups(config: CompareGroupsConfig, results: Results) -> dict[str, str]:
     options = config.experiment
     tables = read_groups(results, options.group, options.user, options.user_weight, options.covariate, options.cluster)
-    labels = [metric.label for metric in compared_metrics(tables, options.metrics, options.margin)]
+    labels = [metric.label for metric in compared_models.compared_metrics(tables, options.metrics, options.margin)]
     return _definitions(tables, labels)
 
 

@@ -171,13 +171,8 @@ class EventLog:
         """Write an event, such as ``started``; for a reader nothing."""
         if self._as_json:
             time = datetime.now(UTC).isoformat(timespec="milliseconds")
-            line = {
-                "time": time,
-                "job": self._job,
-                "run_id": self.run_id,
-                "event": event,
-                **_hide_texts(facts, self.hide),
-            }
+            line = {"time": time, "job": self._job, "run_id": self.run_id, "event": event}
+            line |= _hide_texts(facts, self.hide)
             self._write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
 
     def fail(self, text: str, **facts: Any) -> None:
@@ -293,11 +288,8 @@ def parse_config(settings: object, section: type[Section], path: str = "") -> Se
 
 def _form_of(value: object) -> str:
     """What stands in a section's place, in words."""
-    if isinstance(value, str):
-        return "a string"
-    return (
-        "a table without sections" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else "a value"
-    )
+    kinds = {str: "a string", dict: "a table without sections", list: "a list"}
+    return next((words for kind, words in kinds.items() if isinstance(value, kind)), "a value")
 
 
 def _read_value(item: Field[Any], hint: object, value: Any, path: str) -> object:

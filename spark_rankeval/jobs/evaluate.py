@@ -14,35 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from spark_rankeval.checks import check_extra
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError
+from spark_rankeval.jobs import config
 from spark_rankeval.jobs.command import Command, run_as_task
-from spark_rankeval.jobs.config import (
-    INSTEAD,
-    READ,
-    JobConfig,
-    Output,
-    Source,
-    errors_with_keys,
-    keys_of,
-    names_in,
-    parse_config,
-)
 from spark_rankeval.metrics.base import REGISTRY, Metric
 from spark_rankeval.metrics.expected_values import EstimatorOption
 from spark_rankeval.metrics.item_groups import GroupShare
 from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics, reads_as
 from spark_rankeval.ranking.batch import NUMBERS
 from spark_rankeval.records.quality import check_limits
-from spark_rankeval.request.call import (
-    ColumnOptions,
-    FactColumns,
-    Judged,
-    RankingOptions,
-    ScoringOptions,
-    Similarity,
-    SummaryOptions,
-    Vectors,
-    parts_of,
-)
+from spark_rankeval.request import call
 from spark_rankeval.run_history.gates import GateRule, check_figures, read_gates
 from spark_rankeval.statistics.intervals import BCa, IntervalMethod, Percentile, Student
 
@@ -72,7 +52,7 @@ class LogSplit:
         exclude_training: whether items that the user has in training are taken out of the predictions before they are ranked.
     """
 
-    log: Source
+    log: config.Source
     cut: str | float | None = None
     horizon: str | float | None = None
     last_n: int | None = None
@@ -93,7 +73,7 @@ class LogSplit:
         """The function of `spark_rankeval.splits` that parts the log."""
         return "last_n" if self.cut is None else "by_time"
 
-    def split(self, tables: Mapping[str, DataFrame], columns: ColumnOptions) -> Split:
+    def split(self, tables: Mapping[str, DataFrame], columns: call.ColumnOptions) -> Split:
         """The split of the log among tables that were read; lazy, but for a `ConfigurationError` about the columns."""
         from spark_rankeval import splits  # noqa: PLC0415 # it imports pyspark, for which a wrong file does not wait
 
@@ -117,7 +97,7 @@ class LogSplit:
             msg = f"[split] {error}"
             raise ConfigurationError(msg) from error
 
-    def tables(self, tables: Mapping[str, DataFrame], columns: ColumnOptions) -> dict[str, DataFrame]:
+    def tables(self, tables: Mapping[str, DataFrame], columns: call.ColumnOptions) -> dict[str, DataFrame]:
         """The labels, whose grades are in the column that was named, and the rows before them."""
         split = self.split(tables, columns)
         labels = split.labels
@@ -125,11 +105,11 @@ class LogSplit:
             labels = labels.withColumnRenamed("relevance", columns.relevance)
         return {"labels": labels, "training": split.training}
 
-    def checked(self, tables: Mapping[str, DataFrame], columns: ColumnOptions, on_invalid: object) -> SplitCounts:
+    def checked(self, tables: Mapping[str, DataFrame], columns: call.ColumnOptions, on_invalid: object) -> SplitCounts:
         """The counts of the split, in one action; a `DataError` if it leaves no user, or if bad rows may not be dropped."""
         return self.split(tables, columns).checked_counts("drop" if on_invalid in ("drop", "quarantine") else "error")
 
-    def _grades(self, log: DataFrame, columns: ColumnOptions) -> Mapping[Any, float] | None:
+    def _grades(self, log: DataFrame, columns: call.ColumnOptions) -> Mapping[Any, float] | None:
         """The grades by event; keys of a file are strings, so those of a column of whole numbers are read as such."""
         kinds = {name.lower(): kind for name, kind in log.dtypes}
         is_whole = kinds.get(str(columns.relevance).lower()) in ("tinyint", "smallint", "int", "bigint")
@@ -155,23 +135,23 @@ class VectorTables:
         shards: into how many shards the items are split, so that a worker holds one at a time; left out, it holds all.
     """
 
-    vector: str = Vectors.vector
-    user_bias: str | None = Vectors.user_bias
-    item_bias: str | None = Vectors.item_bias
-    similarity: Similarity = Vectors.similarity
+    vector: str = call.Vectors.vector
+    user_bias: str | None = call.Vectors.user_bias
+    item_bias: str | None = call.Vectors.item_bias
+    similarity: call.Similarity = call.Vectors.similarity
     filters: str | tuple[str, ...] = ()
-    shards: int | None = Vectors.shards
-    users: Source
-    items: Source
-    candidates: Source | None = None
+    shards: int | None = call.Vectors.shards
+    users: config.Source
+    items: config.Source
+    candidates: config.Source | None = None
 
-    def sources(self, section: str) -> dict[str, Source]:
+    def sources(self, section: str) -> dict[str, config.Source]:
         """The tables to read, by the names of their sections in this one."""
-        return {f"{section}.{name}": table for name, table in vars(self).items() if isinstance(table, Source)}
+        return {f"{section}.{name}": table for name, table in vars(self).items() if isinstance(table, config.Source)}
 
-    def read(self, tables: Mapping[str, Any], section: str) -> Vectors:
+    def read(self, tables: Mapping[str, Any], section: str) -> call.Vectors:
         """The vectors in tables that were read, by the names of their sections in this one."""
-        return Vectors(**{name: tables.get(f"{section}.{name}", value) for name, value in vars(self).items()})
+        return call.Vectors(**{name: tables.get(f"{section}.{name}", value) for name, value in vars(self).items()})
 
 
 @dataclass(frozen=True)
@@ -215,18 +195,14 @@ class Tracking:
 
     def __post_init__(self) -> None:
         # A database needs packages that a client of a server does not.
-        is_database = self.place.startswith(("sqlite", "postgresql", "mysql", "mssql"))
-        check_extra(
-            "mlflow",
-            "databases of MLflow" if is_database else "runs in MLflow",
-            only=None if is_database else ("mlflow",),
-        )
+        if self.place.startswith(("sqlite", "postgresql", "mysql", "mssql")):
+            check_extra("mlflow", "databases of MLflow")
+        check_extra("mlflow", "runs in MLflow", only=("mlflow",))
         for name, longest in (("experiment", _LONGEST_EXPERIMENT), ("run_name", LONGEST_RUN_NAME)):
-            text = getattr(self, name)
-            if text is not None and len(text) > longest:
-                raise ConfigurationError(
-                    f"{name} must have at most {longest} characters; found {len(text)}, {text[:20]!r}"
-                )
+            text = getattr(self, name) or ""
+            if len(text) > longest:
+                msg = f"{name} must have at most {longest} characters; found {len(text)}, {text[:20]!r}"
+                raise ConfigurationError(msg)
 
 
 #: The sections that name tables, but for those of vectors and of a split.
@@ -234,7 +210,7 @@ _TABLES = ("predictions", "labels", "users", "exclude", "attributes", "training"
 
 
 @dataclass(frozen=True)
-class Columns(FactColumns, ColumnOptions):
+class Columns(call.FactColumns, call.ColumnOptions):
     """The names of the columns, as in `evaluate`.
 
     Attributes:
@@ -258,7 +234,7 @@ class Columns(FactColumns, ColumnOptions):
 
 
 @dataclass(frozen=True)
-class Evaluation(SummaryOptions, RankingOptions):
+class Evaluation(call.SummaryOptions, call.RankingOptions):
     """The metrics, and the options of `evaluate`.
 
     Attributes:
@@ -280,7 +256,7 @@ class Evaluation(SummaryOptions, RankingOptions):
     cluster: str | tuple[str, ...] | None = None
     k_counts: Literal["documents", "chunks"] = "documents"
     model: str | None = None
-    judged: Judged | None = None
+    judged: call.Judged | None = None
     item_by: str | tuple[str, ...] = ()
     popularity_groups: int | None = None
     totals: bool = False
@@ -291,7 +267,7 @@ class Evaluation(SummaryOptions, RankingOptions):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        RankingOptions.__post_init__(self)
+        call.RankingOptions.__post_init__(self)
         self.summary()
         if self.judged is not None and self.ci != "t":
             raise ConfigurationError(f"ci = {self.ci!r} does not go with judged, which has t intervals")
@@ -307,7 +283,7 @@ class Evaluation(SummaryOptions, RankingOptions):
             )
             raise ConfigurationError(msg)
 
-    def summary(self) -> SummaryOptions:
+    def summary(self) -> call.SummaryOptions:
         """The options of the summary."""
         # All methods are made, so that each key is checked even if the chosen method does not use it.
         methods: dict[str, IntervalMethod | None] = {
@@ -317,12 +293,12 @@ class Evaluation(SummaryOptions, RankingOptions):
             "none": None,
         }
         method = methods["bca" if self.ci == "bootstrap" else self.ci]
-        options = {option.name: getattr(self, option.name) for option in fields(SummaryOptions)}
-        return SummaryOptions(**options | {"by": parts_of(self.by, totals=self.totals), "ci": method})
+        options = {option.name: getattr(self, option.name) for option in fields(call.SummaryOptions)}
+        return call.SummaryOptions(**options | {"by": call.parts_of(self.by, totals=self.totals), "ci": method})
 
 
 @dataclass(frozen=True)
-class EvaluationOutput(Output):
+class EvaluationOutput(config.Output):
     """Where the results go, and how they are printed.
 
     Attributes:
@@ -332,15 +308,15 @@ class EvaluationOutput(Output):
     printed: Literal["table", "trec", "trec_queries"] = "table"
 
 
-def models_by_name(settings: Mapping[str, Any]) -> dict[str, Source | VectorTables]:
+def models_by_name(settings: Mapping[str, Any]) -> dict[str, config.Source | VectorTables]:
     """The tables of models of a file by the models' names; a section with keys of vectors alone has vectors."""
-    of_vectors = {each.name for each in fields(VectorTables)} - {each.name for each in fields(Source)}
-    models: dict[str, Source | VectorTables] = {}
+    of_vectors = {each.name for each in fields(VectorTables)} - {each.name for each in fields(config.Source)}
+    models: dict[str, config.Source | VectorTables] = {}
     for name, section in settings.items():
-        kind: type[Source | VectorTables] = Source
+        kind: type[config.Source | VectorTables] = config.Source
         if isinstance(section, Mapping) and not section.keys().isdisjoint(of_vectors):
             kind = VectorTables
-        models[name] = parse_config(section, kind, f"models.{name}")
+        models[name] = config.parse_config(section, kind, f"models.{name}")
     return models
 
 
@@ -350,7 +326,7 @@ def gates_by_name(settings: Mapping[str, Any]) -> dict[str, GateRule]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateConfig(JobConfig):
+class EvaluateConfig(config.JobConfig):
     """The configuration of jobs/evaluate.py; each attribute is a section of the file.
 
     Attributes:
@@ -374,20 +350,22 @@ class EvaluateConfig(JobConfig):
     """
 
     output: EvaluationOutput
-    predictions: Source | None = field(default=None, metadata={INSTEAD: ("vectors", "models")})
+    predictions: config.Source | None = field(default=None, metadata={config.INSTEAD: ("vectors", "models")})
     vectors: VectorTables | None = None
-    models: Mapping[str, Source | VectorTables] = field(default_factory=dict, metadata={READ: models_by_name})
+    models: Mapping[str, config.Source | VectorTables] = field(
+        default_factory=dict, metadata={config.READ: models_by_name}
+    )
     evaluation: Evaluation
-    labels: Source | None = None
+    labels: config.Source | None = None
     split: LogSplit | None = None
-    users: Source | None = None
-    exclude: Source | None = None
-    attributes: Source | None = None
-    training: Source | None = None
-    items: Source | None = None
-    baseline: Source | None = None
+    users: config.Source | None = None
+    exclude: config.Source | None = None
+    attributes: config.Source | None = None
+    training: config.Source | None = None
+    items: config.Source | None = None
+    baseline: config.Source | None = None
     columns: Columns = field(default_factory=Columns)
-    gates: Mapping[str, GateRule] = field(default_factory=dict, metadata={READ: gates_by_name})
+    gates: Mapping[str, GateRule] = field(default_factory=dict, metadata={config.READ: gates_by_name})
     audit: AuditSettings | None = None
     mlflow: Tracking | None = None
 
@@ -395,8 +373,8 @@ class EvaluateConfig(JobConfig):
         super().__post_init__()
         metrics, estimates = parse_metrics(self.evaluation.metrics), EstimatorOption(self.columns.weight is not None)
         dialect = find_dialect(self.evaluation.dialect or "default")
-        with errors_with_keys(self.keys()):
-            ScoringOptions(**self.scoring())
+        with config.errors_with_keys(self.keys()):
+            call.ScoringOptions(**self.scoring())
             estimates.check({label: metric.resolve(estimates, dialect) for label, metric in metrics.items()})
         self._check_gates(metrics)
 
@@ -404,9 +382,9 @@ class EvaluateConfig(JobConfig):
         """The options of `score_users`, except tables."""
         options = {**vars(self.evaluation), **self.columns.options()}
         options["relevance"] = self.evaluation.judged or self.columns.relevance
-        return {option.name: options[option.name] for option in fields(ScoringOptions) if option.name in options}
+        return {option.name: options[option.name] for option in fields(call.ScoringOptions) if option.name in options}
 
-    def sources(self) -> dict[str, Source]:
+    def sources(self) -> dict[str, config.Source]:
         """The tables to read, by their names in `evaluate`."""
         sources = {} if self.vectors is None else self.vectors.sources("vectors")
         for name, model in self.models.items():
@@ -435,8 +413,8 @@ class EvaluateConfig(JobConfig):
     def names_of_ids(self) -> frozenset[str]:
         """The columns that identify users, items, models, slices and groups of items."""
         columns, evaluation = self.columns, self.evaluation
-        fact_columns = (getattr(columns, each.name) for each in fields(FactColumns) if each.name not in NUMBERS)
-        ids = names_in(
+        fact_columns = (getattr(columns, each.name) for each in fields(call.FactColumns) if each.name not in NUMBERS)
+        ids = config.names_in(
             columns.user,
             columns.item or None,
             columns.roll_up,
@@ -459,15 +437,15 @@ class EvaluateConfig(JobConfig):
         """The keys of the options of `evaluate` in the file, by the options' names."""
         has_vectors = any(isinstance(tables, VectorTables) for tables in (self.vectors, *self.models.values()))
         section = "models.…" if self.models else "vectors"
-        keys = keys_of(section, VectorTables) if has_vectors else {}
+        keys = config.keys_of(section, VectorTables) if has_vectors else {}
         keys |= {name: f"[{name}]" for name in _TABLES}
-        keys |= {**keys_of("evaluation", Evaluation), **keys_of("columns", Columns)}
+        keys |= {**config.keys_of("evaluation", Evaluation), **config.keys_of("columns", Columns)}
         if has_vectors:
             # Both Vectors and Facts have a column of vectors.
             keys["vector"] = f"{section}.vector or columns.vector"
         keys["item=None"] = "columns.item = false"
         if self.split is not None:
-            keys |= {"log": "[split.log]", **keys_of("split", LogSplit)}
+            keys |= {"log": "[split.log]", **config.keys_of("split", LogSplit)}
             if self.exclude is None:
                 keys["exclude"] = "split.exclude_training"
         if self.audit is not None:
@@ -499,12 +477,8 @@ class EvaluateConfig(JobConfig):
             if label not in metrics and not any(reads_as(label, metric) for metric in metrics.values()):
                 available = ", ".join(metrics.spelled.get(each, each) for each in metrics)
                 yield f"report.distributions: {name!r} is not evaluated; available: {available}"
-        unknown = self._unknown_to_dialects(metrics) if self.report.dialects else []
-        if unknown:
-            yield (
-                "report.dialects compares metrics of labels, of one model and one relevance; leave it out, or leave out "
-                f"{', '.join(unknown)}"
-            )
+        if self.report.dialects and (unknown := ", ".join(self._unknown_to_dialects(metrics))):
+            yield f"report.dialects compares metrics of labels, of one model and one relevance; leave it out, or leave out {unknown}"
 
     def _check_gates(self, metrics: NamedMetrics) -> None:
         """Refuse gates on a metric, slice, interval or model that the evaluation will not have."""

@@ -26,7 +26,7 @@ from spark_rankeval.evaluation.input_tables import roll_up
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs import outputs
 from spark_rankeval.jobs.config import EventLog, redacted
-from spark_rankeval.jobs.evaluate import EvaluateConfig, Tracking, is_of_users
+from spark_rankeval.jobs.evaluate import AuditSettings, EvaluateConfig, Tracking, is_of_users
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.columns import RUN_ID, TIME
 from spark_rankeval.records.quality import CHECKS
@@ -36,7 +36,6 @@ from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.records.tables_of_means import MapRow, headline_keys
 from spark_rankeval.request.call import POPULARITY, Facts, ScoringOptions, attributes_in
 from spark_rankeval.run_history import gates
-from spark_rankeval.run_history.gates import GATES as GATE_COLUMNS
 from spark_rankeval.run_history.history import date_of_run
 from spark_rankeval.spark.catalog import on_this_disk, read_while_others_write, schema_of, table_of
 from spark_rankeval.spark.per_user import PerUserSchema, without_standards
@@ -65,16 +64,14 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 def outcomes_of(run: outputs.Run, rules: Sequence[gates.GateRule], result: Result) -> list[gates.GateOutcome]:
     """Whether a run meets its gates; it is not yet among the earlier runs."""
     earlier: list[tuple[str, SummaryRow]] = []
-    output, summary = run.config.output, result.summary
-    if gates.rows_to_compare(rules, summary) and all(
-        outputs.has_table(run.spark, output, table) for table in (outputs.MANIFESTS, outputs.METRICS)
-    ):
-        earlier = read_while_others_write(partial(_look_back, run, rules, summary))
-    return gates.check_gates(rules, summary, earlier)
+    wanted, tables = gates.rows_to_compare(rules, result.summary), (outputs.MANIFESTS, outputs.METRICS)
+    if wanted and all(outputs.has_table(run.spark, run.config.output, table) for table in tables):
+        earlier = read_while_others_write(partial(_look_back, run, wanted))
+    return gates.check_gates(rules, result.summary, earlier)
 
 
 def _look_back(
-    run: outputs.Run, rules: Sequence[gates.GateRule], summary: Sequence[SummaryRow], missing_ok: bool
+    run: outputs.Run, wanted: Mapping[str, Sequence[SummaryRow]], missing_ok: bool
 ) -> list[tuple[str, SummaryRow]]:
     """The last row of each figure that a gate looks back at, of earlier runs that failed no gate, the newest run first.
 
@@ -90,14 +87,14 @@ def _look_back(
     }
     places = {name: _place_of(name, time, run.run_id) for name, time in good.items()}
     own_places = [_place_of(run.run_id, run.started, other) for other in (run.run_id, "")]
-    ordered = sorted(
-        (name for name, place in places.items() if place < own_places[not place[0]]), key=places.__getitem__
-    )[::-1]
+    newest_first = sorted(places, key=places.__getitem__, reverse=True)
+    times = {name: good[name] for name in newest_first if places[name] < own_places[not places[name][0]]}
+    if not times:
+        return []
     table = outputs.read_metrics(run.spark, run.config.output, missing_ok=missing_ok)
-    times = {name: good[name] for name in ordered}
     earlier = [
         found
-        for figure, rows in (gates.rows_to_compare(rules, summary).items() if times else ())
+        for figure, rows in wanted.items()
         for found in _rows_of_runs(table, times, gates.ATTRIBUTES[figure], rows)
     ]
     return sorted(earlier, key=lambda row: places[row[0]], reverse=True)
@@ -138,35 +135,30 @@ def write_gates(run: outputs.Run, outcomes: Sequence[gates.GateOutcome]) -> None
         return
     plain = [outcome.as_json() for outcome in outcomes]
     records = ({**outcome, TIME: run.started} for outcome in plain)
-    run.write(table_of(records, GATE_COLUMNS, run.spark).coalesce(1), outputs.GATES)
+    run.write(table_of(records, gates.GATES, run.spark).coalesce(1), outputs.GATES)
     for outcome in plain:
         facts = {name: outcome[name] for name in ("rule", "on", "passed", "value", "limit")}
         run.log.tell("gate", gate=outcome["name"], **facts)
 
 
-def audit_tables(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> Audit | None:
-    """The audit of a run; None if the configuration asks for none."""
-    if config.audit is None:
-        return None
+def audit_tables(config: EvaluateConfig, settings: AuditSettings, tables: Tables) -> Audit:
+    """The audit of a run."""
     # An evaluation reads no times, and not all of training. So rows that it can use may be bad rows of the audit.
     on_invalid = config.evaluation.on_invalid
-    return audit(**_tables_of(config, tables), on_invalid="drop" if on_invalid == "quarantine" else on_invalid)
+    return audit(
+        **_tables_of(config, settings, tables), on_invalid="drop" if on_invalid == "quarantine" else on_invalid
+    )
 
 
-def checks_to_make(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> list[tuple[str, str]]:
+def checks_to_make(config: EvaluateConfig, settings: AuditSettings, tables: Tables) -> list[tuple[str, str]]:
     """The checks of a run by name, and why some cannot be made; tables that cannot be audited are refused."""
-    if config.audit is None:
-        return []
-    inputs = read_audited(**_tables_of(config, tables))
+    inputs = read_audited(**_tables_of(config, settings, tables))
     reasons = {check.name: inputs.why_not(check.needs) for check in CHECKS}
     return [(name, f"not made: {reason}" if reason else "") for name, reason in reasons.items()]
 
 
-def outcomes_of_audit(config: EvaluateConfig, audited: Audit | None) -> list[gates.GateOutcome]:
-    """Whether the audit keeps the limits of the configuration."""
-    if config.audit is None or audited is None:
-        return []
-    limits = config.audit.limits
+def outcomes_of_audit(limits: Mapping[str, float], audited: Audit) -> list[gates.GateOutcome]:
+    """Whether the audit keeps limits by check."""
     return [
         gates.GateOutcome(
             **vars(gate),
@@ -183,16 +175,15 @@ def outcomes_of_audit(config: EvaluateConfig, audited: Audit | None) -> list[gat
     ]
 
 
-def _tables_of(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> dict[str, Any]:
+def _tables_of(config: EvaluateConfig, settings: AuditSettings, tables: Tables) -> dict[str, Any]:
     """The arguments of `audit`, except `on_invalid`. Vectors are no lists, so a run of them audits training and labels."""
-    assert config.audit is not None, "the caller looked"
     columns, arguments = config.columns, config.arguments(tables)
     return {
         "training": arguments["training"],
         "labels": arguments["labels"],
         "predictions": tables.get("predictions"),
         "items": tables.get("items"),
-        "time": config.audit.time,
+        "time": settings.time,
         "user": columns.user,
         "item": columns.item,
         "model": columns.model,
@@ -234,18 +225,19 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
     frames = _frames(config, scoring)
     users = frames[outputs.PER_USER]
     with outputs.running(spark, "evaluate", config, tables, log) as run:
-        outputs.prepare_catalog(spark, config.output, _schemas(config, users, frames))
+        outputs.prepare_catalog(spark, config.output, _schemas(config, frames))
         counts = _split_counts(config, run)
         result = _write_users(run, config, scoring)
         if outputs.QUARANTINE in frames:
             with run.staged(frames[outputs.QUARANTINE], outputs.QUARANTINE) as table:
                 run.write(table, outputs.QUARANTINE)
         run.write(result.to_stored(run.started, spark).coalesce(1), outputs.METRICS)
-        audited = audit_tables(config, tables)
-        outcomes = [*outcomes_of_audit(config, audited), *outcomes_of(run, [*config.gates.values()], result)]
-        write_gates(run, outcomes)
-        if audited is not None:
+        audited, outcomes = None, outcomes_of(run, [*config.gates.values()], result)
+        if config.audit is not None:
+            audited = audit_tables(config, config.audit, tables)
             run.log.tell("audit", leaked=audited.leaked, verdict=audited.verdict)
+            outcomes = [*outcomes_of_audit(config.audit.limits, audited), *outcomes]
+        write_gates(run, outcomes)
         stored = outputs.rows_of_users(spark, config.output, run.run_id, users.schema)
         result = replace(result, _table=lambda: stored)
         evaluated = _Evaluated(run, config, result, outcomes, audited, counts, users.schema)
@@ -430,13 +422,12 @@ class TrackedRun:
         return described
 
 
-def _schemas(config: EvaluateConfig, users: DataFrame, frames: Tables) -> dict[str, T.StructType]:
+def _schemas(config: EvaluateConfig, frames: Tables) -> dict[str, T.StructType]:
     """The columns of the tables that a run writes."""
-    schemas = {outputs.PER_USER: users.schema, outputs.METRICS: outputs.metrics_schema()}
-    if outputs.QUARANTINE in frames:
-        schemas[outputs.QUARANTINE] = frames[outputs.QUARANTINE].schema
+    schemas = {name: frame.schema for name, frame in frames.items()}
+    schemas[outputs.METRICS] = schema_of(METRIC_COLUMNS.columns)
     if config.gates or (config.audit is not None and config.audit.limits):
-        schemas[outputs.GATES] = schema_of(GATE_COLUMNS.columns)
+        schemas[outputs.GATES] = schema_of(gates.GATES.columns)
     return schemas
 
 
@@ -525,8 +516,7 @@ class _Evaluated:
     counts: SplitCounts | None
     users: T.StructType
 
-    @cached_property
-    def facts(self) -> dict[str, Any]:
+    def manifest(self) -> dict[str, Any]:
         facts = {"plan": list(self.result.plan), **self.result.to_dict()}
         if self.outcomes:
             facts["gates"] = [outcome.as_json() for outcome in self.outcomes]
@@ -535,12 +525,8 @@ class _Evaluated:
             facts["split"] = asdict(self.counts)
         if self.audited is not None:
             facts["audit"] = self.audited.to_dict()
-        return facts
-
-    def manifest(self) -> dict[str, Any]:
-        facts = self.facts
         if self.config.output.catalog is not None:
-            facts = {**facts, outputs.USER_COLUMNS: self.users.jsonValue()}
+            facts[outputs.USER_COLUMNS] = self.users.jsonValue()
         return self.run.manifest(facts, self.config.evaluation.seed)
 
     def write_page(self, path: Path) -> None:
@@ -616,11 +602,8 @@ def plan(spark: SparkSession, config: EvaluateConfig) -> str:
         parts.append(("slices by", [(name, totals) for name in attributes_in(config.evaluation.by)]))
     parts += _groups_of_items(config)
     if config.audit is not None:
-        parts.append(("audit", checks_to_make(config, tables)))
-    written = [*frames, outputs.METRICS]
-    if config.gates or (config.audit is not None and config.audit.limits):
-        written.append(outputs.GATES)
-    return outputs.planned(config, tables, parts, written)
+        parts.append(("audit", checks_to_make(config, config.audit, tables)))
+    return outputs.planned(config, tables, parts, [*_schemas(config, frames)])
 
 
 def _groups_of_items(config: EvaluateConfig) -> list[outputs.Part]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.checks import SPARK, __version__
-from spark_rankeval.errors import ConfigurationError, InputError, OptionError, UnavailableError, listed
+from spark_rankeval.errors import ConfigurationError, InputError, OptionError, UnavailableError, did_you_mean, listed
 from spark_rankeval.jobs.command import OK, outcome_of
 from spark_rankeval.jobs.config import (
     CHOICES,
@@ -42,6 +43,9 @@ from spark_rankeval.jobs.config import (
 )
 from spark_rankeval.records.columns import RUN_ID
 from spark_rankeval.records.summary import METRICS as METRIC_COLUMNS
+from spark_rankeval.report.contents import text_of
+from spark_rankeval.run_history.gates import names
+from spark_rankeval.run_history.history import History, history
 from spark_rankeval.spark import catalog, engine
 from spark_rankeval.spark.local_tables import NANOSECONDS, ON_NANOSECONDS, with_spark_types
 from spark_rankeval.spark.sql import column
@@ -172,17 +176,12 @@ def texts_on_disk(place: str) -> dict[Path, str]:
     return texts
 
 
-def metrics_schema() -> T.StructType:
-    """The columns of the table of metrics."""
-    return catalog.schema_of(METRIC_COLUMNS.columns)
-
-
 def read_metrics(spark: SparkSession, output: Output, *, missing_ok: bool = False) -> DataFrame:
     """The table of metrics of all runs; with `missing_ok`, files that have gone are passed over."""
     if _is_in_catalog(output, METRICS):
         return _catalog_table(spark, output, METRICS).rows()
-    reader = spark.read.option("ignoreMissingFiles", missing_ok).schema(metrics_schema().add(RUN_ID, "string"))
-    return reader.parquet(folder_of(output, METRICS))
+    schema = catalog.schema_of(METRIC_COLUMNS.columns).add(RUN_ID, "string")
+    return spark.read.option("ignoreMissingFiles", missing_ok).schema(schema).parquet(folder_of(output, METRICS))
 
 
 def run_facts(
@@ -196,6 +195,73 @@ def run_facts(
         lines = reader.schema("value string").text(folder_of(output, table))
     chosen = [F.get_json_object("value", f"$.{name}").alias(name) for name in names]
     return [record.asDict() for record in lines.select(*chosen).collect()]
+
+
+# An error about a slice that no run has, or about runs that did not finish, names so many others.
+_MOST_NAMED = 20
+
+
+def read_history(
+    spark: SparkSession, output: Output, slice_: str | None = "all", metrics: Sequence[str] = ()
+) -> History:
+    """The history of all complete runs. Other jobs may write meanwhile.
+
+    Args:
+        spark: the session.
+        output: where the runs are.
+        slice_: which users; None: each slice.
+        metrics: in any spelling. All metrics are read if there are none, or if no run has one of them.
+    """
+    if not (has_table(spark, output, METRICS) and has_table(spark, output, MANIFESTS)):
+        option, what = ("--catalog", "the schema") if output.catalog else ("--output", "the output folder")
+        place = ", ".join(filter(None, (output.catalog, output.path)))
+        msg = f"there are no runs in {place}; {option} must be {what} of jobs/evaluate.py, with the tables {METRICS} and {MANIFESTS}"
+        msg += "" if output.catalog else "; runs in a catalogue need --catalog, too"
+        if unfinished := [run[RUN_ID] for run in _states(spark, output)]:
+            msg += f". Runs that did not finish: {listed(unfinished, _MOST_NAMED)}"
+        raise ConfigurationError(msg)
+    return catalog.read_while_others_write(partial(_read, spark, output, slice_, metrics))
+
+
+def _read(spark: SparkSession, output: Output, slice_: str | None, metrics: Sequence[str], missing_ok: bool) -> History:
+    manifests = run_facts(spark, output, (RUN_ID, "job", "started", "gates_failed"), missing_ok=missing_ok)
+    started = {run[RUN_ID]: run["started"] for run in manifests if run["job"] == "evaluate"}
+    # A status counts only if it is about the stored run: a later run of the same name may have failed before it replaced anything.
+    failed = {
+        run[RUN_ID]: run["kind"] or ("failed" if run["state"] == "failed" else "running, or killed")
+        for run in _states(spark, output, missing_ok=missing_ok)
+        if run["started"] == started.get(run[RUN_ID], run["started"])
+        and (run["state"] == "failed" or run[RUN_ID] not in started)
+    }
+    failed |= {run[RUN_ID]: "gates failed" for run in manifests if run["gates_failed"] not in (None, "0")}
+    run_rows = read_metrics(spark, output, missing_ok=missing_ok).where(F.col(RUN_ID).isin(list(started)))
+    rows = history(_metric_rows(run_rows, metrics), slice=slice_).rows
+    if not rows and started and slice_ is not None:
+        slices = sorted(row["slice"] for row in run_rows.select("slice").distinct().collect())
+        if slice_ not in slices:
+            there = f"{did_you_mean(slice_, slices)}There are: {listed(slices, _MOST_NAMED)}"
+            raise ConfigurationError(f"no run has a slice {slice_!r}; {there}; --slice every is each")
+    return History(rows, failed)
+
+
+def _states(spark: SparkSession, output: Output, *, missing_ok: bool = False) -> list[dict[str, Any]]:
+    """The last state of each evaluation that has not succeeded."""
+    if not (output.path and has_table(spark, output, STATUS)):
+        return []
+    states = run_facts(spark, output, (RUN_ID, "job", "started", "state", "kind"), STATUS, missing_ok=missing_ok)
+    return [run for run in states if run["job"] == "evaluate" and run["state"] != "succeeded"]
+
+
+def _metric_rows(table: DataFrame, metrics: Sequence[str]) -> DataFrame:
+    """The rows of some metrics; all rows if one of them is unknown, so that a message can list the others."""
+    if not metrics:
+        return table
+    available = [tuple(record) for record in table.select("metric", "relevance").distinct().collect()]
+    keys = {f"{metric} [{relevance}]" if relevance else metric: metric for metric, relevance in available}
+    matches = {name: [metric for key, metric in keys.items() if names(name, key)] for name in metrics}
+    if not all(matches.values()):
+        return table
+    return table.where(F.col("metric").isin(sorted({metric for matching in matches.values() for metric in matching})))
 
 
 #: What is in tables, and would make the one row of a manifest too long.
@@ -319,6 +385,7 @@ class Run:
 
     def manifest(self, facts: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
         """What the run was, as plain values, without secrets."""
+        here = engine.engine_of(self.spark)
         return {
             RUN_ID: self.run_id,
             "job": self.job,
@@ -326,7 +393,9 @@ class Run:
             "finished": datetime.now(UTC).isoformat(),
             "versions": {
                 "spark_rankeval": __version__,
-                **_versions_of_engine(self.spark),
+                here.name.lower(): here.version,
+                # What speaks to an engine that is not Spark.
+                **({} if here.name == SPARK else {"pyspark": pyspark.__version__}),
                 "python": platform.python_version(),
                 "numpy": np.__version__,
                 "pandas": pd.__version__,
@@ -341,13 +410,6 @@ class Run:
             "outputs": {name: self.config.redacted(place) for name, place in self.written.items()},
             **{name: value for name, value in facts.items() if name not in _TABLE_FACTS},
         }
-
-
-def _versions_of_engine(spark: SparkSession) -> dict[str, str]:
-    """The versions of the engine and, if it is not Spark, of the PySpark that speaks to it."""
-    here = engine.engine_of(spark)
-    client = {} if here.name == SPARK else {"pyspark": pyspark.__version__}
-    return {here.name.lower(): here.version, **client}
 
 
 @contextmanager
@@ -665,9 +727,7 @@ def folded(metrics: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 def _input(name: str, config: JobConfig, frame: DataFrame) -> str:
     columns = ", ".join(f"{column} {kind}" for column, kind in frame.dtypes)
     n = len(engine.input_files(frame))
-    files = ""
-    if n:
-        files = " (1 file)" if n == 1 else f" ({n:,} files)"
+    files = f" ({n:,} file{'s' * (n > 1)})" if n else ""
     return f"{config.sources()[name].place}{files}: {columns}"
 
 
@@ -706,9 +766,9 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
 
 def report_text(run: Run, manifest: Mapping[str, Any]) -> str | None:
     """The page of a run, which has one if its manifest says so; None if it has none."""
-    written, report = manifest.get("outputs", {}), run.config.output.report
-    if isinstance(report, str) and "report" in written:
-        return Path(report).read_text(encoding="utf-8")
+    written = manifest.get("outputs", {})
+    if "report" in written:
+        return text_of(written["report"], "report")
     if REPORTS not in written:
         return None
     (record,) = run.spark.read.text(run.place(REPORTS), wholetext=True).collect()

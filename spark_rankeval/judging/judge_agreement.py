@@ -14,20 +14,14 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import check_table, one_of
 from spark_rankeval.errors import DataError, InputError, did_you_mean
 from spark_rankeval.printed_tables import Document, Note, Plain, Sliced, Verdicts, remarks
+from spark_rankeval.records import judges as judge_rows
 from spark_rankeval.records.columns import json_record
-from spark_rankeval.records.judges import (
-    JudgePair,
-    JudgesAlpha,
-    agreement_tables,
-    confusion_table,
-    fits_on_page,
-)
 from spark_rankeval.records.summary import ALL_VALUES, Key, rollup, slice_name, sorted_keys
 from spark_rankeval.request.call import ByOption, ColumnNames, Cube, ScoringOptions, Table, attributes_in
 from spark_rankeval.spark import sql
 from spark_rankeval.spark.engine import collected_columns
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.source_tables import SourceTable, read_source, require_column, user_column
+from spark_rankeval.spark.source_tables import SourceTable, read_source, require_column
 from spark_rankeval.spark.sql import Sql, call, named
 from spark_rankeval.statistics.description import N_BLOCKS
 from spark_rankeval.statistics.intervals import check_level
@@ -66,7 +60,7 @@ class JudgedLabels:
 
     @property
     def _users(self) -> list[str]:
-        return [user_column(index) for index in range(len(self.source.user))]
+        return [*self.source.user_names]
 
     @property
     def _grades(self) -> list[str]:
@@ -182,13 +176,12 @@ class JudgedLabels:
         """A row for each item and each slice that it is in: all labels, and those with its values of the attributes."""
         lacks_id = sql.any_of(named(name).is_null() for name in (*self._users, _ITEM))
         items = sql.with_columns(items, {_N_INVALID: sql.when(lacks_id, named(_N_ROWS), 0)})
-        places = range(len(self.attributes))
+        n, nothing = len(self.attributes), sql.null_of(T.StringType())
         parts = []
-        for key in rollup(len(self.attributes), totals=self.totals)(tuple(places)):
-            kept = [place for place in places if key[place] is not ALL_VALUES]
+        for key in rollup(n, totals=self.totals)(tuple(range(n))):
+            kept = [place for place in range(n) if key[place] is not ALL_VALUES]
             values = [
-                (named(name) if place in kept else sql.null_of(T.StringType())).alias(name)
-                for place, name in enumerate(self._slices)
+                (named(name) if place in kept else nothing).alias(name) for place, name in enumerate(self._slices)
             ]
             parts.append(call("struct", sql.number(sum(1 << place for place in kept)).alias(_KEPT), *values))
         counts = list(map(named, (*self._users, *self._grades, _N_ROWS, _N_INVALID)))
@@ -204,7 +197,7 @@ def _grade(name: str) -> Sql:
 
 
 @dataclass(frozen=True, repr=False)
-class JudgeAgreement(Verdicts[JudgePair], Sliced, Plain):
+class JudgeAgreement(Verdicts[judge_rows.JudgePair], Sliced, Plain):
     """The result of `judge_agreement`. It prints as tables.
 
     Examples:
@@ -220,8 +213,8 @@ class JudgeAgreement(Verdicts[JudgePair], Sliced, Plain):
         grades: the distinct grades, ascending, by which `JudgePair.confusion` counts.
     """
 
-    rows: tuple[JudgePair, ...]
-    alphas: tuple[JudgesAlpha, ...]
+    rows: tuple[judge_rows.JudgePair, ...]
+    alphas: tuple[judge_rows.JudgesAlpha, ...]
     grades: tuple[float, ...]
 
     @property
@@ -246,7 +239,7 @@ class JudgeAgreement(Verdicts[JudgePair], Sliced, Plain):
                 notes.append(f"the grades of {row.judge} go {judge}, those of {row.other} {other}. {scales}")
         return notes
 
-    def __getitem__(self, names: tuple[str, ...]) -> JudgePair:
+    def __getitem__(self, names: tuple[str, ...]) -> judge_rows.JudgePair:
         """A pair of judges: ``judged["human", "llm"]``; of a slice: ``judged["human", "llm", "market=DE"]``.
 
         Judges come in the order of the call. Raises `InputError` if there is no such pair.
@@ -277,12 +270,9 @@ class JudgeAgreement(Verdicts[JudgePair], Sliced, Plain):
         Raises:
             InputError: there is no such pair of judges, or no such slice.
         """
-        row = self[judge, other, slice]
-        return pd.DataFrame(
-            row.confusion,
-            index=pd.Index(self.grades, name=judge),
-            columns=pd.Index(self.grades, name=other),
-        )
+        grades = pd.Index(self.grades)
+        counts = self[judge, other, slice].confusion
+        return pd.DataFrame(counts, index=grades.rename(judge), columns=grades.rename(other))
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each slice and pair of judges.
@@ -303,9 +293,10 @@ class JudgeAgreement(Verdicts[JudgePair], Sliced, Plain):
 
     def _document(self, slices: Sequence[str], *more: Note) -> Document:
         rows = [row for row in self.rows if row.slice in slices]
-        tables = agreement_tables(rows, [row for row in self.alphas if row.slice in slices])
-        pairs = [row for row in rows if row.slice == "all" and row.n_items] if fits_on_page(self.grades) else []
-        confusions = (confusion_table(row, [f"{grade:g}" for grade in self.grades]) for row in pairs)
+        tables = judge_rows.agreement_tables(rows, [row for row in self.alphas if row.slice in slices])
+        has_room = judge_rows.fits_on_page(self.grades)
+        pairs = [row for row in rows if has_room and row.slice == "all" and row.n_items]
+        confusions = (judge_rows.confusion_table(row, [f"{grade:g}" for grade in self.grades]) for row in pairs)
         return Document((*tables, *confusions), (*remarks(self.notes), *more))
 
 
@@ -374,8 +365,8 @@ def rows_of_counts(
         name = slice_name(attributes, key)
         for judge, other in counts[key].pairs:
             figures = vars(counts[key].pair_figures(judge, other, level))
-            rows.append(JudgePair(**figures, slice=name, judge=judges[judge], other=judges[other]))
-        alphas.append(JudgesAlpha(name, judges, measurement, *counts[key].alpha(level, measurement)))
+            rows.append(judge_rows.JudgePair(**figures, slice=name, judge=judges[judge], other=judges[other]))
+        alphas.append(judge_rows.JudgesAlpha(name, judges, measurement, *counts[key].alpha(level, measurement)))
     return JudgeAgreement(tuple(rows), tuple(alphas), tuple(next(iter(counts.values())).scale.tolist()))
 
 

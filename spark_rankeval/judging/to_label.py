@@ -7,6 +7,7 @@ import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
@@ -26,7 +27,7 @@ from spark_rankeval.request.call import INVALID_COUNTS, Judged, ScoringOptions, 
 from spark_rankeval.spark import sql
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.scoring import Scoring
-from spark_rankeval.spark.source_tables import SourceTable, user_column
+from spark_rankeval.spark.source_tables import SourceTable
 from spark_rankeval.spark.sql import Sql, call, named
 from spark_rankeval.statistics.comparisons import NO_USER_DIFFERS, UNDECIDED
 from spark_rankeval.statistics.judged_queries import STEPS, Bin, QueryStratum, drawn_strata
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 _ITEM, _JUDGE, _HUMAN, _HASH, _PLACE = "item_", "judge_", "human_", "hash_", "place_"
 _N_PAIRS, _N_BAD, _N_WRONG, _STEP, _OPEN = "n_pairs", "n_bad", "n_wrong", "step_", "open_"
-_STRATUM, _PROBABILITY, _IS_DRAWN = "stratum", "probability", "is_drawn"
+_VALUE, _STRATUM, _PROBABILITY, _IS_DRAWN = "value_", "stratum", "probability", "is_drawn"
 # The probability with which people graded a query before; and whether they did: above 0.
 _BEFORE, _GRADED = "before_", "graded_"
 _PAIRS, _QUERIES = "pairs", "queries"  # what a row is
@@ -135,9 +136,6 @@ def to_label(
 def _check(
     labels: object, budget: object, relevance: object, n_strata: object, seed: object, show_judge: object
 ) -> None:
-    if labels is None:
-        msg = "labels must be a table of its own; got None"
-        raise InputError(msg)
     check_table("labels", labels)
     if not isinstance(relevance, Judged):
         msg = f"relevance must be Judged(human=…, judge=…), the columns of grades; got a {kind_of(relevance)}"
@@ -164,15 +162,13 @@ def _bins(queries: DataFrame, *, has_probability: bool) -> list[Bin]:
     # Of a query that people graded before it is above 0.
     is_possible = (named(_BEFORE) > 0.0) | ((named(_BEFORE) == 0.0) & (named(_GRADED) == 0.0))
     is_probability = is_possible & (named(_BEFORE) <= 1.0)
-    n_wrong = call("sum", sql.when(_takes_part(), sql.when(is_probability, 0, 1), 0)).alias(_N_WRONG)
-    n_before = call("sum", sql.when(named(_GRADED) > 0.0, 1, 0)).alias(_GRADED)
-    rows = sql.aggregate(queries, [_STEP], *sums, n_wrong, n_before).collect()
-    n_bad = sum(row[_N_BAD] for row in rows)
-    if n_bad:
+    sums.append(call("sum", sql.when(_takes_part(), sql.when(is_probability, 0, 1), 0)).alias(_N_WRONG))
+    sums.append(call("sum", sql.when(named(_GRADED) > 0.0, 1, 0)).alias(_GRADED))
+    rows = sql.aggregate(queries, [_STEP], *sums).collect()
+    if n_bad := sum(row[_N_BAD] for row in rows):
         msg = f"rows that cannot be ranked: {n_bad:,}. evaluate(…) with the same tables and options says which and why; fix the data"
         raise DataError(msg, {"n_invalid": n_bad})
-    n_wrong = sum(row[_N_WRONG] for row in rows)
-    if n_wrong:
+    if n_wrong := sum(row[_N_WRONG] for row in rows):
         msg = (
             f"users without a probability from 0 to 1, of those graded above 0: {n_wrong:,}. Give each user the probability "
             "that it had been drawn before"
@@ -231,7 +227,7 @@ class _Draw:
 
     @property
     def _users(self) -> list[str]:
-        return [user_column(index) for index in range(len(self.labels.user))]
+        return [*self.labels.user_names]
 
     @property
     def _ranks(self) -> dict[str, str]:
@@ -251,10 +247,9 @@ class _Draw:
             sql.when(~call("isnan", grade.cast("double")), grade.cast("double"))
             for grade in self.labels.values_sql()[:2]
         )
-        ids = self._ids(self.labels)
-        tables.append(sql.select(self.labels.frame, *ids, judge.alias(_JUDGE), human.alias(_HUMAN)))
+        labels = sql.select(self.labels.frame, *self._ids(self.labels), judge.alias(_JUDGE), human.alias(_HUMAN))
         values = [call("max", named(name)).alias(name) for name in (*self._ranks, _JUDGE, _HUMAN)]
-        pairs = sql.aggregate(sql.rows_of_all(tables, may_lack_columns=True), keys, *values)
+        pairs = sql.aggregate(sql.rows_of_all([*tables, labels], may_lack_columns=True), keys, *values)
         is_there = sql.any_of(named(name).is_not_null() for name in (*self._ranks, _JUDGE))
         return sql.where(
             pairs, is_there & named(_HUMAN).is_null() & sql.all_of(named(name).is_not_null() for name in keys)
@@ -271,10 +266,8 @@ class _Draw:
 
     def _ranked(self, index: int) -> DataFrame:
         """The first places of a model's lists."""
-        model = self.scoring.sources.models[index]
-        source = model.source
-        frame = source.frame
-        name = self.scoring.sources.model_column
+        model, name = self.scoring.sources.models[index], self.scoring.sources.model_column
+        source, frame = model.source, model.source.frame
         if name is not None:
             frame = frame.where(sql.model_in(frame, name) == model.name)
         score = source.values_sql()[0].cast("double")
@@ -294,23 +287,15 @@ class _Draw:
         schema = self.scoring.schema
         (metric,) = (each for each in schema.metrics if each.relevance == self.labels.grades[0])
         value = sql.when(~call("isnan", named(metric.column)), named(metric.column))
-        bad = reduce(
-            lambda left, right: left + right, map(named, (name for name in INVALID_COUNTS if name in table.columns))
-        )
+        n_bad = reduce(add, (named(name) for name in INVALID_COUNTS if name in table.columns))
         users = [named(name).alias(alias) for name, alias in zip(schema.users, self._users, strict=True)]
-        rows = sql.select(
-            table, *users, value.alias("value_"), named("grading_weight").alias(_GRADED), bad.alias(_N_BAD)
-        )
-        gap = named("value_")
-        n_values, low, high = call("count", gap), call("min", gap), call("max", gap)
+        graded = named("grading_weight").alias(_GRADED)
+        rows = sql.select(table, *users, value.alias(_VALUE), graded, n_bad.alias(_N_BAD))
+        n_values, low, high = (call(name, named(_VALUE)) for name in ("count", "min", "max"))
         step = call("least", call("floor", (high - low) * float(STEPS)), sql.number(_MOST_STEPS)).cast("bigint")
-        queries = sql.aggregate(
-            rows,
-            self._users,
-            sql.when(n_values == len(self._ranks), step, -1).alias(_STEP),
-            call("max", named(_GRADED)).alias(_GRADED),
-            call("sum", named(_N_BAD)).alias(_N_BAD),
-        )
+        steps = sql.when(n_values == len(self._ranks), step, -1).alias(_STEP)
+        sums = [call("max", named(_GRADED)).alias(_GRADED), call("sum", named(_N_BAD)).alias(_N_BAD)]
+        queries = sql.aggregate(rows, self._users, steps, *sums)
         n_pairs = sql.aggregate(pairs, self._users, call("count", sql.number(1)).alias(_N_PAIRS))
         joined = queries.join(n_pairs, self._users, "left")
         is_open = named(_N_PAIRS).is_not_null() & (named(_GRADED) == 0.0)
@@ -355,26 +340,19 @@ class _Draw:
 
     def probabilities(self, drawn: DataFrame) -> DataFrame:
         """The queries with the names of the caller."""
-        shown = dict(zip(self._users, self.labels.user, strict=True))
-        others = (_STRATUM, _IS_DRAWN, _PROBABILITY)
-        return drawn.select(*(sql.column(ours).alias(name) for ours, name in shown.items()), *map(sql.column, others))
+        users = (sql.column(ours).alias(name) for ours, name in self.labels.user_names.items())
+        return drawn.select(*users, *map(sql.column, (_STRATUM, _IS_DRAWN, _PROBABILITY)))
 
     def handed_out(self, pairs: DataFrame, drawn: DataFrame, *, show_judge: bool) -> DataFrame:
         """The pairs of the queries that are drawn."""
         rows = pairs.join(sql.where(drawn, named(_IS_DRAWN)), self._users)
         judge, human = self.labels.grades[:2]
-        shown = {
-            **dict(zip(self._users, self.labels.user, strict=True)),
-            _ITEM: self.labels.item,
-            **self._ranks,
-            **({_JUDGE: judge} if show_judge else {}),
-        }
-        return rows.select(
-            *(sql.column(ours).alias(name) for ours, name in shown.items()),
-            F.lit(None).cast("double").alias(human),
-            sql.column(_STRATUM),
-            sql.column(_PROBABILITY),
+        names = (
+            self.labels.user_names | {_ITEM: self.labels.item} | self._ranks | ({_JUDGE: judge} if show_judge else {})
         )
+        shown = [sql.column(ours).alias(name) for ours, name in names.items()]
+        empty = F.lit(None).cast("double").alias(human)
+        return rows.select(*shown, empty, sql.column(_STRATUM), sql.column(_PROBABILITY))
 
 
 def labels_needed(result: Result | ModelComparison, width: float | Mapping[str, float]) -> pd.DataFrame:

@@ -332,16 +332,9 @@ class CatalogueCrossValidator(CrossValidator):
     def _fit(self, dataset: DataFrame) -> CrossValidatorModel:
         estimator, evaluator = self._checked()
         # pyspark's own validator has the folds, threads and tables in memory, of each version and platform as they are there.
-        fitted = CrossValidator(
-            estimator=_FoldEstimator(estimator),
-            estimatorParamMaps=self.getEstimatorParamMaps(),
-            evaluator=_CatalogueEvaluator(evaluator),
-            numFolds=self.getNumFolds(),
-            seed=self.getSeed(),
-            parallelism=self.getParallelism(),
-            collectSubModels=self.getCollectSubModels(),
-            foldCol=self.getFoldCol(),
-        ).fit(dataset)
+        validator = self._copyValues(CrossValidator())
+        validator.setEstimator(_FoldEstimator(estimator)).setEvaluator(_CatalogueEvaluator(evaluator))
+        fitted = validator.fit(dataset)
         models = fitted.subModels
         if models is not None:
             models = [[cast("_FoldModel", each).model for each in fold_models] for fold_models in models]

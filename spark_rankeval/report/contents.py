@@ -8,6 +8,7 @@ import shutil
 import textwrap
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -93,10 +94,9 @@ def judged_chart(judged: judges.JudgedMeans, width: int) -> Drawing:
     estimates = []
     for row in rows:
         place = f"{row.metric} · {row.model}" if has_models else row.metric
+        axis = tables_of_means.axis_of(row.metric)
         for name, (value, ends) in zip(series, row.means, strict=True):
-            estimates.append(
-                Estimate(name, place, value, ends.low, ends.high, axis=tables_of_means.axis_of(row.metric))
-            )
+            estimates.append(Estimate(name, place, value, ends.low, ends.high, axis=axis))
     level = f"{rows[0].estimate.interval.level:.0%} " if rows else ""
     return forest(
         estimates,
@@ -447,27 +447,15 @@ class ResultPlots:
         Raises:
             UnknownMetricError: no row is of that metric, or rows of several definitions are.
         """
-        if over != "cutoff":
-            limits, x_title = tables_of_means.curve_points(self._total_rows(), metric, over), _LIMITS[over]
-            name = str(parse_metric(metric))
-            return self._lines(
-                limits,
-                f"{name} by {x_title}",
-                x_title,
-                tables_of_means.mean_of(limits[0][1], name),
-                [],
-                width,
-                whole=False,
-            )
         points = tables_of_means.curve_points(self._total_rows(), metric, over)
         labels = {re.sub(r"@\d+$", "", row.asked or row.metric) for _, row in points}
-        name = labels.pop() if len(labels) == 1 else str(parse_metric(metric))
-        uncut = [f"{row.model} {number(row.mean)}".strip() for cutoff, row in points if cutoff is None]
+        has_one_label = over == "cutoff" and len(labels) == 1
+        name = labels.pop() if has_one_label else str(parse_metric(metric))
+        uncut = [f"{row.model} {number(row.mean)}".strip() for place, row in points if place is None]
         more = [f"Without a cutoff: {', '.join(uncut)}."] if uncut else []
-        places = [(cutoff, row) for cutoff, row in points if cutoff is not None]
-        return self._lines(
-            places, f"{name} by cutoff", "cutoff k", tables_of_means.mean_of(points[0][1], name), more, width
-        )
+        places = [(place, row) for place, row in points if place is not None]
+        title, y_title = f"{name} by {_LIMITS.get(over, over)}", tables_of_means.mean_of(points[0][1], name)
+        return self._lines(places, title, _LIMITS.get(over, "cutoff k"), y_title, more, width, whole=over == "cutoff")
 
     def precision_recall(self, *, width: int = WIDTH) -> Drawing:
         """Interpolated precision against recall, averaged over users, with bands.
@@ -532,7 +520,8 @@ class ResultPlots:
             row for row in self.rows if row.slice != "all" and row.key == key and not summary.has_item_group(row.slice)
         ]
         if not rows:
-            more = "; item_groups draws groups of items" if any(map(summary.is_item_group, self._slices())) else ""
+            has_groups = any(summary.is_item_group(row.slice) for row in self.rows)
+            more = "; item_groups draws groups of items" if has_groups else ""
             return nothing(f"{name} by slice of users", f"there are no slices of users; evaluate with by={more}", width)
         shown = tables_of_means.largest(rows)
         reading = [interval_reading(total_rows, "line"), "Dashed line: all users."]
@@ -598,21 +587,18 @@ class ResultPlots:
             from spark_rankeval.report.drawing import histogram_chart
         rows = tables_of_means.rows_of_one_metric(self._total_rows(), metric)
         if rows[0].key not in self.columns:
-            why = (
-                "is estimated from two judges"
-                if judges.is_estimated(rows[0])
-                else "has one value for all lists together"
-            )
+            is_judged = judges.is_estimated(rows[0])
+            why = "is estimated from two judges" if is_judged else "has one value for all lists together"
             msg = f"{rows[0].name} {why}, so there are no values of users to draw"
             raise UnknownMetricError(msg)
         histograms = self._histograms(rows, bins)
-        name, weight = rows[0].name, rows[0].user_weight
+        name, weight, reading = rows[0].name, rows[0].user_weight, interval_reading(rows, "shaded")
         basis = "a ratio of two sums over users" if weight == summary.SELF_NORMALISED else f"weighted by {weight}"
         weighted = [f"The bars count each user once; the mean is {basis}."] if weight else []
         return histogram_chart(
             histograms,
             title=f"Users by their {name}",
-            reading=[f"Dashed line: {_lower(interval_reading(rows, 'shaded'))}", *weighted, *self._notes(rows)],
+            reading=[f"Dashed line: {reading[0].lower()}{reading[1:]}", *weighted, *self._notes(rows)],
             x_title=f"a user's {name}",
             series=self.models,
             width=width,
@@ -641,28 +627,17 @@ class ResultPlots:
         note = note_of_definitions(rows) if self.notes else ""
         return textwrap.wrap(f"{note}.", _LINE) if note else []
 
-    def _slices(self) -> set[str]:
-        return {row.slice for row in self.rows}
-
     def _total_rows(self) -> list[SummaryRow]:
         return [row for row in self.rows if row.slice == "all"]
 
 
 def _popularity_reading(rows: Sequence[SummaryRow]) -> list[str]:
     """A sentence on the order of groups by popularity, if there are any."""
-    groups = [
-        summary.group_of(row.slice)
-        for row in rows
-        if summary.attributes_of(row.slice) == (summary.item_attribute(POPULARITY),)
-    ]
-    numbered = [group for group in groups if group.removeprefix(f"{POPULARITY}=").isdigit()]
+    groups = [summary.group_of(row.slice) for row in rows]
+    numbered = [group for group in groups if re.fullmatch(rf"{POPULARITY}=\d+", group)]
     if not numbered:
         return []
     return [f"{min(numbered)}: the least popular items. {max(numbered)}: the most popular ones."]
-
-
-def _lower(sentence: str) -> str:
-    return sentence[0].lower() + sentence[1:]
 
 
 def _series(row: SummaryRow) -> str:
@@ -690,15 +665,7 @@ class ReportedComparison(Protocol):
     """The parts of a `ModelComparison` that a report reads."""
 
     @property
-    def rows(self) -> tuple[ComparisonRow, ...]: ...  # noqa: D102 # the comparison says it
-    @property
-    def sliced(self) -> tuple[ComparisonRow, ...]: ...  # noqa: D102
-    @property
-    def baseline(self) -> str: ...  # noqa: D102
-    @property
-    def level(self) -> float: ...  # noqa: D102
-    @property
-    def test(self) -> str: ...  # noqa: D102
+    def test(self) -> str: ...  # noqa: D102 # the comparison says it
     @property
     def correction(self) -> str: ...  # noqa: D102
     @property
@@ -843,8 +810,6 @@ def _flattened(values: Mapping[str, Any], before: str = "") -> list[tuple[str, s
 def _text(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: DASH}[value]
-    if isinstance(value, int):
-        return str(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(map(_text, value)) or DASH
     return DASH if value == {} else str(value)
@@ -885,11 +850,21 @@ def checked_path(path: str | os.PathLike[str], content: str = "report") -> Path:
 
 def write_page(target: Path, text: str, content: str = "report") -> Path:
     """Write a file at a path of `checked_path`, at once and whole; if it cannot be written, an `OptionError`."""
+    # Readers of the path see the old file or the new one, never a part.
+    staging = target.with_name(f".report-{uuid.uuid4().hex}.tmp")
     try:
-        _replace(target, text)
+        # Its rights are those of any file that is opened: the umask's, or those of the report that it replaces.
+        with open(staging, "x", encoding="utf-8") as file:
+            file.write(text)
+        if target.exists():
+            shutil.copymode(target, staging)
+        os.replace(staging, target)
     except OSError as error:
         msg = f"cannot write the {content} to {str(target)!r}: {error.strerror or error}"
         raise OptionError(msg) from error
+    finally:
+        with suppress(OSError):
+            staging.unlink()
     return target
 
 
@@ -900,18 +875,3 @@ def text_of(path: str | os.PathLike[str], content: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         msg = f"cannot read a {content} at {os.fspath(path)!r}: {getattr(error, 'strerror', None) or error}"
         raise OptionError(msg) from error
-
-
-def _replace(target: Path, text: str) -> None:
-    # Readers of the path see the old file or the new one, never a part.
-    staging = target.with_name(f".report-{uuid.uuid4().hex}.tmp")
-    try:
-        # Its rights are those of any file that is opened: the umask's, or those of the report that it replaces.
-        with open(staging, "x", encoding="utf-8") as file:
-            file.write(text)
-        if target.exists():
-            shutil.copymode(target, staging)
-        os.replace(staging, target)
-    except BaseException:
-        staging.unlink(missing_ok=True)
-        raise

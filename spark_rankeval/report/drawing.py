@@ -6,11 +6,10 @@ import itertools
 import math
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
-from operator import attrgetter
-from typing import Any, TypeAlias, TypeVar, cast
+from types import MappingProxyType
+from typing import Any, TypeAlias, cast
 
 import altair as alt
 
@@ -18,7 +17,6 @@ from spark_rankeval.printed_tables import number
 from spark_rankeval.records.tables_of_means import WIDTH, Estimate, Histogram, StageBar, with_interval
 
 Drawing: TypeAlias = alt.Chart | alt.LayerChart | alt.VConcatChart
-Item = TypeVar("Item")
 
 #: Okabe and Ito's colours, which colour-blind people tell apart; the light ones darkened to a contrast of 3 on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#B8558F", "#B07A00", "#3B8FC4", "#555555")
@@ -39,7 +37,7 @@ ON_DARK = {
 }
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
 # Lines of more models than colours are dashed.
-_DASHES = ([1, 0], [6, 3], [2, 2])
+_DASHES = [pattern for pattern in ([1, 0], [6, 3], [2, 2]) for _ in PALETTE]
 _MOST_LISTED = 12
 # What begins a tag or a comment of HTML.
 _TAG = re.compile("<(?=[/!a-z])", re.IGNORECASE)
@@ -80,17 +78,6 @@ def looks(
     options: dict[str, Any] = {"sort": list(shown), "legend": names if legend else None}
     colour = alt.Color("series:N", scale=_looks(shown, series, PALETTE), **options)
     return colour, alt.Shape("series:N", scale=_looks(shown, series, _SHAPES), **options)
-
-
-def dash(shown: Sequence[str], series: Sequence[str]) -> alt.StrokeDash:
-    """The dashes of each line, for more models than colours."""
-    scale = _looks(shown, series, [pattern for pattern in _DASHES for _ in PALETTE])
-    return alt.StrokeDash("series:N", scale=scale, sort=list(shown), legend=None)
-
-
-def text_colour(shown: Sequence[str], series: Sequence[str]) -> alt.Color:
-    """The colour of each series's name."""
-    return alt.Color("series:N", scale=_looks(shown, series, _TEXTS), sort=list(shown), legend=None)
 
 
 def places_of(series: Iterable[str]) -> dict[str, int]:
@@ -135,12 +122,6 @@ def upright_title(title: str) -> dict[str, Any]:
     return {"title": title, "titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleX": 0, "titleY": -12}
 
 
-def heading(title: str, reading: Sequence[str]) -> alt.Title:
-    """The title, and below it how to read the chart."""
-    below: dict[str, Any] = {"subtitle": list(reading), "subtitleColor": QUIET, "subtitlePadding": 4}
-    return alt.Title(title, anchor="start", color=INK, offset=14, fontSize=14, **below)
-
-
 def nothing(title: str, why: str, width: int) -> Drawing:
     """A chart without figures, which says why there are none."""
     text: alt.Chart = chart_of([{"why": why}]).mark_text(color=QUIET, fontSize=12).encode(text="why:N")
@@ -152,7 +133,9 @@ def titled(chart: Drawing, title: str, reading: Sequence[str], about: str) -> Dr
 
     Altair's page has the chart in a script, which a name could end. So no name in the chart looks like a tag.
     """
-    chart = chart.properties(title=heading(title, reading), description=about)
+    below: dict[str, Any] = {"subtitle": list(reading), "subtitleColor": QUIET, "subtitlePadding": 4}
+    heading = alt.Title(title, anchor="start", color=INK, offset=14, fontSize=14, **below)
+    chart = chart.properties(title=heading, description=about)
     text = chart.to_json(validate=False, indent=None, sort_keys=False)
     harmless = _TAG.sub("<\u2060", text)  # a character without width
     return chart if harmless == text else cast("Drawing", type(chart).from_json(harmless, validate=False))
@@ -161,19 +144,6 @@ def titled(chart: Drawing, title: str, reading: Sequence[str], about: str) -> Dr
 def chart_of(records: Iterable[Mapping[str, Any]]) -> alt.Chart:
     """A chart without a mark. Its records stay as they are: a table of pandas would be limited in length."""
     return alt.Chart(alt.InlineData(values=list(records)))
-
-
-def by_axis(
-    items: Sequence[Item],
-    axis: Callable[[Item], object],
-    panel: Callable[[list[Item], bool], alt.LayerChart],
-) -> alt.LayerChart | alt.VConcatChart:
-    """A panel for each axis; the first has the legend of all. All must encode the same series as colours, because they share scales."""
-    groups: dict[object, list[Item]] = {}
-    for item in items:
-        groups.setdefault(axis(item), []).append(item)
-    panels = [panel(group, place == 0) for place, group in enumerate(groups.values())]
-    return panels[0] if len(panels) == 1 else alt.vconcat(*panels).resolve_scale(x="independent")
 
 
 def layered(layers: Sequence[alt.Chart], **properties: Any) -> alt.LayerChart:
@@ -206,22 +176,25 @@ def forest_chart(
 
     Estimates without a value keep their line, empty. A reference is a value for each model, drawn as a dashed line.
     If values are signed, they are differences: a line stands at 0, and margins are shaded.
+    Each axis has a panel. The first has the legend of all, and all encode the same series as colours, because they share scales.
     """
     if not estimates:
         return nothing(title, "there is nothing to compare", width)
     drawn = {each.series for each in estimates} | (reference or {}).keys()
-    panel = partial(
-        _estimates, title=x_title, shown=[name for name in series if name in drawn], series=series,
-        reference=reference or {}, signed=signed, width=width,
-    )  # fmt: skip
-    chart = by_axis(estimates, attrgetter("axis", "x_title"), panel)
+    shown = [name for name in series if name in drawn]
+    groups: dict[tuple[str, str], list[Estimate]] = {}
+    for each in estimates:
+        groups.setdefault((each.axis, each.x_title), []).append(each)
+    panels = [
+        _estimates(
+            group, place == 0, title=x_title, shown=shown, series=series, reference=reference or {}, signed=signed, width=width,
+        )
+        for place, group in enumerate(groups.values())
+    ]  # fmt: skip
+    chart = panels[0] if len(panels) == 1 else alt.vconcat(*panels).resolve_scale(x="independent")
     texts = [" ".join(filter(None, (str(each.place), each.series, with_interval(each)))) for each in estimates]
     about = f"Marks with intervals, {x_title}: {listed(texts)}."
     return titled(chart, title, reading, about)
-
-
-def _finite_ends(estimate: Estimate) -> list[float]:
-    return [end for end in (estimate.value, estimate.low, estimate.high) if math.isfinite(end)]
 
 
 def _estimates(
@@ -231,9 +204,9 @@ def _estimates(
     title: str,
     shown: Sequence[str],
     series: Sequence[str],
-    reference: Mapping[str, float],
-    signed: bool,
     width: int,
+    reference: Mapping[str, float] = MappingProxyType({}),
+    signed: bool = False,
     ends: Sequence[float] = (),
 ) -> alt.LayerChart:
     x_title = estimates[0].x_title or title
@@ -243,7 +216,7 @@ def _estimates(
     is_model_a_line = all(each.place == each.series for each in estimates)
     several = len(present) > 1 and not is_model_a_line
     margins = {str(each.place): each.margin for each in estimates if each.margin}
-    values = [*ends, *reference.values(), *(end for each in estimates for end in _finite_ends(each))]
+    values = [*ends, *reference.values(), *(end for each in estimates for end in (each.value, each.low, each.high))]
     values += [end for margin in margins.values() for end in (margin, -margin)]
     if signed:
         values.append(0.0)
@@ -291,17 +264,7 @@ def stages_chart(
 ) -> Drawing:
     """A bar for each stage, of the relevant items that it keeps, adds and loses, and below marks of what it reaches and allows."""
     series = list(dict.fromkeys(each.series for each in estimates))
-    below = _estimates(
-        estimates,
-        True,
-        title=x_title,
-        shown=series,
-        series=series,
-        reference={},
-        signed=False,
-        width=width,
-        ends=[0.0, 1.0],
-    )
+    below = _estimates(estimates, True, title=x_title, shown=series, series=series, width=width, ends=[0.0, 1.0])
     texts = [
         f"{bar.place}: {number(bar.kept)} kept, {number(bar.added)} added, {number(bar.lost)} lost" for bar in bars
     ]
@@ -387,13 +350,8 @@ def histogram_chart(
     y = alt.Scale(domain=[0, 1.08 * tallest], nice=False)
     panels = []
     for histogram in drawn:
-        x_axis = number_axis(
-            (x_title if histogram is drawn[-1] else "") or None,
-            signed=bool(signed),
-            grid=False,
-            domain=True,
-            domainColor=EDGE,
-        )
+        x_words = x_title if histogram is drawn[-1] else None
+        x_axis = number_axis(x_words, signed=bool(signed), grid=False, domain=True, domainColor=EDGE)
         upright = upright_title("share of users" if histogram is drawn[0] else "")
         axes: dict[str, Any] = {
             "x": alt.X("low:Q", scale=x, axis=x_axis),
@@ -509,34 +467,34 @@ def curve_chart(
     names_at_ends = len(present) > 1 and len(present) * _LINE_OF_TEXT <= height
     ends = [end for point in drawn for end in (point.value, point.low, point.high)]
     reach = domain([*ends, *(value for _, value in limits)], floor=None if times else 0.0)
-    y: dict[str, Any] = {
-        "scale": alt.Scale(domain=reach, nice=False),
-        "axis": quiet_axis(**upright_title(y_title)),
-    }
+    y: dict[str, Any] = {"scale": alt.Scale(domain=reach, nice=False), "axis": quiet_axis(**upright_title(y_title))}
     # All layers encode colours alike; otherwise Vega draws no legend.
     legend = len(present) > 1 and not names_at_ends
     colour, shape = looks(present, series, legend=legend, width=width, offset=_ABOVE_TITLE)
     records = [
         point.record() | {"at": _place_in_words(point, times), "ringed": point.note in ringed} for point in drawn
     ]
-    x = _curve_axis(x_title, sorted(set(map(_position, drawn))), whole_numbers, times)
+    places = sorted(set(map(_position, drawn)))
+    x = _curve_axis(x_title, places, whole_numbers, times)
     base = chart_of(records).encode(x=x, color=colour)
     hints = [alt.Tooltip("series:N", title="model")] if any(present) else []
     hints += [alt.Tooltip("at:N", title=x_title), alt.Tooltip("shown:N", title=y_title)]
     hints.append(alt.Tooltip("note:N", title="run" if times else ""))
     points: dict[str, Any] = {"y": alt.Y("value:Q", **y), "tooltip": hints}
-    layers = [
-        *_changes(changes or {}, x),
-        *_limits(limits, y["scale"]),
-        *_bands_and_lines(base, drawn, y, dash(present, series)),
-    ]
-    layers.append(_points(base, drawn).encode(shape=shape, **points))
+    layers = [*_changes(changes or {}, x), *_limits(limits, y["scale"])]
+    dash = alt.StrokeDash("series:N", scale=_looks(present, series, _DASHES), sort=present, legend=None)
+    layers += _bands_and_lines(base, y, dash, len(places))
+    # Too many points are not to be seen, but still have their tooltips.
+    are_few = len(places) <= _MOST_POINTS
+    marks = base.mark_point(filled=True, size=40 if are_few else 60, opacity=1 if are_few else 0)
+    layers.append(marks.encode(shape=shape, **points))
     if ringed:
         rings = base.transform_filter("datum.ringed").mark_point(filled=False, size=180, strokeWidth=1.5, opacity=1)
         layers.append(rings.encode(color=alt.value(INK), shape=alt.value("circle"), **points))
     if names_at_ends:
         names = _line_names(lines, _LINE_OF_TEXT * (reach[1] - reach[0]) / height)
-        layers.append(names.encode(y=alt.Y("at:Q", scale=y["scale"]), color=text_colour(present, series)))
+        text_colour = alt.Color("series:N", scale=_looks(present, series, _TEXTS), sort=present, legend=None)
+        layers.append(names.encode(y=alt.Y("at:Q", scale=y["scale"]), color=text_colour))
     others = [f"limit {name}" for name, _ in limits]
     others += [f"{words} at {_time(place)}" for place, words in (changes or {}).items()]
     about = listed([*texts, *others])
@@ -588,23 +546,14 @@ def _limits(limits: Sequence[tuple[str, float]], scale: alt.Scale) -> list[alt.C
     return [rules, words.encode(y=y, x=alt.value(0), text="words:N")]
 
 
-def _bands_and_lines(
-    base: alt.Chart, drawn: Sequence[Estimate], y: dict[str, Any], dash: alt.StrokeDash
-) -> list[alt.Chart]:
+def _bands_and_lines(base: alt.Chart, y: dict[str, Any], dash: alt.StrokeDash, n_places: int) -> list[alt.Chart]:
     """The lines and their bands; of points at a single place, their intervals."""
     bounded = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
     ends: dict[str, Any] = {"y": alt.Y("low:Q", **y), "y2": "high:Q"}
-    if len(set(map(_position, drawn))) == 1:
+    if n_places == 1:
         return [bounded.mark_rule(strokeWidth=2).encode(**ends)]
     line: alt.Chart = base.mark_line(strokeWidth=2).encode(y=alt.Y("value:Q", **y), strokeDash=dash)
     return [bounded.mark_area(opacity=0.16).encode(**ends), line]
-
-
-def _points(base: alt.Chart, drawn: Sequence[Estimate]) -> alt.Chart:
-    """The points, which are not to be seen if there are too many, but still have their tooltips."""
-    are_few = len(set(map(_position, drawn))) <= _MOST_POINTS
-    points: alt.Chart = base.mark_point(filled=True, size=40 if are_few else 60, opacity=1 if are_few else 0)
-    return points
 
 
 def _place_in_words(point: Estimate, times: bool) -> str:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jinja2
 import vl_convert
@@ -19,19 +19,10 @@ from markupsafe import Markup
 from spark_rankeval.checks import __version__
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.printed_tables import Table
-from spark_rankeval.records import comparisons
+from spark_rankeval.records import comparisons, quality
 from spark_rankeval.records import summary as summary_rows
 from spark_rankeval.records.gaps import attribute_gap_tables
 from spark_rankeval.records.judges import JudgedMeans, is_estimated, judged_means
-from spark_rankeval.records.quality import (
-    apart_in_words,
-    audit_table,
-    findings,
-    headline,
-    left_out_in_words,
-    quality_table,
-    unchecked_in_words,
-)
 from spark_rankeval.records.stored import HistoryRow, history_table
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.records.tables_of_means import dialects_table, headline_keys, one_of_each
@@ -172,28 +163,20 @@ def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Se
 
 
 def _facts(contents: Contents) -> list[tuple[str, str]]:
-    models = [model for model in contents.plots.models if model]
-    slices = {row.slice for row in contents.summary if not summary_rows.is_item_group(row.slice)} - {"all"}
-    groups = {row.slice for row in contents.summary if summary_rows.is_item_group(row.slice)}
-    dialects = dict.fromkeys(row.dialect for row in contents.summary if row.dialect)
-    facts = _which_run(contents.manifest)
-    if models:
-        facts.append(("models", ", ".join(models)))
-    if contents.qualities:
-        facts.append(("users", f"{next(iter(contents.qualities.values())).n_users:,}"))
-    facts.append(("metrics", f"{len({row.key for row in contents.summary}):,}"))
-    if slices:
-        facts.append(("slices", f"{len(slices):,}"))
-    if groups:
-        facts.append(("groups of items", f"{len(groups):,}"))
-    weights = dict.fromkeys(
-        row.user_weight for row in contents.summary if row.user_weight not in ("", summary_rows.SELF_NORMALISED)
-    )
-    if weights:
-        facts.append(("users weighted by", ", ".join(weights)))
-    if dialects:
-        facts.append(("dialect", ", ".join(dialects)))
-    return facts
+    rows = contents.summary
+    groups = {row.slice for row in rows if summary_rows.is_item_group(row.slice)}
+    slices = {row.slice for row in rows} - groups - {"all"}
+    weights = dict.fromkeys(row.user_weight for row in rows if row.user_weight != summary_rows.SELF_NORMALISED)
+    facts = {
+        "models": ", ".join(filter(None, contents.plots.models)),
+        "users": f"{next(iter(contents.qualities.values())).n_users:,}" if contents.qualities else "",
+        "metrics": f"{len({row.key for row in rows}):,}",
+        "slices": f"{len(slices):,}" if slices else "",
+        "groups of items": f"{len(groups):,}" if groups else "",
+        "users weighted by": ", ".join(filter(None, weights)),
+        "dialect": ", ".join(filter(None, dict.fromkeys(row.dialect for row in rows))),
+    }
+    return [*_which_run(contents.manifest), *((name, text) for name, text in facts.items() if text)]
 
 
 def _which_run(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -217,9 +200,9 @@ def _sections(contents: Contents, judged: JudgedMeans | None) -> Iterator[Sectio
         yield _gates(contents)
     if contents.audit is not None:
         yield _audit(contents.audit)
-    apart = {model: quality for model, quality in contents.qualities.items() if quality.is_apart}
-    if apart:
-        words = [(f"model {model!r}: " if model else "") + apart_in_words(quality) for model, quality in apart.items()]
+    sides = {model: quality.apart_in_words(each) for model, each in contents.qualities.items() if each.is_apart}
+    if sides:
+        words = [f"model {model!r}: {text}" if model else text for model, text in sides.items()]
         yield Section("apart", "Before you read on", words=words, alarm=True)
     # Of all items together a share of groups is 1.
     telling = [row for row in total_rows if not summary_rows.shared_by_groups(row.definition)] or total_rows
@@ -242,7 +225,7 @@ def _sections(contents: Contents, judged: JudgedMeans | None) -> Iterator[Sectio
     yield _users(contents, telling if judged is None else by_judge)
     yield _definitions(contents, total_rows)
     if contents.qualities:
-        yield Section("data", "Data quality", tables=[quality_table(contents.qualities)])
+        yield Section("data", "Data quality", tables=[quality.quality_table(contents.qualities)])
     yield Section("manifest", "How this was computed", points=contents.plan, tables=manifest_tables(contents.manifest))
 
 
@@ -259,9 +242,9 @@ def _audit(audited: Audited) -> Section:
     return Section(
         "audit",
         "What leaked",
-        words=[headline(rows, invalid), *left_out_in_words(invalid), *unchecked_in_words(rows)],
-        points=findings(rows),
-        folded=[audit_table(rows)],
+        words=[quality.headline(rows, invalid), *quality.left_out_in_words(invalid), *quality.unchecked_in_words(rows)],
+        points=quality.findings(rows),
+        folded=[quality.audit_table(rows)],
         alarm=any(row.result == "leak" for row in rows),
     )
 
@@ -318,8 +301,8 @@ def _headline(rows: Sequence[SummaryRow], total_rows: Sequence[SummaryRow]) -> l
 
 
 def _differences(comparison: ReportedComparison, contents: Contents, keys: Sequence[str]) -> Section:
-    rows, sliced = comparison.rows, comparison.sliced
     plot = replace(comparison.plot, models=contents.plots.models)
+    rows, sliced, baseline, level = plot.rows, plot.sliced, plot.baseline, plot.level
     compared = {row.metric for row in rows}
     with_slices = dict.fromkeys(row.metric for row in sliced)
     metrics = [key for key in dict.fromkeys([comparison.headline, *keys]) if key in with_slices] or list(with_slices)
@@ -328,16 +311,13 @@ def _differences(comparison: ReportedComparison, contents: Contents, keys: Seque
         *(partial(plot.histogram, metric) for metric in contents.distributions if metric in compared),
     ]
     draws += [partial(plot.slices, metric) for metric in metrics[:_MOST_SLICED]]
-    words = (
-        f"Each model is compared with {comparison.baseline}. Only users with a value under both models are compared."
-    )
+    words = f"Each model is compared with {baseline}. Only users with a value under both models are compared."
     remarks = [
         *(f"Slices have {words}." for words in comparisons.reversals_in_words(rows, sliced)),
         *_as_sentences(comparison.notes, rows),
     ]
-    caption = f"Differences from {comparison.baseline}"
+    caption, correction = f"Differences from {baseline}", comparison.correction
     definitions = {row.key: row.definition for row in contents.summary}
-    correction, level = comparison.correction, comparison.level
     notes = comparisons.difference_notes(
         rows, level, comparison.test, correction, comparison.replicates, comparison.headline
     )
@@ -367,9 +347,7 @@ def _curves(rows: Sequence[SummaryRow]) -> list[str]:
 
 def _slices(contents: Contents, total_rows: list[SummaryRow], judged: JudgedMeans | None) -> Section:
     rows = [row for row in contents.summary if row.slice != "all" and not summary_rows.has_item_group(row.slice)]
-    present = {row.key for row in rows}
-    keys = [key for key in one_of_each(total_rows) if key in present]
-    drawn = keys[:_MOST_SLICED]
+    drawn = _keys_to_draw(rows, total_rows, _MOST_SLICED)
     words = [
         "Slices with few users have wide intervals. A mean away from the dashed line is not enough to show that a slice differs."
     ]
@@ -387,10 +365,15 @@ def _slices(contents: Contents, total_rows: list[SummaryRow], judged: JudgedMean
     return Section("slices", "Slices of users", words=words, pictures=pictures, tables=largest, folded=[*others, means])
 
 
+def _keys_to_draw(rows: Sequence[SummaryRow], total_rows: Sequence[SummaryRow], most: int) -> list[str]:
+    """One metric of each kind among those that parts have."""
+    present = {row.key for row in rows}
+    return [key for key in one_of_each(total_rows) if key in present][:most]
+
+
 def _item_groups(contents: Contents, total_rows: list[SummaryRow]) -> Section:
     rows = [row for row in contents.summary if summary_rows.is_item_group(row.slice)]
-    present = {row.key for row in rows}
-    keys = [key for key in one_of_each(total_rows) if key in present]
+    drawn = _keys_to_draw(rows, total_rows, _MOST_GROUPED)
     return Section(
         "item-groups",
         "Groups of items",
@@ -398,7 +381,7 @@ def _item_groups(contents: Contents, total_rows: list[SummaryRow]) -> Section:
             "For which items the lists are good, and who gets seen. Each list is ranked as a whole, and only the labels of the group "
             "count. An item may be in several groups."
         ],
-        pictures=[picture(partial(contents.plots.item_groups, key)) for key in keys[:_MOST_GROUPED]],
+        pictures=[picture(partial(contents.plots.item_groups, key)) for key in drawn],
         tables=[summary_rows.item_groups_table(contents.item_groups)] if contents.item_groups else [],
         folded=[summary_rows.means_table("Means by group of items", _headline(rows, total_rows), item_groups=True)],
     )
@@ -424,31 +407,22 @@ def _definitions(contents: Contents, total_rows: list[SummaryRow]) -> Section:
     )
 
 
-class Part(NamedTuple):
-    """A metric over the runs, the earliest first: `draw` makes its chart, `failed` says by id why runs failed."""
-
-    key: str
-    draw: Callable[[], Drawing]
-    rows: Sequence[HistoryRow]
-    failed: Mapping[str, str]
+#: A metric over the runs: its name, what makes its chart, and its rows, those of the earliest run first.
+MetricOverRuns = tuple[str, Callable[[], Drawing], Sequence[HistoryRow]]
 
 
-def history_page(title: str, parts: Sequence[Part]) -> str:
-    """The page as one HTML document."""
-    times = {run: time for part in parts for run, time, _ in part.rows}
-    failed = {run for part in parts for run in part.failed} & times.keys()
+def history_page(title: str, parts: Sequence[MetricOverRuns], failed: Mapping[str, str]) -> str:
+    """The page as one HTML document; `failed` says by id why runs failed."""
+    times = {run: time for _, _, rows in parts for run, time, _ in rows}
     facts = [("runs", f"{len(times):,}")]
-    if failed:
-        facts.append(("failed", f"{len(failed):,}"))
+    if n_failed := len(failed.keys() & times.keys()):
+        facts.append(("failed", f"{n_failed:,}"))
     facts.append(("metrics", f"{len(parts):,}"))
     if times:
         facts += [("first", f"{min(times.values()):%Y-%m-%d %H:%M}"), ("last", f"{max(times.values()):%Y-%m-%d %H:%M}")]
-    sections = [_section_of(place, part) for place, part in enumerate(parts)]
+    sections = []
+    for place, (key, draw, rows) in enumerate(parts):
+        newest_first = sorted(rows, key=lambda each: each.time, reverse=True)
+        table = history_table(newest_first, failed, "The same data as a table, newest run first")
+        sections.append(Section(f"metric-{place}", key, pictures=[picture(draw)], tables=[table]))
     return document(title, facts, sections or [Section("runs", "Runs", words=["There is no run to show."])])
-
-
-def _section_of(place: int, part: Part) -> Section:
-    newest_first = sorted(part.rows, key=lambda each: each.time, reverse=True)
-    caption = "The same data as a table, newest run first"
-    table = history_table(newest_first, part.failed, caption)
-    return Section(f"metric-{place}", part.key, pictures=[picture(part.draw)], tables=[table])

@@ -79,11 +79,6 @@ class GateRule:
         values = {name: getattr(self, name) for name in CONDITIONS}
         return {name: value for name, value in values.items() if value is not None}
 
-    @property
-    def looks_back(self) -> bool:
-        """Whether a condition refers to the last good run."""
-        return not self.conditions.keys().isdisjoint(RELATIVE)
-
 
 @dataclass(frozen=True, kw_only=True)
 class _NamedRule(GateRule):
@@ -240,11 +235,7 @@ class GateOutcome(Gate):
 
 
 #: The outcomes of gates of a job.
-GATES = TableColumns.of(
-    GateOutcome,
-    "each condition, model and slice",
-    TIME_COLUMN,
-)
+GATES = TableColumns.of(GateOutcome, "each condition, model and slice", TIME_COLUMN)
 
 
 def check_gates(
@@ -268,7 +259,9 @@ def check_gates(
             first row of each figure counts.
     """
     outcomes = []
-    earlier_rows = _by_figure(earlier)
+    earlier_rows: dict[_Figure, list[tuple[str, SummaryRow]]] = {}
+    for run, row in earlier:
+        earlier_rows.setdefault(_figure_key(row), []).append((run, row))
     for rule in rules:
         if rule.gap:
             outcomes += _gap_outcomes(rule, rows)
@@ -318,16 +311,9 @@ def rows_to_compare(rules: Iterable[GateRule], rows: Sequence[SummaryRow]) -> di
     """The rows whose gates refer to a figure of an earlier run, by that figure, such as ``mean``."""
     by_figure: dict[str, dict[_Figure, SummaryRow]] = {}
     for rule in rules:
-        for row in _rows_of(rule, rows) if rule.looks_back else ():
+        for row in _rows_of(rule, rows) if rule.conditions.keys() & {*RELATIVE} else ():
             by_figure.setdefault(rule.on, {})[_figure_key(row)] = row
     return {on: list(asked.values()) for on, asked in by_figure.items()}
-
-
-def _by_figure(rows: Iterable[tuple[str, SummaryRow]]) -> dict[_Figure, list[tuple[str, SummaryRow]]]:
-    by_figure: dict[_Figure, list[tuple[str, SummaryRow]]] = {}
-    for run, row in rows:
-        by_figure.setdefault(_figure_key(row), []).append((run, row))
-    return by_figure
 
 
 def _absent(rule: GateRule, rows: Sequence[SummaryRow]) -> GateOutcome:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from pyspark.sql import functions as F
@@ -19,16 +19,8 @@ from spark_rankeval.checks import check_table, needs_extra
 from spark_rankeval.errors import UnknownMetricError, listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.printed_tables import as_text
+from spark_rankeval.records import stored
 from spark_rankeval.records.columns import RUN_ID, TIME
-from spark_rankeval.records.stored import (
-    HISTORY,
-    HistoryRow,
-    changes_of,
-    figure_in_words,
-    history_on_screen,
-    newest_names,
-    row_of,
-)
 from spark_rankeval.records.summary import METRICS
 from spark_rankeval.records.tables_of_means import PURPOSE, WIDTH, Estimate, headline_keys, mean_of
 from spark_rankeval.report.contents import checked_path, interval_reading, write_page
@@ -75,19 +67,18 @@ def history(metrics_table: Table, *, slice: str | None = "all") -> History:  # t
     check_table("metrics_table", metrics_table)
     # What only `merge` reads is long.
     wanted = [name for name in METRICS.names if name not in _FOR_MERGE]
-    stored = columns_of_runs("metrics_table", metrics_table, wanted)
-    chosen = stored if slice is None else stored.where(F.col("slice") == slice)
+    table = columns_of_runs("metrics_table", metrics_table, wanted)
+    chosen = table if slice is None else table.where(F.col("slice") == slice)
     with replaced_files_explained("metrics_table"):
         records = [record.asDict() for record in chosen.withColumn(TIME, F.unix_micros(TIME)).collect()]
     ordered = sorted(records, key=lambda record: (record[TIME], str(record[RUN_ID])))
-    rows = [*map(_history_row, ordered)]
+    rows = [
+        stored.HistoryRow(str(record[RUN_ID]), datetime.fromtimestamp(record[TIME] / 1e6, UTC), stored.row_of(record))
+        for record in ordered
+    ]
     if all(date_of_run(each.run) for each in rows):
         rows.sort(key=lambda each: date_of_run(each.run) or each.time)
     return History(tuple(rows))
-
-
-def _history_row(record: dict[str, Any]) -> HistoryRow:
-    return HistoryRow(str(record[RUN_ID]), datetime.fromtimestamp(record[TIME] / 1e6, UTC), row_of(record))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +102,7 @@ class History:
         failed: why runs failed, such as ``gates failed``, by their ids, which the table of metrics does not know; they are marked.
     """
 
-    rows: tuple[HistoryRow, ...]
+    rows: tuple[stored.HistoryRow, ...]
     failed: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -129,12 +120,14 @@ class History:
     def to_pandas(self) -> pd.DataFrame:
         """One row per run, model, metric and slice, the earliest run first: its run and time, and the columns of `Result.to_pandas`."""
         records = [{RUN_ID: run, TIME: time, **row.record()} for run, time, row in self.rows]
-        columns = None if records else [name for name in HISTORY.names if name != "quantiles"]
+        columns = None if records else [name for name in stored.HISTORY.names if name != "quantiles"]
         return pd.DataFrame(records, columns=columns).astype({"cutoff": "Int64"})
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """The rows of `to_pandas` as a Spark DataFrame, with all quantiles in one column; see `Result.to_spark`."""
-        return table_of(({RUN_ID: run, TIME: time, **row.shown()} for run, time, row in self.rows), HISTORY, spark)
+        return table_of(
+            ({RUN_ID: run, TIME: time, **row.shown()} for run, time, row in self.rows), stored.HISTORY, spark
+        )
 
     def of(self, metrics: Sequence[str | Metric] | str | Metric) -> History:
         """The history of some metrics alone.
@@ -143,13 +136,14 @@ class History:
             UnknownMetricError: no run has one of them.
         """
         entries = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
-        newest = newest_names(self.rows)
+        newest = stored.newest_names(self.rows)
         available = [newest[key] for key in self.keys()]
         wanted: dict[str, None] = {}
         for metric in entries:
             matches = [key for key in self.keys() if metric == newest[key] or names(str(metric), key)]
             if not matches:
-                msg = f"no run has a metric {str(metric)!r}; available: {_listed(available) or 'none, and no runs'}"
+                there = listed(available, _MOST_NAMED) or "none, and no runs"
+                msg = f"no run has a metric {str(metric)!r}; available: {there}"
                 raise UnknownMetricError(msg)
             wanted |= dict.fromkeys(matches)
         return self._select_keys(wanted)
@@ -191,7 +185,7 @@ class History:
         """
         with needs_extra("report", PURPOSE):
             from spark_rankeval.report.drawing import curve_chart  # noqa: PLC0415 # of an extra
-        newest = newest_names(self.rows)
+        newest = stored.newest_names(self.rows)
         key = self._key_to_draw(metric)
         name = newest.get(key, key)
         figure_rows = [each for each in self.rows if (each.row.key, each.row.slice) == (key, slice)]
@@ -210,7 +204,7 @@ class History:
         ringed = {notes[run] for run in notes if run in self.failed}
         if ringed:
             reading.append("Ringed: runs that failed.")
-        changes = changes_of(drawn)
+        changes = stored.changes_of(drawn)
         places = {1000 * each.time.timestamp(): f"{changes[each.run]} changed" for each in drawn if each.run in changes}
         if len(places) > _MOST_CHANGES:
             reading.append(f"Labels, users or exclusions changed {len(places):,} times.")
@@ -236,18 +230,13 @@ class History:
 
     def _key_to_draw(self, metric: str | None) -> str:
         """The label of the only metric that answers to a name; of the first one if there is no name."""
-        newest = newest_names(self.rows)
-        keys = list(newest)
-        answering = keys[:1] if metric is None else [key for key in keys if names(str(metric), key)]
-        if self.rows and len(answering) != 1:
-            what = (
-                f"is ambiguous: it matches {', '.join(newest[key] for key in answering)}"
-                if answering
-                else "is in no run"
-            )
-            msg = f"the metric {str(metric)!r} {what}; available: {', '.join(newest.values())}"
+        if not self.rows:
+            return str(metric or "metrics")
+        newest = stored.newest_names(self.rows if metric is None else self.of(metric).rows)
+        if metric is not None and len(newest) > 1:
+            msg = f"the metric {str(metric)!r} is ambiguous: it matches {', '.join(newest.values())}; name one of these"
             raise UnknownMetricError(msg)
-        return answering[0] if answering else str(metric or "metrics")
+        return next(iter(newest))
 
     def report(
         self, path: str | os.PathLike[str], *, gates: Sequence[GateRule] = (), title: str = "Metrics over all runs"
@@ -268,26 +257,21 @@ class History:
         """
         target = checked_path(path)
         with needs_extra("report", "reports"):
-            from spark_rankeval.report.page import Part, history_page  # noqa: PLC0415 # of an extra
-        parts, newest = [], newest_names(self.rows)
+            from spark_rankeval.report.page import history_page  # noqa: PLC0415 # of an extra
+        parts, newest = [], stored.newest_names(self.rows)
         for key in self.keys():
             metric_rows = [each for each in self.rows if each.row.key == key]
             for slice_ in sorted({row.slice for _, _, row in metric_rows}, key=lambda name: (name != "all", name)):
                 slice_rows = [each for each in metric_rows if each.row.slice == slice_]
                 draw = partial(self.plot, key, slice=slice_, gates=gates)
-                parts.append(Part(figure_in_words(newest[key], slice_), draw, slice_rows, self.failed))
-        return write_page(target, history_page(title, parts))
+                parts.append((stored.figure_in_words(newest[key], slice_), draw, slice_rows))
+        return write_page(target, history_page(title, parts, self.failed))
 
     def __repr__(self) -> str:
-        return as_text(history_on_screen(self.rows, self.failed).with_calls()) if self.rows else "no run"
+        return as_text(stored.history_on_screen(self.rows, self.failed).with_calls()) if self.rows else "no run"
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = f", … ({len(names):,} in all)" if len(names) > _MOST_NAMED else ""
-    return f"{', '.join(names[:_MOST_NAMED])}{more}"
-
-
-def _comparable_rows(rows: Sequence[HistoryRow]) -> list[HistoryRow]:
+def _comparable_rows(rows: Sequence[stored.HistoryRow]) -> list[stored.HistoryRow]:
     """The rows of the same definition as the newest one: others are no points of the same line."""
     aspects = attrgetter("definition", "dialect", "user_weight")
     return [each for each in rows if aspects(each.row) == aspects(rows[-1].row)]

@@ -12,7 +12,7 @@ import time
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -138,23 +138,21 @@ def names_of(summary: Sequence[SummaryRow], columns: Mapping[str, str], slash: s
     that a database may take for equal get a hash too.
     """
     names: dict[Figure, str] = {(_COUNTS, "", name): f"{_COUNTS}{slash}{name}" for name in MEANING}
-    has_folders = slash == "/"
+    name_of = partial(_name, has_folders=slash == "/")
     for row in summary:
         column = column_name(row.name) if row.asked else columns.get(row.key) or column_of(row)
         users = "" if row.slice == "all" else slash + row.slice.replace("=", ".").replace(", ", slash)
-        name = _name(column + users, (row.key, row.slice), has_folders=has_folders)
+        name = name_of(column + users, (row.key, row.slice))
         for suffix in _SUFFIXES:
             names[row.key, row.slice, suffix] = name + suffix
-        names[row.key, MODEL, row.model] = _name(
-            f"{column}{slash}{row.model}", (row.key, row.model), has_folders=has_folders
-        )
+        names[row.key, MODEL, row.model] = name_of(f"{column}{slash}{row.model}", (row.key, row.model))
     n_alike = Counter(map(_folded, names.values()))
     return {
         figure: f"{name}-{hash_of(figure)}" if n_alike[_folded(name)] > 1 else name for figure, name in names.items()
     }
 
 
-def _name(text: str, figure: Sequence[str], *, has_folders: bool = True) -> str:
+def _name(text: str, figure: Sequence[str], *, has_folders: bool) -> str:
     """A text as a name that MLflow takes, with a hash of what it stands for if it is not that text."""
     parts = _UNWANTED.sub("_", text).split("/")
     name = ("/" if has_folders else "_").join("_" if part in ("", ".", "..") else part for part in parts)
@@ -329,22 +327,18 @@ def _artifacts(
     client: MlflowClient, result: Result, run_id: str, *, with_report: bool
 ) -> dict[str, EvaluationArtifact]:
     """The tables and the report as artifacts of the run, by name."""
-    from mlflow.models.evaluation.artifacts import (  # noqa: PLC0415 # of an extra
-        CsvEvaluationArtifact,
-        JsonEvaluationArtifact,
-        TextEvaluationArtifact,
-    )
+    from mlflow.models.evaluation import artifacts as kinds  # noqa: PLC0415 # of an extra
 
     place, summary = client.get_run(run_id).info.artifact_uri, result.to_pandas()
     client.log_text(run_id, summary.to_csv(index=False), "summary.csv")
     client.log_text(run_id, result.to_json(), "result.json")
     artifacts = {
-        "summary": CsvEvaluationArtifact(f"{place}/summary.csv", summary),
-        "result": JsonEvaluationArtifact(f"{place}/result.json", result.to_dict()),
+        "summary": kinds.CsvEvaluationArtifact(f"{place}/summary.csv", summary),
+        "result": kinds.JsonEvaluationArtifact(f"{place}/result.json", result.to_dict()),
     }
     if with_report:
         with tempfile.TemporaryDirectory() as folder:
             page = result.report(Path(folder, "report.html")).read_text(encoding="utf-8")
         client.log_text(run_id, page, "report.html")
-        artifacts[_REPORT] = TextEvaluationArtifact(f"{place}/report.html", page)
+        artifacts[_REPORT] = kinds.TextEvaluationArtifact(f"{place}/report.html", page)
     return artifacts

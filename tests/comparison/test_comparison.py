@@ -349,7 +349,7 @@ def test_the_largest_losses_come_first_and_undefined_slices_are_none(parted):
     assert found.largest_losses(2, "ndcg@10")["metric"].tolist() == ["ndcg@10"] * 2
     shown = repr(found).partition(f"the largest losses of {len(gains)} comparisons of slices")[2]
     assert losses["slice"][0] in shown.splitlines()[2]
-    with pytest.raises(UnknownMetricError, match="no slice has a metric 'rr'; available: ndcg@10"):
+    with pytest.raises(UnknownMetricError, match="there is no metric 'rr'; available: ndcg@10"):
         found.largest_losses(metric="rr")
     name = "country=DE, device=web"
     assert figures(found["ndcg@10", "old", name], "slice", "model") == [name, "old"]

@@ -15,8 +15,7 @@ from spark_rankeval.jobs import compare as compare_job
 from spark_rankeval.jobs import trend
 from spark_rankeval.jobs.config import Output
 from spark_rankeval.jobs.evaluate import main
-from spark_rankeval.jobs.outputs import rows_of_users
-from spark_rankeval.jobs.trend import read_history
+from spark_rankeval.jobs.outputs import read_history, rows_of_users
 from spark_rankeval.spark.catalog import CatalogTable
 from spark_rankeval.spark.sql import column
 

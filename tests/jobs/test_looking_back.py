@@ -12,10 +12,10 @@ from worlds.judged_users import estimated, users
 from worlds.summary_rows import replace, row
 
 from spark_rankeval import history, merge
-from spark_rankeval.errors import InputError
+from spark_rankeval.errors import ConfigurationError, InputError
 from spark_rankeval.jobs import evaluate_run, outputs
 from spark_rankeval.jobs.config import Output
-from spark_rankeval.jobs.trend import read_history
+from spark_rankeval.jobs.outputs import read_history
 from spark_rankeval.records.columns import TIME
 from spark_rankeval.records.stored import metrics_record
 from spark_rankeval.records.summary import METRICS
@@ -195,18 +195,26 @@ def test_a_trend_knows_which_stored_runs_failed_and_that_a_slice_may_lack_a_metr
         {"run_id": "day0", "started": at(0).isoformat(), "state": "failed", "kind": "bad data"},
         {"run_id": "day2", "started": at(2).isoformat(), "state": "failed"},
         {"run_id": "day3", "started": at(4).isoformat(), "state": "failed", "kind": "bad data"},
+        {"run_id": "day4", "started": at(4).isoformat(), "state": "running"},
+        {"run_id": "other", "started": at(4).isoformat(), "state": "failed", "job": "compare"},
     ]
     lines = spark.createDataFrame(
-        [(json.dumps(status), status["run_id"]) for status in statuses], "value string, run_id string"
+        [(json.dumps({"job": "evaluate"} | status), status["run_id"]) for status in statuses],
+        "value string, run_id string",
     )
     lines.coalesce(1).write.partitionBy("run_id").text(f"{tmp_path}/status")
     found = read_history(spark, output)
-    assert found.failed == {"day0": "bad data", "day1": "gates failed", "day2": "failed"}
+    unfinished = {"day4": "running, or killed"}
+    assert found.failed == {"day0": "bad data", "day1": "gates failed", "day2": "failed"} | unfinished
     assert read_history(spark, output, "country=A", ["ndcg@10"]).rows == ()
     for file in tmp_path.glob("manifests/run_id=*/[!._]*"):
         file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
         file.write_text("no manifest\n")
     assert read_history(spark, output).rows == ()
+    first = Output(f"{tmp_path}/first")
+    outputs.write_line(spark, first, outputs.STATUS, "day0", {"job": "evaluate"} | statuses[-2])
+    with pytest.raises(ConfigurationError, match=r"there are no runs in .*Runs that did not finish: day4"):
+        read_history(spark, first)
 
 
 def test_names_of_runs_that_look_like_numbers_stay_text(spark, four_days, tmp_path):

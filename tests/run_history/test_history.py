@@ -157,8 +157,8 @@ def test_the_page_is_drawn_with_gates_and_dates(tmp_path):
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
-        (lambda: WEEK.plot("ap"), UnknownMetricError, "the metric 'ap' is in no run; available: ndcg@10, rr"),
-        (lambda: WEEK.of(["rr", "ap"]), UnknownMetricError, "no run has a metric 'ap'; available: ndcg@10, rr"),
+        (lambda: WEEK.plot("ap"), UnknownMetricError, "no run has a metric 'ap'; available: ndcg@10 and rr"),
+        (lambda: WEEK.of(["rr", "ap"]), UnknownMetricError, "no run has a metric 'ap'; available: ndcg@10 and rr"),
         (lambda: History(()).of("ap"), UnknownMetricError, "no run has a metric 'ap'; available: none, and no runs"),
         (lambda: BOTH.plot("ndcg@10"), UnknownMetricError, r"is ambiguous: it matches ndcg@10 \[click\], ndcg@10 \[buy\]"),
         (lambda: WEEK.report("/no/where/trend.html"), OptionError, "is not in an existing local folder"),
