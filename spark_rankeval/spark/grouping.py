@@ -25,7 +25,7 @@ from spark_rankeval.spark.engine import (
     engine_of,
     without_file_metadata,
 )
-from spark_rankeval.spark.shards import with_shards
+from spark_rankeval.spark.facts import with_shards
 from spark_rankeval.spark.tables import Sources
 from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.vectors import FirstItems, first_items
