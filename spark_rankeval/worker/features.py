@@ -602,6 +602,14 @@ def _codes_in_order(names: pa.Array) -> IntArray:
 _ITEM = "labelled_item"
 
 
+def _numbers_of_items(labels: Ragged) -> IntArray:
+    """A number for each label, which labels of one item of a user share."""
+    numbers = np.arange(len(labels.values))
+    label, item = user_lists.match(labels, user_lists.repeated_items(labels))
+    numbers[label] = len(numbers) + item
+    return numbers
+
+
 @dataclass(frozen=True)
 class Stages(ScoringFeature):
     """Models as stages: each is measured against those before it."""
@@ -619,11 +627,7 @@ class _StagesOfBatch(BatchFeature):
         self._labels: dict[int, Ragged] = {}  # the grades, by the index of the view among those of the model
 
     def compare(self, items: Mapping[str, Ragged], order: Callable[[Array], Array] | None) -> None:
-        labels = items["labels"]
-        self._items = np.arange(len(labels.values))
-        # Labels of one item have one number, so that they stay equal.
-        label, item = user_lists.match(labels, user_lists.repeated_items(labels))
-        self._items[label] = len(labels.values) + item
+        self._items = _numbers_of_items(items["labels"])
 
     def label_numbers(self, labels: grouped_row.Side) -> Mapping[str, Array]:
         return {_ITEM: self._items.astype(np.float64)}
@@ -749,18 +753,18 @@ class JudgedAccumulator:
         self._n_waiting = 0
 
     def graded(
-        self, batch: pa.RecordBatch, names: Sequence[str], grading_weight: Array, *, is_weighted: bool,
-        user: str = grouped_row.USER_HASH, cluster: str = grouped_row.CLUSTER_HASH,
-    ) -> GradedUsers:  # fmt: skip
-        """The users of a batch, in groups by columns of these names and the stratum; `cluster` may be a column of it."""
+        self, batch: pa.RecordBatch, names: Sequence[str], grading_weight: Array, *, is_weighted: bool
+    ) -> GradedUsers:
+        """The users of a batch, in groups by columns of these names and the stratum."""
         columns = grouped_row.columns_of(batch)
         places = np.full(batch.num_rows, self._place("", []), np.int64)
         strata = columns.get(grouped_row.STRATUM, pa.repeat(pa.scalar(""), batch.num_rows))
         for (name, *key), rows in grouped_row.rows_by_key([strata, *(columns[name] for name in names)], batch.num_rows):
             places[rows] = self._place(name, key)
-        clusters = None
-        if cluster in columns:
-            clusters = grouped_row.hashes_of_clusters(columns[cluster], grouped_row.whole_numbers(columns[user]))
+        clusters = columns.get(grouped_row.CLUSTER_HASH)
+        if clusters is not None:
+            users = grouped_row.whole_numbers(columns[grouped_row.USER_HASH])
+            clusters = grouped_row.hashes_of_clusters(clusters, users)
         return GradedUsers(grading_weight, is_weighted, places, clusters)
 
     def _place(self, stratum: str | None, key: list[str | None]) -> int:
@@ -919,9 +923,7 @@ class GradedOfBatch(process.BatchFeature):
             return
         labels = items["labels"]
         # An item may have its grades in several rows.
-        number = np.arange(len(labels.values))
-        label, item = user_lists.match(labels, user_lists.repeated_items(labels))
-        number[label] = len(number) + item
+        number = _numbers_of_items(labels)
         has_grade = [np.zeros(int(number.max(initial=-1)) + 1, np.bool_) for _ in (JUDGE, HUMAN)]
         for judge, is_graded in enumerate(has_grade):
             is_graded[number[~np.isnan(self._labels.values[judge])]] = True
