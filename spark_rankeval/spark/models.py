@@ -421,11 +421,11 @@ class ModelTables:
             *hashes,
         )
         attributes = [
-            sql.name_in(table.frame, sql.find_column(table.frame, name) or name).alias(slice_column(index))
+            sql.name_in_sql(table.frame, sql.find_column(table.frame, name) or name).alias(slice_column(index)).column
             for index, name in enumerate(by)
         ]
         stratum = self.stratum
-        strata = [] if stratum is None else [sql.name_in(table.frame, stratum).alias(STRATUM)]
+        strata = [] if stratum is None else [sql.name_in_sql(table.frame, stratum).alias(STRATUM).column]
         return table.frame.select(*users, row.alias(_ROW), *attributes, *self._cluster(table), *strata)
 
     def _cluster(self, table: ModelTable) -> list[Column]:

@@ -396,12 +396,12 @@ def states_of_table(
     models, judges = [] if schema.model is None else [schema.model], schema.two_judges
     keys = [
         *(sql.model_in(per_user, name) for name in models),
-        *(sql.name_in(per_user, name) for name in schema.slices),
+        *(sql.name_in_sql(per_user, name).column for name in schema.slices),
     ]
     keyed = {f"key_{index}": key for index, key in enumerate(keys)}
-    strata = [] if schema.stratum is None or judges is None else [sql.name_in(per_user, schema.stratum)]
+    strata = [] if schema.stratum is None or judges is None else [sql.name_in_sql(per_user, schema.stratum)]
     frame = per_user.select(
-        *(stratum.alias(grouped_row.STRATUM) for stratum in strata),
+        *(stratum.alias(grouped_row.STRATUM).column for stratum in strata),
         *(sql.column(name).cast("double").alias(alias) for alias, name in columns.items()),
         *(count.alias(alias) for alias, count in counted.items()),
         *(named.alias(alias) for alias, named in keyed.items()),
