@@ -184,6 +184,20 @@ def offsets_of(lengths: Array | Sequence[int]) -> IntArray:
     return offsets
 
 
+def joined(parts: Sequence[Any]) -> Any:
+    """What several parts of the users have as one: arrays and lists end to end, mappings by key; None if a part has none."""
+    if any(part is None for part in parts):
+        return None
+    if isinstance(parts[0], Mapping):
+        return {name: joined([part[name] for part in parts]) for name in parts[0]}
+    return Ragged.concatenate(parts) if isinstance(parts[0], Ragged) else np.concatenate(parts)
+
+
+def joined_indices(parts: Sequence[IntArray], first: IntArray) -> IntArray:
+    """Indices in several parts as one array; `first` says how many entries come before each part."""
+    return np.concatenate([part + n_before for part, n_before in zip(parts, first, strict=False)])
+
+
 def grouped(values: Array, sorted_user: IntArray, n_users: int) -> Ragged:
     """Values as one list per user; entries of a user stand together, users ascending."""
     return Ragged(values, offsets_of(np.bincount(sorted_user, minlength=n_users)))
@@ -499,8 +513,8 @@ class RankingPolicy:
         return replace(self, **{name: getattr(whole, name) for name in LIST_PARAMETERS})
 
 
-#: The fields of raw lists with an entry for each flat item.
-FLAT = ("matchable", "entry", "costs")
+#: The fields of raw lists with an entry for each flat item, and those with a list for each user.
+FLAT, LISTS = ("matchable", "entry", "costs"), ("items", "scores", "labels", "grades", "intents", "repeated")
 
 
 @dataclass(frozen=True)
@@ -556,17 +570,13 @@ class RawLists:
 
     def users(self, start: int, stop: int) -> RawLists:
         """The lists of the users from `start` to before `stop`."""
-        flat = slice(self.items.offsets[start], self.items.offsets[stop])
-        parts: dict[str, Any] = {
-            "extra_values": {name: lists.users(start, stop) for name, lists in self.extra_values.items()}
-        }
-        for name in ("items", "scores", "labels", "grades", "intents", "repeated"):
-            parts[name] = None if getattr(self, name) is None else getattr(self, name).users(start, stop)
-        for name, part in (*((name, flat) for name in FLAT), ("n_predictions", slice(start, stop))):
-            parts[name] = None if getattr(self, name) is None else getattr(self, name)[part]
-        if self.label_place is not None:
-            parts["label_place"] = self.label_place[self.labels.offsets[start] : self.labels.offsets[stop]]
-        return replace(self, **parts)
+        flat, labels = (slice(each.offsets[start], each.offsets[stop]) for each in (self.items, self.labels))
+        entries = {**dict.fromkeys(FLAT, flat), "n_predictions": slice(start, stop), "label_place": labels}
+        there = {name: value for name, value in vars(self).items() if value is not None}
+        parts = {name: there[name][part] for name, part in entries.items() if name in there}
+        parts |= {name: there[name].users(start, stop) for name in LISTS if name in there}
+        extra_values = {name: lists.users(start, stop) for name, lists in self.extra_values.items()}
+        return replace(self, extra_values=extra_values, **parts)
 
 
 class Labels(NamedTuple):
@@ -705,11 +715,8 @@ class IntentPairs(NamedTuple):
     @classmethod
     def concatenate(cls, parts: Sequence[IntentPairs], first_user: IntArray, first_label: IntArray) -> IntentPairs:
         """The pairs of several batches of users; `first_user` and `first_label` say how many come before each."""
-        return cls(
-            np.concatenate([part.user + first for part, first in zip(parts, first_user, strict=False)]),
-            np.concatenate([part.label + first for part, first in zip(parts, first_label, strict=False)]),
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in ("code", "grade", "rank")),
-        )
+        users, labels, *others = zip(*parts, strict=True)
+        return cls(joined_indices(users, first_user), joined_indices(labels, first_label), *map(joined, others))
 
 
 class DistinctIntents(NamedTuple):
