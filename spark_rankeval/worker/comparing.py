@@ -185,6 +185,9 @@ def read_users(
         cells[position] = entries[has_user]
         return cells.reshape(shape)
 
+    values = np.empty((n_metrics, *shape))
+    for index in range(n_metrics):
+        values[index] = placed(grouped_row.numbers(fields[value_field(index)]), np.nan)
     conflicts = grouped_row.whole_numbers(columns[CONFLICTS]) if CONFLICTS in columns else None
     hashes = ids = grouped_row.whole_numbers(columns[grouped_row.USER_HASH])
     lacks_cluster = None
@@ -197,9 +200,7 @@ def read_users(
         ids=ids,
         hashes=hashes,
         models=models,
-        values=np.array(
-            [placed(grouped_row.numbers(fields[value_field(index)]), np.nan) for index in range(n_metrics)]
-        ),
+        values=values,
         n_rows=np.bincount(position, minlength=len(models) * n_users).reshape(shape),
         n_invalid=np.bincount(code, grouped_row.whole_numbers(fields[INVALID]), len(models)).astype(np.int64),
         is_empty=placed(grouped_row.whole_numbers(fields[N_PREDICTIONS]) == 0) if N_PREDICTIONS in fields else None,
