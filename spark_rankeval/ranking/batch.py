@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
+from typing import Final, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.ranking import user_lists
-from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, IntentPairs, Ragged, Runs
+from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, IntentPairs, Memory, Ragged, Runs
 
 #: What labels have beside their grades if a metric asks for groups: the place of the item's set of groups.
 GROUP_SET = "group_set"
@@ -338,7 +338,7 @@ class Hits(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class RankingBatch:
+class RankingBatch(Memory):
     """Ranked lists of many users, reduced to what metrics need: their labelled items, by user and then by rank.
 
     An item without a label gains nothing: it only shows in the ranks of others and in `n_predictions`.
@@ -380,7 +380,6 @@ class RankingBatch:
     intents: IntentPairs | None = None
     label: IntArray | None = None
     no_answer: BoolArray | None = None
-    _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def concatenate(cls, batches: Sequence[RankingBatch]) -> RankingBatch:
@@ -408,13 +407,6 @@ class RankingBatch:
     def label_weights(self) -> Ragged | None:
         """The weights of `labels`; None if they have none."""
         return self.label_extra_values.get("weight")
-
-    def remember(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gives, computed once a batch and key: cutoffs and metrics share their intermediate steps."""
-        if key not in self._memory:
-            self._memory[key] = make()
-        value: T = self._memory[key]
-        return value
 
     def n_relevant(self, threshold: float | None) -> IntArray:
         """γ: how many distinct items of each user are relevant; int64 (n_users,)."""

@@ -23,8 +23,22 @@ T = TypeVar("T")
 CELLS = 1 << 17
 
 
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Lists that remember what is computed of them."""
+
+    _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def remember(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gives of the lists alone, computed once for a key: cutoffs and metrics share their intermediate steps."""
+        if key not in self._memory:
+            self._memory[key] = make()
+        value: T = self._memory[key]
+        return value
+
+
 @dataclass(frozen=True)
-class Ragged:
+class Ragged(Memory):
     """One list per user: user u has ``values[offsets[u]:offsets[u + 1]]``.
 
     Attributes:
@@ -34,14 +48,6 @@ class Ragged:
 
     values: Array
     offsets: IntArray
-    _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def remember(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gives of the lists alone, computed once for a key."""
-        if key not in self._memory:
-            self._memory[key] = make()
-        value: T = self._memory[key]
-        return value
 
     @classmethod
     def from_lists(cls, lists: Sequence[Sequence[Any]], dtype: Any = None) -> Ragged:

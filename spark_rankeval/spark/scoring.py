@@ -558,11 +558,10 @@ class Scoring:
             *((name, double) for name in columns_by_key.values()),
             *((grouped_row.hash_column(table), T.LongType()) for table in schema.hashes),
         ]
-        run, frame = scoring.rows_in_messages, self.stored
-        if frame is None:
-            run, frame = scoring.score_batches(task, *self._columns_of_rows), grouping.frame(with_users=True)
+        if self.stored is None:
+            run, frame = scoring.score_batches(task, self._rows), grouping.frame(with_users=True)
         else:
-            frame = frame.where(F.col(KIND) == scoring.USER_ROWS)
+            run, frame = scoring.rows_in_messages, self.stored.where(F.col(KIND) == scoring.USER_ROWS)
         scored = run_on_workers(frame, run, T.StructType([T.StructField(name, kind) for name, kind in kinds]))
         ours = [
             *grouping.sources.user_columns,
@@ -586,10 +585,10 @@ class Scoring:
         return tuple(f"metric_{index}" for index in range(len(self.reading.columns)))
 
     @property
-    def _columns_of_rows(self) -> tuple[tuple[str, ...], ...]:
-        """The columns of users, of values and of hashes, as workers name them."""
+    def _rows(self) -> scoring.Rows:
+        """What makes rows of the per-user table in workers."""
         users = (*self.grouping.sources.user_columns, *self._attributes_of_rows)
-        return users, self.value_names, tuple(self.schema.hashes)
+        return scoring.rows_of_users(self._task_of_users, users, self.value_names, tuple(self.schema.hashes))
 
     @property
     def _attributes_of_rows(self) -> tuple[str, ...]:
@@ -667,8 +666,7 @@ class Scoring:
     def with_rows(self, summary: SummaryOptions) -> DataFrame:
         """Messages with the states of all users and with their rows of the per-user table, for `stored`."""
         options = self.description(summary)
-        rows = scoring.rows_of_users(self._task_of_users, *self._columns_of_rows)
-        return self._states(options, self._groups(options, totals=summary.totals), rows=rows)
+        return self._states(options, self._groups(options, totals=summary.totals), rows=self._rows)
 
     @property
     def _keys(self) -> tuple[str, ...]:

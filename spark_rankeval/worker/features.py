@@ -782,10 +782,10 @@ class JudgedAccumulator:
         waiting, self._waiting, self._n_waiting = self._waiting, {}, 0
         for figure, parts in waiting.items():
             human, judge, graded = zip(*parts, strict=True)
-            weight, groups = (
-                np.concatenate([getattr(each, name) for each in graded]) for name in ("grading_weight", "groups")
+            weight, groups, clusters = (
+                user_lists.joined([getattr(each, name) for each in graded])
+                for name in ("grading_weight", "groups", "clusters")
             )
-            clusters = None if graded[0].clusters is None else np.concatenate([each.clusters for each in graded])
             weights = weight if graded[0].is_weighted else None
             values = np.concatenate(human), np.concatenate(judge), weight != 0
             made = JudgedQueries.from_places(*values, weights, list(self._groups), groups, clusters)

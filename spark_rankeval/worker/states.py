@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from spark_rankeval.ranking.user_lists import Array, BoolArray, IntArray, Ragged, offsets_of, starts_of_runs
+from spark_rankeval.ranking.user_lists import Array, BoolArray, IntArray, Ragged, joined, offsets_of, starts_of_runs
 from spark_rankeval.records.summary import ALL_VALUES, Key
 from spark_rankeval.request.call import GRADING_WEIGHT, CountNames
 from spark_rankeval.request.task import ScoringTask
@@ -86,12 +86,8 @@ class GroupStates(NamedTuple):
         some = [each for each in states if each.keys]
         if len(some) == 1:
             return some[0]
-        parts = {
-            name: {field: np.concatenate([each.parts[name][field] for each in some]) for field in fields}
-            for name, fields in (some[0].parts.items() if some else ())
-        }
         keys = list(chain.from_iterable(each.keys for each in some))
-        return cls(keys, parts).summed(keys)
+        return cls(keys, joined([each.parts for each in some]) if some else {}).summed(keys)
 
 
 def _merged_sketches(sketches: Fields, indices: IntArray, n_groups: int) -> Fields:
@@ -201,14 +197,7 @@ class UsersOfGroups(NamedTuple):
     @classmethod
     def concatenated(cls, parts: Sequence[UsersOfGroups]) -> UsersOfGroups:
         """The users of all parts, one after the other; all parts have the same names."""
-        if len(parts) == 1:
-            return parts[0]
-        return cls(
-            *(
-                {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
-                for columns in zip(*parts, strict=True)
-            )
-        )
+        return parts[0] if len(parts) == 1 else cls(*map(joined, zip(*parts, strict=True)))
 
     @property
     def n_bytes(self) -> int:
@@ -760,9 +749,7 @@ class PartitionStates:
         counts_by_key = dict(group_counts)
         for some in self._chunks(counts_by_key):
             states = self._new(len(some))
-            chunk_counts = [counts_by_key[key] for key in some]
-            counts = {name: np.concatenate([each[name] for each in chunk_counts]) for name in chunk_counts[0]}
-            states.add_counts(counts, group=np.arange(len(some)))
+            states.add_counts(joined([counts_by_key[key] for key in some]), group=np.arange(len(some)))
             yield from self._hold(states.states(some))
 
     def _chunks(self, keys: Iterable[Key]) -> Iterator[list[Key]]:
