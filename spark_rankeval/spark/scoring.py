@@ -197,9 +197,8 @@ class Groups(NamedTuple):
     options: DescriptionOptions  # what is to be said of the values
     n_keys: int  # how many columns part the users
     rollup: states.Rollup  # the groups that the users of a key belong to
-    items: tuple[
-        str, ...
-    ] = ()  # the attributes of items: an entry each of a group, but of a key two, an attribute and its value
+    # The attributes of items: an entry each of a group, but of a key two, an attribute and its value.
+    items: tuple[str, ...] = ()
     judges: TwoJudges | None = None  # who graded the labels, if each value has sums of both judges
 
     @property

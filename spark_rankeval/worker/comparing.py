@@ -124,9 +124,8 @@ class ComparedUsers(NamedTuple):
     row_hashes: dict[str, RowHashes]  # by table
     is_empty: BoolArray | None = None  # models × users: no predictions; None: the rows do not say so
     lacks_cluster: BoolArray | None = None  # whose cluster is not known, if users come in clusters
-    n_conflicts: IntArray | None = (
-        None  # in how many attributes a user's rows do not agree, if there are attributes or clusters
-    )
+    # In how many attributes a user's rows do not agree, if there are attributes or clusters.
+    n_conflicts: IntArray | None = None
 
     def only(self, rows: Array | slice) -> ComparedUsers:
         """Some of these users. Rows that could not be ranked are counted only for all users together."""
