@@ -53,9 +53,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-_ID, _KEY, _BOTH = "id_", "key_", "both_"
+_ID, _KEY = "id_", "key_"
+# The columns of ids of each side, and how many there are of each and of both.
 _SIDES = _LEFT, _RIGHT = ("left_", "right_")
-_EXAMPLES = ("example_of_left_", "example_of_right_")
+_COUNTS = ("n_left_", "n_right_", "n_both_")
 # Replacements in turn, after which ids that look alike are equal: of blanks around them, and of characters with an accent, composed or
 # not. Leading zeros go, too, and the end of whole numbers that were doubles.
 _ALIKE_IF = {r"^\s+|\s+$": "", r".\p{M}+|[^\x00-\x7F]": "?", "^0+([0-9])": "$1", r"([0-9])\.0+$": "$1"}
@@ -95,30 +96,22 @@ def ids_apart(sources: Sources, model: Model, overlap: Overlap) -> Apart | None:
     left, right = _tables(sources, model, overlap)
     if left is None or right is None:
         return None
-    ids = sql.rows_of_all([_ids(left, right, overlap, _LEFT), _ids(right, left, overlap, _RIGHT)])
+    left_ids, right_ids = map(sql.named, _SIDES)
+    rows = sql.rows_of_all([_ids(left, right, overlap, _LEFT), _ids(right, left, overlap, _RIGHT)])
+    ids = sql.select(rows, sql.call("coalesce", left_ids, right_ids).alias(_ID), left_ids, right_ids)
     ids = sql.aggregate(sql.where(ids, sql.named(_ID).is_not_null()), [_ID], *_each("max", _SIDES))
     key = sql.call("lower", sql.named(_ID))
     for pattern, replacement in _ALIKE_IF.items():
         key = sql.call("regexp_replace", key, sql.text(pattern), sql.text(replacement))
-    examples = (
-        sql.when(sql.named(side) == 1, sql.named(_ID)).alias(example)
-        for side, example in zip(_SIDES, _EXAMPLES, strict=True)
-    )
-    ids = sql.select(
-        ids,
-        key.alias(_KEY),
-        *map(sql.named, _SIDES),
-        sql.call("least", *map(sql.named, _SIDES)).alias(_BOTH),
-        *examples,
-    )
-    keys = sql.aggregate(ids, [_KEY], *_each("sum", (*_SIDES, _BOTH)), *_each("min", _EXAMPLES))
-    both = sql.all_of(sql.named(example).is_not_null() for example in _EXAMPLES)
-    alike = sql.call("min", sql.when(both, sql.call("struct", *map(sql.named, _EXAMPLES)))).alias(_KEY)
-    sums = sql.aggregate(keys, (), *_each("sum", (*_SIDES, _BOTH)), *_each("min", _EXAMPLES), alike)
-    pair = (
-        sql.readable(sql.call("coalesce", sql.named(_KEY).field(example), sql.named(example))) for example in _EXAMPLES
-    )
-    n_left, n_right, n_both, one, other = sql.select(sums, *map(sql.named, (*_SIDES, _BOTH)), *pair).collect()[0]
+    both = left_ids.is_not_null() & right_ids.is_not_null()
+    counted = zip(_COUNTS, (left_ids, right_ids, sql.when(both, left_ids)), strict=True)
+    ids = sql.select(ids, key.alias(_KEY), left_ids, right_ids)
+    counts = [sql.call("count", values).alias(name) for name, values in counted]
+    keys = sql.aggregate(ids, [_KEY], *counts, *_each("min", _SIDES))
+    alike = sql.call("min", sql.when(both, sql.call("struct", left_ids, right_ids))).alias(_KEY)
+    sums = sql.aggregate(keys, (), *_each("sum", _COUNTS), *_each("min", _SIDES), alike)
+    pair = (sql.readable(sql.call("coalesce", sql.named(_KEY).field(side), sql.named(side))) for side in _SIDES)
+    n_left, n_right, n_both, one, other = sql.select(sums, *map(sql.named, _COUNTS), *pair).collect()[0]
     if n_both or not n_left or not n_right:
         return None
     kinds = left.user_types if overlap.kind == "users" else [left.item_type]
@@ -150,15 +143,16 @@ def _tables(sources: Sources, model: Model, overlap: Overlap) -> tuple[SourceTab
 
 
 def _ids(source: SourceTable, other: SourceTable, overlap: Overlap, side: str) -> DataFrame:
-    """The ids of a table as text, with marks of the side that they are of."""
-    marks = [sql.number(int(name == side)).alias(name) for name in _SIDES]
+    """The ids of a table as text, in the column of the side that they are of."""
     if overlap.kind == "users":
         pairs = zip(source.users_sql(), source.user_types, other.user_types, strict=True)
-        users = sql.where(source.frame, sql.all_of(user.is_not_null() for user in source.users_sql()))
-        return sql.select(users, sql.call("concat_ws", sql.text(", "), *starmap(_as_text, pairs)).alias(_ID), *marks)
-    entries = sql.call("explode", source.ids_sql()) if source.arrays else source.ids_sql()
-    rows = sql.select(source.frame, entries.alias(_ID))
-    return sql.select(rows, _as_text(sql.named(_ID), source.item_type, other.item_type).alias(_ID), *marks)
+        rows = sql.where(source.frame, sql.all_of(user.is_not_null() for user in source.users_sql()))
+        ids = sql.call("concat_ws", sql.text(", "), *starmap(_as_text, pairs))
+    else:
+        entries = sql.call("explode", source.ids_sql()) if source.arrays else source.ids_sql()
+        rows = sql.select(source.frame, entries.alias(_ID))
+        ids = _as_text(sql.named(_ID), source.item_type, other.item_type)
+    return sql.select(rows, *((ids if name == side else sql.null_of(T.StringType())).alias(name) for name in _SIDES))
 
 
 def _as_text(ids: sql.Sql, kind: T.DataType, other: T.DataType) -> sql.Sql:
