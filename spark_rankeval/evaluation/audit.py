@@ -64,7 +64,8 @@ def _counts(tables: AuditTables) -> dict[str, Row]:
     users = list(tables.sources["training"].user_names)
     rows = {role: _rows(tables, source) for role, source in tables.sources.items()}
     valid = {role: frame.where(F.col(_IS_VALID)) for role, frame in rows.items()}
-    counted = _flagged(tables, users, valid) | {name: (frame, ()) for name, frame in _sizes(users, rows, valid)}
+    counted = _flagged(tables, users, valid) | {role: (frame, ()) for role, frame in valid.items()}
+    counted |= {f"invalid {role}": (frame.where(~F.col(_IS_VALID)), ()) for role, frame in rows.items()}
     queries = [_counted(name, *found, tables.types) for name, found in counted.items()]
     return {row[_NAME]: row for row in reduce(lambda one, other: one.union(other), queries).collect()}
 
@@ -94,11 +95,16 @@ def _rows(tables: AuditTables, source: source_tables.SourceTable) -> DataFrame:
     )
 
 
-# What is checked alike of labels and of predictions: who and what training has, what repeats, and what the catalogue lacks.
-_FLAGS: Mapping[source_tables.Role, tuple[str, str, str, str, str]] = {
-    "labels": ("labels_in_training", "repeated_labels", "cold_label_users", "cold_label_items", "labels_outside_items"),
+# What is checked alike of labels and of predictions: who and what training has, what repeats, and what the catalogue lacks; and the users
+# and items that are counted among.
+_FLAGS: Mapping[source_tables.Role, tuple[str, ...]] = {
+    "labels": (
+        "labels_in_training", "repeated_labels", "cold_label_users", "cold_label_items", "labels_outside_items",
+        "users with labels", "labelled items",
+    ),
     "predictions": (
         "recommended_in_training", "repeated_predictions", "cold_recommended_users", "cold_recommended_items", "recommended_outside_items",
+        "users with predictions", "recommended items",
     ),
 }  # fmt: skip
 
@@ -106,19 +112,21 @@ _FLAGS: Mapping[source_tables.Role, tuple[str, str, str, str, str]] = {
 def _flagged(
     tables: AuditTables, users: list[str], rows: Mapping[source_tables.Role, DataFrame]
 ) -> dict[str, tuple[DataFrame, tuple[str, ...]]]:
-    """The flagged rows of each check, and the columns that an example shows: the users' come first, or the item's."""
+    """The flagged rows of each check, with the columns that an example shows: the users' first, or the item's; and all users and items."""
     training, labels, pair = rows["training"], rows["labels"], (*users, _ITEM)
     pairs, trained_users, trained_items = (training.select(*keys).distinct() for keys in (pair, users, [_ITEM]))
     flagged: dict[str, tuple[DataFrame, tuple[str, ...]]] = {}
-    for role, (in_training, repeated, cold_users, cold_items, outside_items) in _FLAGS.items():
+    for role, (in_training, repeated, cold_users, cold_items, outside_items, every_user, every_item) in _FLAGS.items():
         if role not in rows:
             continue
         table = rows[role]
         keys = (*pair, *(name for name in table.columns if name == _MODEL))
         flagged[in_training] = table.join(pairs, [*pair], "left_semi"), pair
         flagged[repeated] = _repeated(table, keys), pair
-        flagged[cold_users] = table.select(*users).distinct().join(trained_users, users, "left_anti"), tuple(users)
-        flagged[cold_items] = table.select(_ITEM).distinct().join(trained_items, [_ITEM], "left_anti"), (_ITEM,)
+        flagged[every_user] = table.select(*users).distinct(), ()
+        flagged[every_item] = table.select(_ITEM).distinct(), ()
+        flagged[cold_users] = flagged[every_user][0].join(trained_users, users, "left_anti"), tuple(users)
+        flagged[cold_items] = flagged[every_item][0].join(trained_items, [_ITEM], "left_anti"), (_ITEM,)
         if "items" in rows:
             flagged[outside_items] = table.join(rows["items"], [_ITEM], "left_anti"), (_ITEM,)
     if tables.times:
@@ -131,7 +139,7 @@ def _flagged(
         listed_rows = rows["predictions"]
         seen_items = training.select(_ITEM).union(labels.select(_ITEM)).distinct()
         flagged["recommended_never_seen"] = listed_rows.join(seen_items, [_ITEM], "left_anti"), (_ITEM,)
-        listed_items = listed_rows.select(_ITEM).distinct()
+        listed_items, _ = flagged["recommended items"]
         flagged["labels_never_recommended"] = labels.join(listed_items, [_ITEM], "left_anti"), (_ITEM,)
     if "predictions" in tables.times:
         events = training.select(_ITEM, _TIME).union(labels.select(_ITEM, _TIME))
@@ -144,22 +152,6 @@ def _flagged(
 def _repeated(rows: DataFrame, keys: Iterable[str]) -> DataFrame:
     """What is there several times, with how often beyond the first time."""
     return rows.groupBy(*keys).agg((F.count(F.lit(1)) - 1).alias(_N)).where(F.col(_N) > 0)
-
-
-def _sizes(
-    users: list[str], rows: Mapping[source_tables.Role, DataFrame], valid: Mapping[source_tables.Role, DataFrame]
-) -> Iterator[tuple[str, DataFrame]]:
-    """The rows of each table, those that cannot be used, and the users and items that checks count among."""
-    for role, frame in rows.items():
-        yield role, valid[role]
-        yield f"invalid {role}", frame.where(~F.col(_IS_VALID))
-    for role, of_users, of_items in (
-        ("labels", "users with labels", "labelled items"),
-        ("predictions", "users with predictions", "recommended items"),
-    ):
-        if role in valid:
-            yield of_users, valid[role].select(*users).distinct()
-            yield of_items, valid[role].select(_ITEM).distinct()
 
 
 def _counted(name: str, rows: DataFrame, columns: tuple[str, ...], kinds: Mapping[str, T.DataType]) -> DataFrame:
