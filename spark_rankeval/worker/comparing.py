@@ -168,7 +168,7 @@ def read_users(
     columns = grouped_row.columns_of(batch)
     n_users = batch.num_rows
     rows = columns[ROWS].flatten()
-    fields = dict(zip([field.name for field in rows.type], rows.flatten(), strict=True))
+    fields = grouped_row.fields_in(rows)
     user = np.repeat(np.arange(n_users), grouped_row.whole_numbers(columns[ROWS].value_lengths()))
     encoded = fields[MODEL].dictionary_encode()
     models = encoded.dictionary.to_pylist()

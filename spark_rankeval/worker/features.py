@@ -401,13 +401,6 @@ def shares_of_categories(user: IntArray, indices: IntArray, sets: Ragged) -> ran
     return rankings.CategoryShares(pairs // n_categories, pairs % n_categories, share)
 
 
-def fields_in(structs: pa.StructArray) -> dict[str, pa.Array]:
-    """The fields of structs by name."""
-    names = [structs.type.field(index).name for index in range(structs.type.num_fields)]
-    # Flattened: the nulls and the slice of the structs are those of the fields, too.
-    return dict(zip(names, structs.flatten(), strict=True))
-
-
 # The tables of users' lists, by role.
 _ROLES = {"training": HISTORY, "baseline": BASELINE}
 
@@ -560,7 +553,7 @@ class Intents(ScoringFeature):
         if INTENTS not in columns:
             return BatchFeature()
         side = grouped_row.side_of(columns[INTENTS])
-        fields = fields_in(side.ids)
+        fields = grouped_row.fields_in(side.ids)
         items, intents = fields.pop(ITEM), _codes_in_order(fields.pop(INTENT))
         grades = list(map(grouped_row.numbers, fields.values()))
         return _IntentsOfBatch(side._replace(ids=items, values=grades), intents, clip=task.clip_grades)

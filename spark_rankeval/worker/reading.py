@@ -295,6 +295,12 @@ def columns_of(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     return dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
+def fields_in(structs: pa.StructArray) -> dict[str, pa.Array]:
+    """The fields of structs by name."""
+    # Flattened: the nulls and the slice of the structs are those of the fields, too.
+    return dict(zip([field.name for field in structs.type], structs.flatten(), strict=True))
+
+
 def flat(column: pa.Array) -> tuple[pa.Array, IntArray]:
     """The values of all lists, and the offsets; a null list is an empty one."""
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
