@@ -95,8 +95,8 @@ def _rows(tables: AuditTables, source: source_tables.SourceTable) -> DataFrame:
     )
 
 
-# What is checked alike of labels and of predictions: who and what training has, what repeats, and what the catalogue lacks; and the users
-# and items that are counted among.
+# What is checked alike of labels and of predictions: who and what training has, what repeats, and what the catalogue lacks. The last two
+# are what checks count among.
 _FLAGS: Mapping[source_tables.Role, tuple[str, ...]] = {
     "labels": (
         "labels_in_training", "repeated_labels", "cold_label_users", "cold_label_items", "labels_outside_items",

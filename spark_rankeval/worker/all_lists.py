@@ -366,7 +366,7 @@ Name = str | None
 
 
 class SlotFigures(NamedTuple):
-    """What all lists of a slice add up to for a slot: exposure of items or of groups, or sums of pairs, as its metrics read it."""
+    """What all lists of a slice add up to for a slot: exposure of items or of groups, or sums of pairs."""
 
     whole: Any
     leave_one_out: list[Any]  # without the users of each block that has any, if blocks are counted

@@ -167,12 +167,6 @@ def bucket_of(key: Key) -> int:
     return zlib.crc32(json.dumps(key).encode()) % BUCKETS
 
 
-def sorted_by_bucket(keys: Sequence[Key]) -> list[tuple[int, int]]:
-    """The bucket in which each group meets and its number among the keys: by bucket, and then in an order of the keys alone."""
-    ordered = sorted((bucket_of(key), json.dumps(key), number) for number, key in enumerate(keys))
-    return [(bucket, number) for bucket, _, number in ordered]
-
-
 #: Up to so many users of a group in a task travel as they are. About 100 take as many bytes as a state.
 FEW = 64
 
@@ -239,8 +233,9 @@ def messages_by_bucket(states: GroupStates | FewUsers) -> Iterator[Message]:
     if states.keys == [()]:
         yield Message.of(STATES, states)
         return
-    for bucket, some in groupby(sorted_by_bucket(states.keys), key=lambda entry: entry[0]):
-        yield Message.of(STATES, states.take([number for _, number in some]), bucket)
+    ordered = sorted((bucket_of(key), json.dumps(key), number) for number, key in enumerate(states.keys))
+    for bucket, some in groupby(ordered, key=lambda entry: entry[0]):
+        yield Message.of(STATES, states.take([number for *_, number in some]), bucket)
 
 
 def states_of(
