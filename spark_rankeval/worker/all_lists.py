@@ -472,41 +472,29 @@ def _counts(
     amounts: group_metrics.GroupAmounts, cell: IntArray, n_groups: int, unit: float
 ) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
     """By kind: the cells of users, codes of groups, and how many units these have."""
-    yield _ATTENTION, *_amount_sums(amounts.exposure, cell, n_groups, unit)
-    if amounts.due is not None:
-        yield _DUE, *_amount_sums(amounts.due, cell, n_groups, unit)
+
+    def added(cells: IntArray, groups: IntArray, units: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        there = cells >= 0
+        indices, index = np.unique(cells[there] * n_groups + groups[there], return_inverse=True)
+        sums = np.zeros(len(indices), np.int64)
+        np.add.at(sums, index, units[there])
+        return indices // n_groups, indices % n_groups, sums
+
+    def in_units(given: FloatArray) -> IntArray:
+        return np.rint(given / unit).astype(np.int64)
+
+    for kind, given in ((_ATTENTION, amounts.exposure), (_DUE, amounts.due)):
+        if given is not None:
+            yield kind, *added(cell[given.user], given.group, in_units(given.amount))
     if amounts.shares is not None:
         # Few users differ in their whole attention: what it gives to each group is computed once, and exact sums do not mind.
-        totals = amounts.exposure.totals(len(cell))
-        there = cell >= 0
-        pairs, n_users = np.unique(
-            np.stack([cell[there].astype(np.float64), totals[there]]), axis=1, return_counts=True
-        )
+        users = np.stack([cell.astype(np.float64), amounts.exposure.totals(len(cell))])
+        pairs, n_users = np.unique(users[:, cell >= 0], axis=1, return_counts=True)
         due = np.flatnonzero(amounts.shares)
-        units = _units(pairs[1][:, None] * amounts.shares[due], unit) * n_users[:, None]
+        units = in_units(pairs[1][:, None] * amounts.shares[due]) * n_users[:, None]
         cells = np.repeat(pairs[0].astype(np.int64), len(due))
-        yield _DUE, *_unit_sums(cells, np.tile(due, pairs.shape[1]), units.ravel(), n_groups)
-    users = cell[cell >= 0]
-    yield _LISTS, *_unit_sums(users, np.zeros_like(users), np.ones_like(users), n_groups)
-
-
-def _amount_sums(
-    amounts: group_metrics.Amounts, cell: IntArray, n_groups: int, unit: float
-) -> tuple[IntArray, IntArray, IntArray]:
-    user_cells = cell[amounts.user]
-    there = user_cells >= 0
-    return _unit_sums(user_cells[there], amounts.group[there], _units(amounts.amount[there], unit), n_groups)
-
-
-def _units(amounts: FloatArray, unit: float) -> IntArray:
-    return np.rint(amounts / unit).astype(np.int64)
-
-
-def _unit_sums(cell: IntArray, group: IntArray, units: IntArray, n_groups: int) -> tuple[IntArray, IntArray, IntArray]:
-    indices, index = np.unique(cell * n_groups + group, return_inverse=True)
-    sums = np.zeros(len(indices), np.int64)
-    np.add.at(sums, index, units)
-    return indices // n_groups, indices % n_groups, sums
+        yield _DUE, *added(cells, np.tile(due, pairs.shape[1]), units.ravel())
+    yield _LISTS, *added(cell, np.zeros_like(cell), np.ones_like(cell))
 
 
 def _stream_of_total(streams: Iterable[bytes]) -> bytes:
