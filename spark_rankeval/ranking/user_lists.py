@@ -298,11 +298,8 @@ def n_true(flags: Array) -> Array:
 # Up to these sizes lists of about equal length are compared with one label after the other. That is faster than looking items up.
 _COMPARED_LABELS, _COMPARED_ITEMS = 16, 512
 # Odd numbers whose multiples spread over the upper bits (Knuth, The Art of Computer Programming 3, section 6.4).
-_ITEM_FACTOR_32, _ITEM_FACTOR_64, _USER_FACTOR = (
-    np.uint32(0x9E3779B1),
-    np.uint64(0x9E3779B97F4A7C15),
-    np.uint32(0x85EBCA77),
-)
+_ITEM_FACTOR_32, _ITEM_FACTOR_64 = np.uint32(0x9E3779B1), np.uint64(0x9E3779B97F4A7C15)
+_USER_FACTOR = np.uint32(0x85EBCA77)
 # A table of labels has at least so many slots per label, and at most two to this power slots.
 _SLOTS_PER_LABEL, _LARGEST_TABLE = 16, 24
 

@@ -372,11 +372,6 @@ class Value:
     relevance: str = ""  # the column of grades, if several were named; else empty
     model: str = ""  # whose predictions; empty without names of models
 
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """What tells it from other values of a user."""
-        return self.model, self.relevance, self.label
-
 
 def resolve(
     metrics: Mapping[str, Metric],

@@ -537,8 +537,9 @@ class Scoring:
         values = self.value_names
         names_by_column = dict(zip(self.reading.columns, values, strict=True))
         normalised = [values[index] for index in task.normalised if index < len(values)]
-        standards = [value for value in self.reading.standard_values if value.model == task.models[0]]
-        columns_by_key = {value.key: scoring.standard_value_column(index) for index, value in enumerate(standards)}
+        compared = [value for value in self.reading.standard_values if value.model == task.models[0]]
+        keys = [(value.relevance, value.label) for value in compared]
+        standards = {key: scoring.standard_value_column(index) for index, key in enumerate(keys)}
         attributes = self._attributes_of_rows
         text, double = T.StringType(), T.DoubleType()
         kinds = [
@@ -548,7 +549,7 @@ class Scoring:
             *((name, double) for name in values),
             *((name, type_of_count(name)) for name in schema.counts),
             *((f"{name}{NORMALISER}", double) for name in normalised),
-            *((name, double) for name in columns_by_key.values()),
+            *((name, double) for name in standards.values()),
             *((grouped_row.hash_column(table), T.LongType()) for table in schema.hashes),
         ]
         if self.stored is None:
@@ -563,11 +564,7 @@ class Scoring:
             *(names_by_column[metric.column] for metric in schema.metrics),
             *schema.counts,
             *(f"{names_by_column[metric.column]}{NORMALISER}" for metric in schema.metrics if metric.normaliser),
-            *(
-                columns_by_key[task.models[0], metric.relevance, metric.label]
-                for metric in schema.metrics
-                if metric.standard_column
-            ),
+            *(standards[metric.relevance, metric.label] for metric in schema.metrics if metric.standard_column),
             *map(grouped_row.hash_column, schema.hashes),
         ]
         return scored.select(*schema.marked([F.col(name) for name in ours]))

@@ -349,9 +349,8 @@ def read_sets(texts: pa.Array) -> tuple[IntArray, Ragged]:
         sets += [members] if members else []
     # Null is the last of the indices.
     of_text = np.array([*indices, rankings.UNKNOWN], np.int64)
-    return of_text[grouped_row.filled(encoded.indices, len(indices)).astype(np.int64)], Ragged.from_lists(
-        sets, np.int64
-    )
+    index = grouped_row.filled(encoded.indices, len(indices)).astype(np.int64)
+    return of_text[index], Ragged.from_lists(sets, np.int64)
 
 
 def _vectors(values: pa.Array, dimension: int) -> Array:
@@ -391,9 +390,8 @@ def shares_of_categories(user: IntArray, indices: IntArray, sets: Ragged) -> ran
     n_categories, n_sizes = int(sets.values.max()) + 1, int(sets.lengths.max()) + 1
     item_categories = sets.take(indices)
     # Items come in any order, and sums of floats have one: items that share alike are counted, then added by how they share.
-    cell = (user[item_categories.user] * n_categories + item_categories.values) * n_sizes + item_categories.lengths[
-        item_categories.user
-    ]
+    pair, size = user[item_categories.user] * n_categories + item_categories.values, item_categories.lengths
+    cell = pair * n_sizes + size[item_categories.user]
     cells, counts = np.unique(cell, return_counts=True)
     pairs, pair = np.unique(cells // n_sizes, return_inverse=True)
     n_items = np.bincount(user)

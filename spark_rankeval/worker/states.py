@@ -680,19 +680,12 @@ class PartitionStates:
             about["hash"] = drawn(columns, self._options)
         if self._options.weighted:
             about["weight"] = grouped_row.numbers(columns[grouped_row.USER_WEIGHT]) if weights is None else weights
-        absent = (
-            grouped_row.flags(columns[grouped_row.ABSENT])
-            if grouped_row.ABSENT in columns
-            else np.zeros(batch.num_rows, np.bool_)
-        )
+        absent = np.zeros(batch.num_rows, np.bool_)
+        if grouped_row.ABSENT in columns:
+            absent = grouped_row.flags(columns[grouped_row.ABSENT])
         keys = [columns[name] for name in self._keys]
-        users = UsersOfGroups(
-            dict(enumerate(values)),
-            dict(counts),
-            dict(normalisers),
-            grouped_row.limbs_of_users(self._hashed, columns),
-            about,
-        )
+        limbs = grouped_row.limbs_of_users(self._hashed, columns)
+        users = UsersOfGroups(dict(enumerate(values)), dict(counts), dict(normalisers), limbs, about)
         if self._clusters is not None:
             there = np.flatnonzero(~(about["is_null"] | absent))
             rows, some = pa.array(there), users._replace(counts={}, limbs={}).take(there)
