@@ -376,6 +376,7 @@ def states_of_table(
     values = [*(metric.column for metric in schema.metrics), *standards]
     columns = {f"value_{index}": name for index, name in enumerate(values)}
     normalisers = {index: metric.normaliser for index, metric in enumerate(schema.metrics) if metric.normaliser}
+    named_normalisers = {index: f"normaliser_{index}" for index in normalisers}
     counts_of_users = [name for name in schema.counts if name not in INVALID_COUNTS]
     counts_of_rows = [name for name in schema.counts if name in INVALID_COUNTS]
     counted = {name: sql.column(name).cast(type_of_count(name)) for name in (*counts_of_users, *counts_of_rows)}
@@ -401,19 +402,12 @@ def states_of_table(
         sql.any_null([sql.column(name) for name in schema.users]).alias(grouped_row.NO_USER),
         *_hashes_of_users(per_user, schema, options),
         *([] if schema.weight is None else [sql.column(schema.weight).cast("double").alias(grouped_row.USER_WEIGHT)]),
-        *(sql.column(name).cast("double").alias(f"normaliser_{index}") for index, name in normalisers.items()),
+        *(sql.column(name).cast("double").alias(named_normalisers[index]) for index, name in normalisers.items()),
         *(sql.column(name).cast("bigint").alias(grouped_row.hash_column(table)) for table, name in hashes.items()),
     )
     rolled = rollup(len(schema.slices), totals=totals, n_before=len(models))
     described = Groups(counts, len(columns), options, len(keyed), rolled, judges=judges)
-    worker = states.state_of_columns(
-        tuple(columns),
-        counts,
-        options,
-        tuple(keyed),
-        {index: f"normaliser_{index}" for index in normalisers},
-        judges,
-    )
+    worker = states.state_of_columns(tuple(columns), counts, options, tuple(keyed), named_normalisers, judges)
     return run_on_workers(frame, worker, MESSAGE_SCHEMA), described
 
 
@@ -666,14 +660,9 @@ class Scoring:
     def _groups(self, options: DescriptionOptions, *, totals: bool) -> Groups:
         task, items = self.reading.task, self.item_attributes
         rolled = rollup(len(self.sources.slices), totals=totals)
-        return Groups(
-            scoring.count_names(task, hashed_tables(self.sources, n_models=len(self.sources.models))),
-            task.n_values,
-            options,
-            len(self._keys),
-            rollup_with_items(rolled, items) if items else rolled,
-            items,
-        )
+        rolled = rollup_with_items(rolled, items) if items else rolled
+        counts = scoring.count_names(task, hashed_tables(self.sources, n_models=len(self.sources.models)))
+        return Groups(counts, task.n_values, options, len(self._keys), rolled, items)
 
     def _states(self, options: DescriptionOptions, groups: Groups, *, rows: scoring.Rows | None = None) -> DataFrame:
         """The states of all partitions' users, as of `state_of_batches`."""

@@ -115,14 +115,9 @@ class StateAccumulator:
         """
         is_null = users.users["is_null"]
         valid = ~is_null if is_null.any() else slice(None)
-        there = users.take(valid)
-        self._values.add(
-            list(there.values.values()),
-            there.users.get("hash"),
-            there.users.get("weight"),
-            there.normalisers,
-            None if group is None else group[valid],
-        )
+        there, valid_group = users.take(valid), None if group is None else group[valid]
+        values, hashes, weights = list(there.values.values()), there.users.get("hash"), there.users.get("weight")
+        self._values.add(values, hashes, weights, there.normalisers, valid_group)
         self.add_counts(users.counts, valid, group)
         for table, limbs in users.limbs.items():
             if group is None:
