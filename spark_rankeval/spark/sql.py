@@ -389,9 +389,8 @@ def usable(ids: Sql, kind: T.DataType) -> Sql:
     """Ids of this type, or arrays of them; null if they name nothing."""
     if isinstance(kind, T.ArrayType):
         element = kind.elementType
-        return (
-            for_entries("transform", ids, lambda one: usable(one, element)) if isinstance(element, _FLOATING) else ids
-        )
+        usable_ids = for_entries("transform", ids, lambda one: usable(one, element))
+        return usable_ids if isinstance(element, _FLOATING) else ids
     if not isinstance(kind, _FLOATING):
         return ids
     # -0.0 becomes 0.0, which it equals.
@@ -509,9 +508,8 @@ def hashable(ids: Sql, kind: T.DataType, *, keeps_null: bool = False) -> Sql:
         element = kind.elementType
         if isinstance(element, T.IntegralType):
             return ids.cast(T.ArrayType(T.LongType()))
-        return (
-            for_entries("transform", ids, lambda one: hashable(one, element)) if isinstance(element, _FLOATING) else ids
-        )
+        hashable_ids = for_entries("transform", ids, lambda one: hashable(one, element))
+        return hashable_ids if isinstance(element, _FLOATING) else ids
     if isinstance(kind, T.IntegralType):
         return ids.cast("bigint")
     if not isinstance(kind, _FLOATING):

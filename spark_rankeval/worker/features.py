@@ -177,9 +177,9 @@ class ItemIndex:
         # Without a sign, numbers below the least are large: the subtraction may overflow, but no two numbers meet.
         above = (grouped_row.filled(items, 0).astype(np.int64) - self._least).view(np.uint64)
         indices: IntArray = self._indices[np.minimum(above, len(self._indices) - 1).astype(np.int64)]
-        return (
-            np.where(grouped_row.filled(items.is_valid(), 0), indices, len(self.ids)) if items.null_count else indices
-        )
+        if items.null_count:
+            indices[items.is_null().to_numpy(zero_copy_only=False)] = len(self.ids)
+        return indices
 
 
 class ItemTable(NamedTuple):
@@ -875,10 +875,8 @@ class GradedByPeople(process.ScoringFeature):
     def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: grouped_row.Side) -> process.BatchFeature:
         """Whom of a batch people graded."""
         declared = grouped_row.numbers(columns[grouped_row.GRADED]) > 0 if grouped_row.GRADED in columns else None
-        probability = (
-            grouped_row.numbers(columns[grouped_row.PROBABILITY]) if grouped_row.PROBABILITY in columns else None
-        )
-        return GradedOfBatch(labels, declared, probability)
+        probability = columns.get(grouped_row.PROBABILITY)
+        return GradedOfBatch(labels, declared, None if probability is None else grouped_row.numbers(probability))
 
     def new_accumulator(self, task: ScoringTask, context: process.StateContext) -> process.FeatureAccumulator:
         """What both judges say of the users of a partition."""
