@@ -69,7 +69,8 @@ def _counts(tables: AuditTables) -> dict[str, Row]:
     users = list(tables.named.user_names)
     rows = {role: _rows(tables, source) for role, source in tables.sources.items()}
     valid = {role: frame.where(F.col(_IS_VALID)) for role, frame in rows.items()}
-    counted = _flagged(tables, users, valid) | {name: (frame, ()) for name, frame in _sizes(users, rows, valid)}
+    counted = _flagged(tables, users, valid) | {role: (frame, ()) for role, frame in valid.items()}
+    counted |= {f"invalid {role}": (frame.where(~F.col(_IS_VALID)), ()) for role, frame in rows.items()}
     queries = [_counted(name, *found, tables.types) for name, found in counted.items()]
     return {row[_NAME]: row for row in reduce(lambda one, other: one.union(other), queries).collect()}
 
@@ -99,11 +100,16 @@ def _rows(tables: AuditTables, source: source_tables.SourceTable) -> DataFrame:
     )
 
 
-# What is checked alike of labels and of predictions: who and what training has, what repeats, and what the catalogue lacks.
-_FLAGS: Mapping[source_tables.Role, tuple[str, str, str, str, str]] = {
-    "labels": ("labels_in_training", "repeated_labels", "cold_label_users", "cold_label_items", "labels_outside_items"),
+# What is checked alike of labels and of predictions: who and what training has, what repeats, and what the catalogue lacks. The last two
+# are what checks count among.
+_FLAGS: Mapping[source_tables.Role, tuple[str, ...]] = {
+    "labels": (
+        "labels_in_training", "repeated_labels", "cold_label_users", "cold_label_items", "labels_outside_items",
+        "users with labels", "labelled items",
+    ),
     "predictions": (
         "recommended_in_training", "repeated_predictions", "cold_recommended_users", "cold_recommended_items", "recommended_outside_items",
+        "users with predictions", "recommended items",
     ),
 }  # fmt: skip
 
@@ -111,20 +117,22 @@ _FLAGS: Mapping[source_tables.Role, tuple[str, str, str, str, str]] = {
 def _flagged(
     tables: AuditTables, users: list[str], rows: Mapping[source_tables.Role, DataFrame]
 ) -> dict[str, tuple[DataFrame, tuple[str, ...]]]:
-    """The flagged rows of each check, and the columns that an example shows: the users' come first, or the item's."""
+    """The flagged rows of each check, with the columns that an example shows: the users' first, or the item's; and all users and items."""
     labels, pair = rows["labels"], (*users, _ITEM)
     flagged: dict[str, tuple[DataFrame, tuple[str, ...]]] = {}
-    for role, (in_training, repeated, cold_users, cold_items, outside_items) in _FLAGS.items():
+    for role, (in_training, repeated, cold_users, cold_items, outside_items, every_user, every_item) in _FLAGS.items():
         if role not in rows:
             continue
         table = rows[role]
         keys = (*pair, *(name for name in table.columns if name == _MODEL))
         flagged[repeated] = _repeated(table, keys), pair
+        flagged[every_user] = table.select(*users).distinct(), ()
+        flagged[every_item] = table.select(_ITEM).distinct(), ()
         if "training" in rows:
             known = {keys: rows["training"].select(*keys).distinct() for keys in (pair, tuple(users), (_ITEM,))}
             flagged[in_training] = table.join(known[pair], [*pair], "left_semi"), pair
-            for cold, ids in ((cold_users, tuple(users)), (cold_items, (_ITEM,))):
-                flagged[cold] = table.select(*ids).distinct().join(known[ids], [*ids], "left_anti"), ids
+            for cold, every, ids in ((cold_users, every_user, tuple(users)), (cold_items, every_item, (_ITEM,))):
+                flagged[cold] = flagged[every][0].join(known[ids], [*ids], "left_anti"), ids
         if "items" in rows:
             # Whom a label is of is worth knowing, too.
             flagged[outside_items] = (
@@ -138,7 +146,7 @@ def _flagged(
         flagged["labels_before_training_end"] = engine.broadcast_row(labels, training.agg(last)).where(is_early), timed
         flagged["labels_before_user_end"] = of_user.where(is_early), timed
     if "predictions" in rows:
-        listed_items = rows["predictions"].select(_ITEM).distinct()
+        listed_items, _ = flagged["recommended items"]
         flagged["labels_never_recommended"] = labels.join(listed_items, [_ITEM], "left_anti"), (_ITEM,)
         if "training" in rows:
             seen_items = rows["training"].select(_ITEM).union(labels.select(_ITEM)).distinct()
@@ -154,22 +162,6 @@ def _flagged(
 def _repeated(rows: DataFrame, keys: Iterable[str]) -> DataFrame:
     """What is there several times, with how often beyond the first time."""
     return rows.groupBy(*keys).agg((F.count(F.lit(1)) - 1).alias(_N)).where(F.col(_N) > 0)
-
-
-def _sizes(
-    users: list[str], rows: Mapping[source_tables.Role, DataFrame], valid: Mapping[source_tables.Role, DataFrame]
-) -> Iterator[tuple[str, DataFrame]]:
-    """The rows of each table, those that cannot be used, and the users and items that checks count among."""
-    for role, frame in rows.items():
-        yield role, valid[role]
-        yield f"invalid {role}", frame.where(~F.col(_IS_VALID))
-    for role, of_users, of_items in (
-        ("labels", "users with labels", "labelled items"),
-        ("predictions", "users with predictions", "recommended items"),
-    ):
-        if role in valid:
-            yield of_users, valid[role].select(*users).distinct()
-            yield of_items, valid[role].select(_ITEM).distinct()
 
 
 def _counted(name: str, rows: DataFrame, columns: tuple[str, ...], kinds: Mapping[str, T.DataType]) -> DataFrame:

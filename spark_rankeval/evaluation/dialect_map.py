@@ -263,29 +263,14 @@ def _evaluate(
 
 
 def _row(label: str, dialect: str, path: _Path | str, moments: Mapping[_Reading, Moments]) -> tables_of_means.MapRow:
+    row = partial(tables_of_means.MapRow, metric=label, dialect=dialect)
     if isinstance(path, str):
-        return tables_of_means.MapRow(
-            metric=label,
-            dialect=dialect,
-            definition="",
-            mean=math.nan,
-            difference=math.nan,
-            n_users=0,
-            choices=(),
-            note=path,
-        )
+        return row(definition="", mean=math.nan, difference=math.nan, n_users=0, choices=(), note=path)
     means = [moments[reading].mean for _, reading in path]
     choices = tuple(
         tables_of_means.Choice(words, 0.0 if math.isnan(before) and math.isnan(after) else after - before)
         for (words, _), before, after in zip(path[1:], means[:-1], means[1:], strict=True)
     )
     last = path[-1][1]
-    return tables_of_means.MapRow(
-        metric=label,
-        dialect=dialect,
-        definition=str(last.metric),
-        mean=means[-1],
-        difference=means[-1] - means[0],
-        n_users=moments[last].n,
-        choices=choices,
-    )
+    difference, n_users = means[-1] - means[0], moments[last].n
+    return row(definition=str(last.metric), mean=means[-1], difference=difference, n_users=n_users, choices=choices)

@@ -11,7 +11,7 @@ import sys
 import textwrap
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, Protocol, Self, dataclass_transform
@@ -528,6 +528,11 @@ class AllListsMetric(ListMetric):
     """A metric of all lists together; single users have no value."""
 
     corpus_level = True
+
+    @property
+    def counted_as(self) -> Hashable:
+        """What is counted of all lists: metrics for which this is equal share one count."""
+        return self
 
     @abstractmethod
     def _value(self, totals: Any) -> float:

@@ -167,11 +167,6 @@ class AllListsGroupMetric(AllListsMetric):
         """The name of the group that the value is about; None: it is about all groups."""
         return None
 
-    @property
-    def counted_as(self) -> Hashable:
-        """What `amounts` depends on: metrics for which this is equal are counted once."""
-        return self
-
     def names_of(self, batch: RankingBatch) -> tuple[str | None, ...]:
         """The names of the groups, by their codes."""
         return (*self.groups_of(batch).names, rankings.WITHOUT_GROUP)
@@ -554,6 +549,11 @@ class CorpusMetric(AllListsMetric):
     """
 
     among = "recommended"
+
+    @property
+    def counted_as(self) -> Hashable:
+        """The first k places, whichever items a metric is about."""
+        return "lists", self.k
 
     @property
     def reads(self) -> Reads:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple, Self, TypeVar
+from typing import Final, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.ranking import user_lists
-from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, IntentPairs, Ragged, Runs
+from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, IntentPairs, Memory, Ragged, Runs
 
 #: What labels have beside their grades if a metric asks for groups: the place of the item's set of groups.
 GROUP_SET = "group_set"
@@ -281,14 +281,9 @@ class Recommended:
     def concatenate(cls, parts: Sequence[Recommended]) -> Recommended:
         """The lists of several parts, one after the other, before any facts are added."""
         first_user = user_lists.offsets_of([part.n_users for part in parts])
-        return cls(
-            n_users=int(first_user[-1]),
-            user=np.concatenate([part.user + first for part, first in zip(parts, first_user, strict=False)]),
-            rank=np.concatenate([part.rank for part in parts]),
-            grade=np.concatenate([part.grade for part in parts]),
-            entry=np.concatenate([part.entry for part in parts]),
-            score=np.concatenate([part.score for part in parts]),
-        )
+        users = user_lists.joined_indices([part.user for part in parts], first_user)
+        others = [[getattr(part, name) for part in parts] for name in ("rank", "grade", "entry", "score")]
+        return cls(int(first_user[-1]), users, *map(user_lists.joined, others))
 
     @cached_property
     def directions(self) -> Array:
@@ -326,12 +321,6 @@ def retrieved(batch: RankingBatch, k: int | None) -> IntArray:
     return batch.n_predictions if k is None else np.minimum(batch.n_predictions, k)
 
 
-def _together(parts: Sequence[T | None], concatenate: Callable[[list[T]], T]) -> T | None:
-    """The parts as one; None if any is missing."""
-    there = [part for part in parts if part is not None]
-    return concatenate(there) if len(there) == len(parts) else None
-
-
 class Hits(NamedTuple):
     """The relevant items of the lists, by user and then by rank.
 
@@ -349,7 +338,7 @@ class Hits(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class RankingBatch:
+class RankingBatch(Memory):
     """Ranked lists of many users, reduced to what metrics need: their labelled items, by user and then by rank.
 
     An item without a label gains nothing: it only shows in the ranks of others and in `n_predictions`.
@@ -391,34 +380,22 @@ class RankingBatch:
     intents: IntentPairs | None = None
     label: IntArray | None = None
     no_answer: BoolArray | None = None
-    _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def concatenate(cls, batches: Sequence[RankingBatch]) -> RankingBatch:
         """The users of several batches, one batch after the other."""
         if len(batches) == 1:
             return batches[0]
-        first_user = user_lists.offsets_of([batch.n_users for batch in batches])
-        first_label = user_lists.offsets_of([len(batch.labels.values) for batch in batches])
-        flat = ("n_predictions", "rank", "grade", "score", "tied_above", "tied")
-        names = batches[0].extra_values
+        columns = {item.name: [getattr(batch, item.name) for batch in batches] for item in fields(cls) if item.init}
+        first_user = user_lists.offsets_of(columns.pop("n_users"))
+        first_label = user_lists.offsets_of([len(labels.values) for labels in columns["labels"]])
+        users, recommended, intents = (columns.pop(name) for name in ("user", "recommended", "intents"))
         return cls(
             n_users=int(first_user[-1]),
-            user=np.concatenate([batch.user + first for batch, first in zip(batches, first_user, strict=False)]),
-            **{name: np.concatenate([getattr(batch, name) for batch in batches]) for name in flat},
-            labels=Ragged.concatenate([batch.labels for batch in batches]),
-            raw_labels=_together([batch.raw_labels for batch in batches], Ragged.concatenate),
-            recommended=_together([batch.recommended for batch in batches], Recommended.concatenate),
-            intents=_together(
-                [batch.intents for batch in batches],
-                lambda intents: IntentPairs.concatenate(intents, first_user, first_label),
-            ),
-            label=_together([batch.label for batch in batches], np.concatenate),
-            no_answer=_together([batch.no_answer for batch in batches], np.concatenate),
-            extra_values={name: np.concatenate([batch.extra_values[name] for batch in batches]) for name in names},
-            label_extra_values={
-                name: Ragged.concatenate([batch.label_extra_values[name] for batch in batches]) for name in names
-            },
+            user=user_lists.joined_indices(users, first_user),
+            recommended=None if None in recommended else Recommended.concatenate(recommended),
+            intents=None if None in intents else IntentPairs.concatenate(intents, first_user, first_label),
+            **{name: user_lists.joined(values) for name, values in columns.items()},
         )
 
     @property
@@ -430,13 +407,6 @@ class RankingBatch:
     def label_weights(self) -> Ragged | None:
         """The weights of `labels`; None if they have none."""
         return self.label_extra_values.get("weight")
-
-    def remember(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gives, computed once a batch and key: cutoffs and metrics share their intermediate steps."""
-        if key not in self._memory:
-            self._memory[key] = make()
-        value: T = self._memory[key]
-        return value
 
     def n_relevant(self, threshold: float | None) -> IntArray:
         """γ: how many distinct items of each user are relevant; int64 (n_users,)."""

@@ -23,8 +23,22 @@ T = TypeVar("T")
 CELLS = 1 << 17
 
 
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Lists that remember what is computed of them."""
+
+    _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def remember(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gives of the lists alone, computed once for a key: cutoffs and metrics share their intermediate steps."""
+        if key not in self._memory:
+            self._memory[key] = make()
+        value: T = self._memory[key]
+        return value
+
+
 @dataclass(frozen=True)
-class Ragged:
+class Ragged(Memory):
     """One list per user: user u has ``values[offsets[u]:offsets[u + 1]]``.
 
     Attributes:
@@ -34,14 +48,6 @@ class Ragged:
 
     values: Array
     offsets: IntArray
-    _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def remember(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` gives of the lists alone, computed once for a key."""
-        if key not in self._memory:
-            self._memory[key] = make()
-        value: T = self._memory[key]
-        return value
 
     @classmethod
     def from_lists(cls, lists: Sequence[Sequence[Any]], dtype: Any = None) -> Ragged:
@@ -184,6 +190,20 @@ def offsets_of(lengths: Array | Sequence[int]) -> IntArray:
     return offsets
 
 
+def joined(parts: Sequence[Any]) -> Any:
+    """What several parts of the users have as one: arrays and lists end to end, mappings by key; None if a part has none."""
+    if any(part is None for part in parts):
+        return None
+    if isinstance(parts[0], Mapping):
+        return {name: joined([part[name] for part in parts]) for name in parts[0]}
+    return Ragged.concatenate(parts) if isinstance(parts[0], Ragged) else np.concatenate(parts)
+
+
+def joined_indices(parts: Sequence[IntArray], first: IntArray) -> IntArray:
+    """Indices in several parts as one array; `first` says how many entries come before each part."""
+    return np.concatenate([part + n_before for part, n_before in zip(parts, first, strict=False)])
+
+
 def grouped(values: Array, sorted_user: IntArray, n_users: int) -> Ragged:
     """Values as one list per user; entries of a user stand together, users ascending."""
     return Ragged(values, offsets_of(np.bincount(sorted_user, minlength=n_users)))
@@ -278,11 +298,8 @@ def n_true(flags: Array) -> Array:
 # Up to these sizes lists of about equal length are compared with one label after the other. That is faster than looking items up.
 _COMPARED_LABELS, _COMPARED_ITEMS = 16, 512
 # Odd numbers whose multiples spread over the upper bits (Knuth, The Art of Computer Programming 3, section 6.4).
-_ITEM_FACTOR_32, _ITEM_FACTOR_64, _USER_FACTOR = (
-    np.uint32(0x9E3779B1),
-    np.uint64(0x9E3779B97F4A7C15),
-    np.uint32(0x85EBCA77),
-)
+_ITEM_FACTOR_32, _ITEM_FACTOR_64 = np.uint32(0x9E3779B1), np.uint64(0x9E3779B97F4A7C15)
+_USER_FACTOR = np.uint32(0x85EBCA77)
 # A table of labels has at least so many slots per label, and at most two to this power slots.
 _SLOTS_PER_LABEL, _LARGEST_TABLE = 16, 24
 
@@ -499,8 +516,8 @@ class RankingPolicy:
         return replace(self, **{name: getattr(whole, name) for name in LIST_PARAMETERS})
 
 
-#: The fields of raw lists with an entry for each flat item.
-FLAT = ("matchable", "entry", "costs")
+#: The fields of raw lists with an entry for each flat item, and those with a list for each user.
+FLAT, LISTS = ("matchable", "entry", "costs"), ("items", "scores", "labels", "grades", "intents", "repeated")
 
 
 @dataclass(frozen=True)
@@ -556,17 +573,13 @@ class RawLists:
 
     def users(self, start: int, stop: int) -> RawLists:
         """The lists of the users from `start` to before `stop`."""
-        flat = slice(self.items.offsets[start], self.items.offsets[stop])
-        parts: dict[str, Any] = {
-            "extra_values": {name: lists.users(start, stop) for name, lists in self.extra_values.items()}
-        }
-        for name in ("items", "scores", "labels", "grades", "intents", "repeated"):
-            parts[name] = None if getattr(self, name) is None else getattr(self, name).users(start, stop)
-        for name, part in (*((name, flat) for name in FLAT), ("n_predictions", slice(start, stop))):
-            parts[name] = None if getattr(self, name) is None else getattr(self, name)[part]
-        if self.label_place is not None:
-            parts["label_place"] = self.label_place[self.labels.offsets[start] : self.labels.offsets[stop]]
-        return replace(self, **parts)
+        flat, labels = (slice(each.offsets[start], each.offsets[stop]) for each in (self.items, self.labels))
+        entries = {**dict.fromkeys(FLAT, flat), "n_predictions": slice(start, stop), "label_place": labels}
+        there = {name: value for name, value in vars(self).items() if value is not None}
+        parts = {name: there[name][part] for name, part in entries.items() if name in there}
+        parts |= {name: there[name].users(start, stop) for name in LISTS if name in there}
+        extra_values = {name: lists.users(start, stop) for name, lists in self.extra_values.items()}
+        return replace(self, extra_values=extra_values, **parts)
 
 
 class Labels(NamedTuple):
@@ -705,11 +718,8 @@ class IntentPairs(NamedTuple):
     @classmethod
     def concatenate(cls, parts: Sequence[IntentPairs], first_user: IntArray, first_label: IntArray) -> IntentPairs:
         """The pairs of several batches of users; `first_user` and `first_label` say how many come before each."""
-        return cls(
-            np.concatenate([part.user + first for part, first in zip(parts, first_user, strict=False)]),
-            np.concatenate([part.label + first for part, first in zip(parts, first_label, strict=False)]),
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in ("code", "grade", "rank")),
-        )
+        users, labels, *others = zip(*parts, strict=True)
+        return cls(joined_indices(users, first_user), joined_indices(labels, first_label), *map(joined, others))
 
 
 class DistinctIntents(NamedTuple):

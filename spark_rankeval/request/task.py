@@ -374,11 +374,6 @@ class Value:
     relevance: str = ""  # the column of grades, if several were named; else empty
     model: str = ""  # whose predictions; empty without names of models
 
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """What tells it from other values of a user."""
-        return self.model, self.relevance, self.label
-
 
 def resolve(
     metrics: Mapping[str, Metric],
@@ -572,9 +567,8 @@ class Reading:
     spelled: Mapping[str, str] = field(default_factory=dict)
     # What dialect ``standard`` means by those metrics that few systems define so, by label.
     standards: Mapping[str, Metric] = field(default_factory=dict)
-    standard_values: tuple[
-        Value, ...
-    ] = ()  # what the metrics beside the task's own are values of, in the order of the task
+    # What the metrics beside the task's own are values of, in the order of the task.
+    standard_values: tuple[Value, ...] = ()
     lacks_order: bool = False  # whether the dialect leaves equal scores in an order that rows do not have
 
     def with_standards(self) -> Reading:

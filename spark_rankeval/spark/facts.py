@@ -1,4 +1,4 @@
-"""What features need of their tables, packed, grouped or in shards: facts and groups of items, intents, vectors, users without an answer."""
+"""What features need of their tables, packed, grouped or in shards: facts and groups of items, intents, vectors, unanswered users."""
 
 from __future__ import annotations
 

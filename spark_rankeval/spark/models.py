@@ -24,7 +24,7 @@ from spark_rankeval.spark.source_tables import user_column
 from spark_rankeval.worker import comparing
 from spark_rankeval.worker.features import JudgedFigures, judged_figures
 from spark_rankeval.worker.process import Merger, Message, Run
-from spark_rankeval.worker.reading import STRATUM, hash_column, slice_column
+from spark_rankeval.worker.reading import CLUSTER_HASH, NO_USER, STRATUM, USER_HASH, hash_column, slice_column
 from spark_rankeval.worker.states import ClusterStates, merged_clusters
 
 if TYPE_CHECKING:
@@ -399,7 +399,7 @@ class ModelTables:
     @property
     def _columns_of_draws(self) -> list[str]:
         """The columns of a user's cluster and stratum on the way, as far as there are any."""
-        return [*([comparing.CLUSTER] if self.clusters else []), *([] if self.stratum is None else [STRATUM])]
+        return [*([CLUSTER_HASH] if self.clusters else []), *([] if self.stratum is None else [STRATUM])]
 
     def _users(self) -> list[Column]:
         return [F.col(user_column(index)) for index in range(len(self.user_types))]
@@ -424,11 +424,11 @@ class ModelTables:
             *hashes,
         )
         attributes = [
-            sql.name_in(table.frame, sql.find_column(table.frame, name) or name).alias(slice_column(index))
+            sql.name_in_sql(table.frame, sql.find_column(table.frame, name) or name).alias(slice_column(index)).column
             for index, name in enumerate(by)
         ]
         stratum = self.stratum
-        strata = [] if stratum is None else [sql.name_in(table.frame, stratum).alias(STRATUM)]
+        strata = [] if stratum is None else [sql.name_in_sql(table.frame, stratum).alias(STRATUM).column]
         return table.frame.select(*users, row.alias(_ROW), *attributes, *self._cluster(table), *strata)
 
     def _cluster(self, table: ModelTable) -> list[Column]:
@@ -442,7 +442,7 @@ class ModelTables:
             else (sql.name_in_sql(table.frame, name), T.StringType())
             for name in table.clusters
         )
-        return [sql.cluster_hash(columns).alias(comparing.CLUSTER).column]
+        return [sql.cluster_hash(columns).alias(CLUSTER_HASH).column]
 
     def collected(
         self,
@@ -460,8 +460,8 @@ class ModelTables:
         attributes = [*map(slice_column, range(len(by))), *self._columns_of_draws]
         attributes += [comparing.CONFLICTS] if attributes else []
         users = [sql.named(user_column(index)) for index in range(len(self.user_types))]
-        hashed = sql.user_hash(users, self.user_types).column.alias(comparing.USER)
-        is_null_user = sql.any_null(self._users()).alias(comparing.IS_NULL_USER)
+        hashed = sql.user_hash(users, self.user_types).column.alias(USER_HASH)
+        is_null_user = sql.any_null(self._users()).alias(NO_USER)
         grouped = self.grouped(labels, by, shared).select(hashed, is_null_user, comparing.ROWS, *attributes)
         messages = collected_messages(
             run_on_workers(grouped, run, MESSAGE_SCHEMA), comparing.merging_comparisons(clusters), bytes_each,

@@ -54,9 +54,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-_ID, _KEY, _BOTH = "id_", "key_", "both_"
+_ID, _KEY = "id_", "key_"
+# The columns of ids of each side, and how many there are of each and of both.
 _SIDES = _LEFT, _RIGHT = ("left_", "right_")
-_EXAMPLES = ("example_of_left_", "example_of_right_")
+_COUNTS = ("n_left_", "n_right_", "n_both_")
 # Replacements in turn, after which ids that look alike are equal: of blanks around them, and of characters with an accent, composed or
 # not. Leading zeros go, too, and the end of whole numbers that were doubles.
 _ALIKE_IF = {r"^\s+|\s+$": "", r".\p{M}+|[^\x00-\x7F]": "?", "^0+([0-9])": "$1", r"([0-9])\.0+$": "$1"}
@@ -96,30 +97,21 @@ def ids_apart(sources: Sources, model: Model, overlap: Overlap) -> Apart | None:
     left, right = _tables(sources, model, overlap)
     if left is None or right is None:
         return None
-    ids = sql.rows_of_all([_ids(left, right, overlap, _LEFT), _ids(right, left, overlap, _RIGHT)])
-    ids = sql.aggregate(sql.where(ids, sql.named(_ID).is_not_null()), [_ID], *_each("max", _SIDES))
+    left_ids, right_ids = map(sql.named, _SIDES)
+    rows = sql.rows_of_all([_ids(left, right, overlap, _LEFT), _ids(right, left, overlap, _RIGHT)])
+    ids = sql.aggregate(_with_ids(rows), [_ID], *_each("max", _SIDES))
     key = sql.call("lower", sql.named(_ID))
     for pattern, replacement in _ALIKE_IF.items():
         key = sql.call("regexp_replace", key, sql.text(pattern), sql.text(replacement))
-    examples = (
-        sql.when(sql.named(side) == 1, sql.named(_ID)).alias(example)
-        for side, example in zip(_SIDES, _EXAMPLES, strict=True)
-    )
-    ids = sql.select(
-        ids,
-        key.alias(_KEY),
-        *map(sql.named, _SIDES),
-        sql.call("least", *map(sql.named, _SIDES)).alias(_BOTH),
-        *examples,
-    )
-    keys = sql.aggregate(ids, [_KEY], *_each("sum", (*_SIDES, _BOTH)), *_each("min", _EXAMPLES))
-    both = sql.all_of(sql.named(example).is_not_null() for example in _EXAMPLES)
-    alike = sql.call("min", sql.when(both, sql.call("struct", *map(sql.named, _EXAMPLES)))).alias(_KEY)
-    sums = sql.aggregate(keys, (), *_each("sum", (*_SIDES, _BOTH)), *_each("min", _EXAMPLES), alike)
-    pair = (
-        sql.readable(sql.call("coalesce", sql.named(_KEY).field(example), sql.named(example))) for example in _EXAMPLES
-    )
-    n_left, n_right, n_both, one, other = sql.select(sums, *map(sql.named, (*_SIDES, _BOTH)), *pair).collect()[0]
+    both = left_ids.is_not_null() & right_ids.is_not_null()
+    counted = zip(_COUNTS, (left_ids, right_ids, sql.when(both, left_ids)), strict=True)
+    ids = sql.select(ids, key.alias(_KEY), left_ids, right_ids)
+    counts = [sql.call("count", values).alias(name) for name, values in counted]
+    keys = sql.aggregate(ids, [_KEY], *counts, *_each("min", _SIDES))
+    alike = sql.call("min", sql.when(both, sql.call("struct", left_ids, right_ids))).alias(_KEY)
+    sums = sql.aggregate(keys, (), *_each("sum", _COUNTS), *_each("min", _SIDES), alike)
+    pair = (sql.readable(sql.call("coalesce", sql.named(_KEY).field(side), sql.named(side))) for side in _SIDES)
+    n_left, n_right, n_both, one, other = sql.select(sums, *map(sql.named, _COUNTS), *pair).collect()[0]
     if n_both or not n_left or not n_right:
         return None
     kinds = left.user_types if overlap.kind == "users" else [left.item_type]
@@ -133,11 +125,19 @@ def relevant_in_no_list(sources: Sources, threshold: float | None) -> tuple[int,
     tables = [_ids(relevant, next(iter(lists.values())), overlap, _LEFT)]
     ids = sql.rows_of_all([*tables, *(_ids(each, labels, overlap, _RIGHT) for each in lists.values())])
     # They are few, so one task counts them without a shuffle.
-    ids = sql.where(ids, sql.named(_ID).is_not_null()).coalesce(1)
-    ids = sql.aggregate(ids, [_ID], *_each("max", _SIDES))
-    ids = sql.select(ids, sql.named(_LEFT), sql.call("least", *map(sql.named, _SIDES)).alias(_BOTH))
-    n_relevant, n_listed = sql.aggregate(ids, (), *_each("sum", (_LEFT, _BOTH))).collect()[0]
-    return n_relevant, n_relevant - n_listed
+    ids = sql.aggregate(_with_ids(ids).coalesce(1), [_ID], *_each("max", _SIDES))
+    unlisted = sql.when(sql.named(_RIGHT).is_null(), sql.named(_LEFT))
+    counts = [
+        sql.call("count", values).alias(name) for values, name in zip((sql.named(_LEFT), unlisted), _SIDES, strict=True)
+    ]
+    n_relevant, n_unlisted = sql.aggregate(ids, (), *counts).collect()[0]
+    return n_relevant, n_unlisted
+
+
+def _with_ids(rows: DataFrame) -> DataFrame:
+    """Rows that have an id in the column of a side, and that id."""
+    sides = list(map(sql.named, _SIDES))
+    return sql.where(sql.select(rows, sql.call("coalesce", *sides).alias(_ID), *sides), sql.named(_ID).is_not_null())
 
 
 def _each(function: str, names: Iterable[str]) -> list[sql.Sql]:
@@ -165,15 +165,16 @@ def _tables(sources: Sources, model: Model, overlap: Overlap) -> tuple[SourceTab
 
 
 def _ids(source: SourceTable, other: SourceTable, overlap: Overlap, side: str) -> DataFrame:
-    """The ids of a table as text, with marks of the side that they are of."""
-    marks = [sql.number(int(name == side)).alias(name) for name in _SIDES]
+    """The ids of a table as text, in the column of the side that they are of."""
     if overlap.kind == "users":
         pairs = zip(source.users_sql(), source.user_types, other.user_types, strict=True)
-        users = sql.where(source.frame, sql.all_of(user.is_not_null() for user in source.users_sql()))
-        return sql.select(users, sql.call("concat_ws", sql.text(", "), *starmap(_as_text, pairs)).alias(_ID), *marks)
-    entries = sql.call("explode", source.ids_sql()) if source.arrays else source.ids_sql()
-    rows = sql.select(source.frame, entries.alias(_ID))
-    return sql.select(rows, _as_text(sql.named(_ID), source.item_type, other.item_type).alias(_ID), *marks)
+        rows = sql.where(source.frame, sql.all_of(user.is_not_null() for user in source.users_sql()))
+        ids = sql.call("concat_ws", sql.text(", "), *starmap(_as_text, pairs))
+    else:
+        entries = sql.call("explode", source.ids_sql()) if source.arrays else source.ids_sql()
+        rows = sql.select(source.frame, entries.alias(_ID))
+        ids = _as_text(sql.named(_ID), source.item_type, other.item_type)
+    return sql.select(rows, *((ids if name == side else sql.null_of(T.StringType())).alias(name) for name in _SIDES))
 
 
 def _as_text(ids: sql.Sql, kind: T.DataType, other: T.DataType) -> sql.Sql:
@@ -212,9 +213,8 @@ class Groups(NamedTuple):
     options: DescriptionOptions  # what is to be said of the values
     n_keys: int  # how many columns part the users
     rollup: states.Rollup  # the groups that the users of a key belong to
-    items: tuple[
-        str, ...
-    ] = ()  # the attributes of items: an entry each of a group, but of a key two, an attribute and its value
+    # The attributes of items: an entry each of a group, but of a key two, an attribute and its value.
+    items: tuple[str, ...] = ()
     judges: TwoJudges | None = None  # who graded the labels, if each value has sums of both judges
 
     @property
@@ -398,6 +398,7 @@ def states_of_table(
     values = [*(metric.column for metric in schema.metrics), *standards]
     columns = {f"value_{index}": name for index, name in enumerate(values)}
     normalisers = {index: metric.normaliser for index, metric in enumerate(schema.metrics) if metric.normaliser}
+    named_normalisers = {index: f"normaliser_{index}" for index in normalisers}
     counts_of_users = [name for name in schema.counts if name not in INVALID_COUNTS]
     counts_of_rows = [name for name in schema.counts if name in INVALID_COUNTS]
     counted = {name: sql.column(name).cast(type_of_count(name)) for name in (*counts_of_users, *counts_of_rows)}
@@ -411,31 +412,24 @@ def states_of_table(
     models, judges = [] if schema.model is None else [schema.model], schema.two_judges
     keys = [
         *(sql.model_in(per_user, name) for name in models),
-        *(sql.name_in(per_user, name) for name in schema.slices),
+        *(sql.name_in_sql(per_user, name).column for name in schema.slices),
     ]
     keyed = {f"key_{index}": key for index, key in enumerate(keys)}
-    strata = [] if schema.stratum is None or judges is None else [sql.name_in(per_user, schema.stratum)]
+    strata = [] if schema.stratum is None or judges is None else [sql.name_in_sql(per_user, schema.stratum)]
     frame = per_user.select(
-        *(stratum.alias(grouped_row.STRATUM) for stratum in strata),
+        *(stratum.alias(grouped_row.STRATUM).column for stratum in strata),
         *(sql.column(name).cast("double").alias(alias) for alias, name in columns.items()),
         *(count.alias(alias) for alias, count in counted.items()),
         *(named.alias(alias) for alias, named in keyed.items()),
         sql.any_null([sql.column(name) for name in schema.users]).alias(grouped_row.NO_USER),
         *_hashes_of_users(per_user, schema, options),
         *([] if schema.weight is None else [sql.column(schema.weight).cast("double").alias(grouped_row.USER_WEIGHT)]),
-        *(sql.column(name).cast("double").alias(f"normaliser_{index}") for index, name in normalisers.items()),
+        *(sql.column(name).cast("double").alias(named_normalisers[index]) for index, name in normalisers.items()),
         *(sql.column(name).cast("bigint").alias(grouped_row.hash_column(table)) for table, name in hashes.items()),
     )
     rolled = rollup(len(schema.slices), totals=totals, n_before=len(models))
     described = Groups(counts, len(columns), options, len(keyed), rolled, judges=judges)
-    worker = states.state_of_columns(
-        tuple(columns),
-        counts,
-        options,
-        tuple(keyed),
-        {index: f"normaliser_{index}" for index in normalisers},
-        judges,
-    )
+    worker = states.state_of_columns(tuple(columns), counts, options, tuple(keyed), named_normalisers, judges)
     return run_on_workers(frame, worker, MESSAGE_SCHEMA), described
 
 
@@ -559,8 +553,9 @@ class Scoring:
         values = self.value_names
         names_by_column = dict(zip(self.reading.columns, values, strict=True))
         normalised = [values[index] for index in task.normalised if index < len(values)]
-        standards = [value for value in self.reading.standard_values if value.model == task.models[0]]
-        columns_by_key = {value.key: scoring.standard_value_column(index) for index, value in enumerate(standards)}
+        compared = [value for value in self.reading.standard_values if value.model == task.models[0]]
+        keys = [(value.relevance, value.label) for value in compared]
+        standards = {key: scoring.standard_value_column(index) for index, key in enumerate(keys)}
         attributes = self._attributes_of_rows
         text, double = T.StringType(), T.DoubleType()
         kinds = [
@@ -570,14 +565,13 @@ class Scoring:
             *((name, double) for name in values),
             *((name, type_of_count(name)) for name in schema.counts),
             *((f"{name}{NORMALISER}", double) for name in normalised),
-            *((name, double) for name in columns_by_key.values()),
+            *((name, double) for name in standards.values()),
             *((grouped_row.hash_column(table), T.LongType()) for table in schema.hashes),
         ]
-        run, frame = scoring.rows_in_messages, self.stored
-        if frame is None:
-            run, frame = scoring.score_batches(task, *self._columns_of_rows), grouping.frame(with_users=True)
+        if self.stored is None:
+            run, frame = scoring.score_batches(task, self._rows), grouping.frame(with_users=True)
         else:
-            frame = frame.where(F.col(KIND) == scoring.USER_ROWS)
+            run, frame = scoring.rows_in_messages, self.stored.where(F.col(KIND) == scoring.USER_ROWS)
         scored = run_on_workers(frame, run, T.StructType([T.StructField(name, kind) for name, kind in kinds]))
         ours = [
             *grouping.sources.user_columns,
@@ -586,11 +580,7 @@ class Scoring:
             *(names_by_column[metric.column] for metric in schema.metrics),
             *schema.counts,
             *(f"{names_by_column[metric.column]}{NORMALISER}" for metric in schema.metrics if metric.normaliser),
-            *(
-                columns_by_key[task.models[0], metric.relevance, metric.label]
-                for metric in schema.metrics
-                if metric.standard_column
-            ),
+            *(standards[metric.relevance, metric.label] for metric in schema.metrics if metric.standard_column),
             *map(grouped_row.hash_column, schema.hashes),
         ]
         return scored.select(*schema.marked([F.col(name) for name in ours]))
@@ -601,10 +591,10 @@ class Scoring:
         return tuple(f"metric_{index}" for index in range(len(self.reading.columns)))
 
     @property
-    def _columns_of_rows(self) -> tuple[tuple[str, ...], ...]:
-        """The columns of users, of values and of hashes, as workers name them."""
+    def _rows(self) -> scoring.Rows:
+        """What makes rows of the per-user table in workers."""
         users = (*self.grouping.sources.user_columns, *self._attributes_of_rows)
-        return users, self.value_names, tuple(self.schema.hashes)
+        return scoring.rows_of_users(self._task_of_users, users, self.value_names, tuple(self.schema.hashes))
 
     @property
     def _attributes_of_rows(self) -> tuple[str, ...]:
@@ -682,8 +672,7 @@ class Scoring:
     def with_rows(self, summary: SummaryOptions) -> DataFrame:
         """Messages with the states of all users and with their rows of the per-user table, for `stored`."""
         options = self.description(summary)
-        rows = scoring.rows_of_users(self._task_of_users, *self._columns_of_rows)
-        return self._states(options, self._groups(options, totals=summary.totals), rows=rows)
+        return self._states(options, self._groups(options, totals=summary.totals), rows=self._rows)
 
     @property
     def _keys(self) -> tuple[str, ...]:
@@ -693,14 +682,9 @@ class Scoring:
     def _groups(self, options: DescriptionOptions, *, totals: bool) -> Groups:
         task, items = self.reading.task, self.item_attributes
         rolled = rollup(len(self.sources.slices), totals=totals)
-        return Groups(
-            scoring.count_names(task, hashed_tables(self.sources, n_models=len(self.sources.models))),
-            task.n_values,
-            options,
-            len(self._keys),
-            rollup_with_items(rolled, items) if items else rolled,
-            items,
-        )
+        rolled = rollup_with_items(rolled, items) if items else rolled
+        counts = scoring.count_names(task, hashed_tables(self.sources, n_models=len(self.sources.models)))
+        return Groups(counts, task.n_values, options, len(self._keys), rolled, items)
 
     def _states(self, options: DescriptionOptions, groups: Groups, *, rows: scoring.Rows | None = None) -> DataFrame:
         """The states of all partitions' users, as of `state_of_batches`."""

@@ -503,10 +503,8 @@ _SEVERAL = 3
 
 def total_of_hashes(hashes: sql.Sql) -> sql.Sql:
     """An aggregate: the sum of hashes of rows, modulo 2^64; null over no hash."""
-    low, high = (
-        sql.call("sum", sql.bits_and(hashes, _LOWER_HALF)),
-        sql.call("sum", sql.call("shiftright", hashes, _HALF)),
-    )
+    low = sql.call("sum", sql.bits_and(hashes, _LOWER_HALF))
+    high = sql.call("sum", sql.call("shiftright", hashes, _HALF))
     carried = high + sql.call("shiftright", low, _HALF)
     return sql.bits_or(sql.call("shiftleft", carried, _HALF), sql.bits_and(low, _LOWER_HALF))
 

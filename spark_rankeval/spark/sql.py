@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+def _operator(symbol: str) -> Callable[[Sql, Any], Sql]:
+    """What an operator of SQL makes of an expression, and of another one or a number."""
+    return lambda left, right: Sql(f"({left} {symbol} {_operand(right)})")
+
+
 @dataclass(frozen=True, eq=False)
 class Sql:
     """An expression; its operators are those of a column, as whose `==` makes a comparison.
@@ -39,45 +44,16 @@ class Sql:
     def __str__(self) -> str:
         return self.text
 
-    def __and__(self, other: Sql) -> Sql:
-        return Sql(f"({self} AND {other})")
-
-    def __or__(self, other: Sql) -> Sql:
-        return Sql(f"({self} OR {other})")
-
     def __invert__(self) -> Sql:
         return Sql(f"(NOT {self})")
 
     def __neg__(self) -> Sql:
         return Sql(f"(- {self})")
 
-    def __add__(self, other: Sql | float) -> Sql:
-        return Sql(f"({self} + {_operand(other)})")
-
-    def __sub__(self, other: Sql | float) -> Sql:
-        return Sql(f"({self} - {_operand(other)})")
-
-    def __mul__(self, other: Sql | float) -> Sql:
-        return Sql(f"({self} * {_operand(other)})")
-
-    def __lt__(self, other: Sql | float) -> Sql:
-        return Sql(f"({self} < {_operand(other)})")
-
-    def __le__(self, other: Sql | float) -> Sql:
-        return Sql(f"({self} <= {_operand(other)})")
-
-    def __gt__(self, other: Sql | float) -> Sql:
-        return Sql(f"({self} > {_operand(other)})")
-
-    def __ge__(self, other: Sql | float) -> Sql:
-        return Sql(f"({self} >= {_operand(other)})")
-
-    def __eq__(self, other: object) -> Sql:  # type: ignore[override] # as of a column
-        return Sql(f"({self} = {_operand(other)})")
-
-    def __ne__(self, other: object) -> Sql:  # type: ignore[override] # as of a column
-        return Sql(f"({self} <> {_operand(other)})")
-
+    __and__, __or__ = _operator("AND"), _operator("OR")
+    __add__, __sub__, __mul__ = _operator("+"), _operator("-"), _operator("*")
+    __lt__, __le__, __gt__, __ge__ = _operator("<"), _operator("<="), _operator(">"), _operator(">=")
+    __eq__, __ne__ = _operator("="), _operator("<>")  # type: ignore[assignment] # as of a column
     __hash__ = None  # type: ignore[assignment] # equality is a comparison for Spark
 
     def is_null(self) -> Sql:
@@ -197,14 +173,8 @@ def null_of(kind: T.DataType) -> Sql:
     return Sql("NULL").cast(kind)
 
 
-def bits_and(left: Sql, right: Sql | int) -> Sql:
-    """The bits that both whole numbers have."""
-    return Sql(f"({left} & {_operand(right)})")
-
-
-def bits_or(left: Sql, right: Sql | int) -> Sql:
-    """The bits that either of two whole numbers has."""
-    return Sql(f"({left} | {_operand(right)})")
+#: The bits that both of two whole numbers have, and those that either has.
+bits_and, bits_or = _operator("&"), _operator("|")
 
 
 def when(condition: Sql, value: Sql | float, otherwise: Sql | float | None = None) -> Sql:
@@ -425,9 +395,8 @@ def usable(ids: Sql, kind: T.DataType) -> Sql:
     """Ids of this type, or arrays of them; null if they name nothing."""
     if isinstance(kind, T.ArrayType):
         element = kind.elementType
-        return (
-            for_entries("transform", ids, lambda one: usable(one, element)) if isinstance(element, _FLOATING) else ids
-        )
+        usable_ids = for_entries("transform", ids, lambda one: usable(one, element))
+        return usable_ids if isinstance(element, _FLOATING) else ids
     if not isinstance(kind, _FLOATING):
         return ids
     # -0.0 becomes 0.0, which it equals.
@@ -515,11 +484,6 @@ def name_in_sql(frame: DataFrame, name: str) -> Sql:
     return readable(text_in_sql(frame, name), is_written_out=is_readable(frame, name))
 
 
-def name_in(frame: DataFrame, name: str) -> Column:
-    """A caller's name as a column."""
-    return name_in_sql(frame, name).column
-
-
 def model_in(frame: DataFrame, name: str) -> Column:
     """The model that each row of a table of users is of; a null is a name, too."""
     return call("coalesce", name_in_sql(frame, name), text("null")).column
@@ -566,9 +530,8 @@ def hashable(ids: Sql, kind: T.DataType, *, keeps_null: bool = False) -> Sql:
         element = kind.elementType
         if isinstance(element, T.IntegralType):
             return ids.cast(T.ArrayType(T.LongType()))
-        return (
-            for_entries("transform", ids, lambda one: hashable(one, element)) if isinstance(element, _FLOATING) else ids
-        )
+        hashable_ids = for_entries("transform", ids, lambda one: hashable(one, element))
+        return hashable_ids if isinstance(element, _FLOATING) else ids
     if isinstance(kind, T.IntegralType):
         return ids.cast("bigint")
     if not isinstance(kind, _FLOATING):

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 
 from spark_rankeval.errors import DataError, did_you_mean, listed, warn
 from spark_rankeval.metrics import item_groups as group_metrics
-from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.base import AllListsMetric
 from spark_rankeval.metrics.relevance import ProbabilityMetric, ScoredPairs
 from spark_rankeval.ranking.batch import RankingBatch, Recommended, Totals
 from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, Ragged, starts_of_runs
@@ -90,9 +91,8 @@ def total_of(tables: Iterable[pa.Table], sum_column: str) -> pa.Table | None:
     return total.take_total()
 
 
-#: The kinds of messages: counts of items, in buckets of items; histograms of these; counts of groups of items; and sums of pairs.
-EXPOSURE, HISTOGRAMS, GROUP_EXPOSURE = "exposure", "histograms of exposure", "exposure of groups"
-PAIR_SUMS = "sums of pairs"
+#: The kinds of messages: counts of items, in buckets of items; histograms of these; and counts of groups of items, or sums of pairs.
+EXPOSURE, HISTOGRAMS, SUMS = "exposure", "histograms of exposure", "sums over lists"
 #: Items meet in so many buckets, and in so many times more if blocks of users are counted apart. The counts of a bucket are held in
 #: memory: of 100 million items those of some 1.6 million, in every slot and slice.
 N_BUCKETS, _BLOCKS_TOGETHER = 1 << 6, 1 << 2
@@ -128,28 +128,35 @@ def slice_as_text(key: Key) -> str:
 
 
 class Slot(NamedTuple):
-    """What exposure is counted of."""
+    """What is counted of all lists, once for all metrics that count the same."""
 
-    view: int  # the place of the view whose lists are counted
-    k: int | None  # how many places of a list count; None: all
+    view: int  # the index of the view whose lists are counted
+    metric: int  # the index of the first of the metrics there
+    metrics: tuple[AllListsMetric, ...]
 
 
 def slots_of(task: ScoringTask) -> list[Slot]:
-    """What the metrics of how often items are in lists need."""
-    wanted = (
-        Slot(place, metric.k)
-        for place, view in enumerate(task.views)
-        for metric in view.metrics
-        if isinstance(metric, group_metrics.CorpusMetric)
-    )
-    return list(dict.fromkeys(wanted))
+    """What the metrics of all lists count."""
+    slots: dict[tuple[int, Hashable], Slot] = {}
+    for view, task_view in enumerate(task.views):
+        for index, metric in enumerate(task_view.metrics):
+            if isinstance(metric, AllListsMetric):
+                slot = slots.setdefault((view, metric.counted_as), Slot(view, index, ()))
+                slots[view, metric.counted_as] = slot._replace(metrics=(*slot.metrics, metric))
+    return list(slots.values())
 
 
 class _HeldCounts:
     """Counts of groups of users that a worker holds; if they take too much memory, it sends them on as counts of slices."""
 
-    def __init__(self, slice_texts: Callable[[Key], list[str]]) -> None:
+    # The metrics that it counts for.
+    metrics: type[AllListsMetric]
+
+    def __init__(self, task: ScoringTask, slice_texts: Callable[[Key], list[str]]) -> None:
         self._slice_texts = slice_texts
+        self.slots = {
+            number: slot for number, slot in enumerate(slots_of(task)) if isinstance(slot.metrics[0], self.metrics)
+        }
         # The number of each group, and by its number the slices that have it.
         self._numbers: dict[Key, int] = {}
         self._slices: list[list[str]] = []
@@ -205,7 +212,7 @@ class _HeldCounts:
             yield from self._sent(total)
 
     def _sent(self, counted: pa.Table) -> Iterator[Message]:
-        raise NotImplementedError
+        yield message_of(SUMS, self._by_slice(counted))
 
     def _by_slice(self, counted: pa.Table) -> pa.Table:
         """Counts of groups of users as counts of the slices that have them."""
@@ -220,24 +227,22 @@ class _HeldCounts:
 class ExposureAccumulator(_HeldCounts):
     """The exposure of items in lists that come batch by batch."""
 
-    def __init__(self, slots: Sequence[Slot], slice_texts: Callable[[Key], list[str]]) -> None:
-        super().__init__(slice_texts)
-        self._slots = slots
+    metrics = group_metrics.CorpusMetric
 
     def _counted(
         self, group: IntArray, block: IntArray, counted: BoolArray, exposed: Mapping[int, process.RankedView]
     ) -> Iterator[Message]:
-        for number, slot in enumerate(self._slots):
-            lists = exposed[slot.view]
+        for number, slot in self.slots.items():
+            lists, k = exposed[slot.view], slot.metrics[0].k
             recommended = lists.batch.recommended
             assert recommended is not None, "a metric of all lists reads items"
             is_counted = counted & lists.included
             # A user without a list counts 0, so that each slice has a row.
-            has_list = is_counted & (recommended.n_within(slot.k) > 0)
+            has_list = is_counted & (recommended.n_within(k) > 0)
             no_ids = pa.nulls(len(group), lists.predictions.ids.type)
             yield from self._hold(number, group, no_ids, _USERS, block, has_list)
             kind = _kinds(recommended)
-            entries = np.flatnonzero(is_counted[recommended.user] & recommended.within(slot.k))
+            entries = np.flatnonzero(is_counted[recommended.user] & recommended.within(k))
             for first in range(0, len(entries), _COUNTED):
                 some = entries[first : first + _COUNTED]
                 user, ids = recommended.user[some], lists.predictions.ids.take(pa.array(recommended.entry[some]))
@@ -357,26 +362,23 @@ def changed_counts(
     return np.tile(item, 2), np.tile(block, 2), np.concatenate([whole, whole - block_count]), change
 
 
-class SlotExposure(NamedTuple):
-    """The exposure of a slot in a slice."""
-
-    whole: group_metrics.Exposure
-    leave_one_out: list[group_metrics.Exposure]  # without the users of each block that has any, if blocks are counted
+Name = str | None
 
 
-def exposures_of(messages: Iterable[Message], slots: list[Slot], totals: Totals) -> dict[str, dict[Slot, SlotExposure]]:
-    """The histograms of all partitions put together: the exposure of each slot in each slice."""
-    histograms = total_of((table_of(message.state) for message in messages if message.kind == HISTOGRAMS), N_ITEMS)
-    exposures: dict[str, dict[Slot, SlotExposure]] = {}
-    if histograms is None:
-        return exposures
-    encoded = histograms[_SLICE].combine_chunks().dictionary_encode()
-    columns = {name: histograms[name].to_numpy().astype(np.int64) for name in (_SLOT, _KIND, COUNT, _BLOCK, N_ITEMS)}
-    slice_, slot = encoded.indices.to_numpy(), columns[_SLOT]
-    order = np.lexsort((slot, slice_))
-    starts = np.flatnonzero(starts_of_runs(slice_[order], slot[order]))
-    for rows in np.split(order, starts)[1:]:
-        histogram = {name: values[rows] for name, values in columns.items()}
+class SlotFigures(NamedTuple):
+    """What all lists of a slice add up to for a slot: exposure of items or of groups, or sums of pairs."""
+
+    whole: Any
+    leave_one_out: list[Any]  # without the users of each block that has any, if blocks are counted
+    names: frozenset[Name] = frozenset()  # the groups of items that anything is known of
+
+
+def figures_of_slots(
+    messages: Sequence[Message], task: ScoringTask, totals: Totals, *, has_blocks: bool
+) -> dict[str, dict[Slot, SlotFigures]]:
+    """The figures of each slot in each slice, from the messages of all partitions; with `has_blocks` without each block, too."""
+    slots, figures = slots_of(task), dict[str, dict[Slot, SlotFigures]]()
+    for slice_, slot, histogram in _histograms_by_slot(messages):
         is_whole = histogram[_BLOCK] == ALL_BLOCKS
         whole = {name: values[is_whole] for name, values in histogram.items()}
         leave_one_out = [
@@ -385,9 +387,29 @@ def exposures_of(messages: Iterable[Message], slots: list[Slot], totals: Totals)
             )
             for block in np.unique(histogram[_BLOCK][~is_whole]).tolist()
         ]
-        slice_exposures = exposures.setdefault(encoded.dictionary[slice_[rows[0]]].as_py(), {})
-        slice_exposures[slots[slot[rows[0]]]] = SlotExposure(_exposure(whole, totals), leave_one_out)
-    return exposures
+        figures.setdefault(slice_, {})[slots[slot]] = SlotFigures(_exposure(whole, totals), leave_one_out)
+    for (slice_, slot), rows in _sums_by_slot(messages).items():
+        figures.setdefault(slice_, {})[slots[slot]] = _figures_of_sums(rows, slots[slot], has_blocks=has_blocks)
+    return figures
+
+
+def _total_of_messages(messages: Iterable[Message], kind: str, sum_column: str) -> pa.Table | None:
+    return total_of((table_of(message.state) for message in messages if message.kind == kind), sum_column)
+
+
+def _histograms_by_slot(messages: Iterable[Message]) -> Iterator[tuple[str, int, dict[str, IntArray]]]:
+    """The histograms of all partitions put together, with the slice and the number of the slot of each."""
+    histograms = _total_of_messages(messages, HISTOGRAMS, N_ITEMS)
+    if histograms is None:
+        return
+    encoded = histograms[_SLICE].combine_chunks().dictionary_encode()
+    columns = {name: histograms[name].to_numpy().astype(np.int64) for name in (_SLOT, _KIND, COUNT, _BLOCK, N_ITEMS)}
+    slice_, slot = encoded.indices.to_numpy(), columns[_SLOT]
+    order = np.lexsort((slot, slice_))
+    starts = np.flatnonzero(starts_of_runs(slice_[order], slot[order]))
+    for rows in np.split(order, starts)[1:]:
+        histogram = {name: values[rows] for name, values in columns.items()}
+        yield encoded.dictionary[slice_[rows[0]]].as_py(), slot[rows[0]], histogram
 
 
 def _exposure(histogram: dict[str, IntArray], totals: Totals) -> group_metrics.Exposure:
@@ -409,47 +431,22 @@ def _exposure(histogram: dict[str, IntArray], totals: Totals) -> group_metrics.E
     )
 
 
-Name = str | None
-
 # What is counted: a group's exposure, what it is due, or users.
 _ATTENTION, _DUE, _LISTS = _KINDS = range(3)
-
-
-class GroupSlot(NamedTuple):
-    """What groups get in all lists, counted once for all metrics that count the same."""
-
-    view: int  # the index of the view
-    metrics: tuple[group_metrics.AllListsGroupMetric, ...]
-
-    @property
-    def unit(self) -> float:
-        """The amount that others are whole multiples of."""
-        return self.metrics[0].unit
-
-
-def group_slots_of(task: ScoringTask) -> list[GroupSlot]:
-    """What the metrics of groups in all lists together count."""
-    slots: dict[tuple[int, Hashable], list[group_metrics.AllListsGroupMetric]] = {}
-    for view, task_view in enumerate(task.views):
-        for metric in task_view.metrics:
-            if isinstance(metric, group_metrics.AllListsGroupMetric):
-                slots.setdefault((view, metric.counted_as), []).append(metric)
-    return [GroupSlot(view, tuple(metrics)) for (view, _), metrics in slots.items()]
 
 
 class GroupAccumulator(_HeldCounts):
     """What groups of items get in lists that come batch by batch."""
 
-    def __init__(self, task: ScoringTask, slice_texts: Callable[[Key], list[str]]) -> None:
-        super().__init__(slice_texts)
-        self._slots = group_slots_of(task)
+    metrics = group_metrics.AllListsGroupMetric
 
     def _counted(
         self, group: IntArray, block: IntArray, counted: BoolArray, exposed: Mapping[int, process.RankedView]
     ) -> Iterator[Message]:
         present = np.unique(group)
-        for number, slot in enumerate(self._slots):
+        for number, slot in self.slots.items():
             metric, lists = slot.metrics[0], exposed[slot.view]
+            assert isinstance(metric, group_metrics.AllListsGroupMetric)
             amounts = metric.amounts(lists.batch)
             cell = np.where(counted & lists.included & amounts.counted, group * description.N_BLOCKS + block, -1)
             names = metric.names_of(lists.batch)
@@ -458,55 +455,46 @@ class GroupAccumulator(_HeldCounts):
                 of = pa.array([None] if kind == _LISTS else names, pa.string()).take(pa.array(codes))
                 yield from self._hold(number, users, of, kind, user_blocks, units)
             # A slice without a user that counts still has a row, and so has a group that gets nothing.
-            chosen = sorted({name for each in slot.metrics if (name := each.chosen_group) is not None} & {*names})
+            chosen = sorted(_chosen_groups(slot) & {*names})
             nothing = np.zeros_like(present)
             for kind, name in ((_LISTS, None), *((_ATTENTION, name) for name in chosen)):
                 of = pa.array([name] * len(present), pa.string())
                 yield from self._hold(number, present, of, kind, nothing, nothing)
 
-    def _sent(self, counted: pa.Table) -> Iterator[Message]:
-        yield message_of(GROUP_EXPOSURE, self._by_slice(counted))
+
+def _chosen_groups(slot: Slot) -> set[str]:
+    """The groups that metrics of a slot are about."""
+    of_groups = (metric for metric in slot.metrics if isinstance(metric, group_metrics.AllListsGroupMetric))
+    return {metric.chosen_group for metric in of_groups if metric.chosen_group is not None}
 
 
 def _counts(
     amounts: group_metrics.GroupAmounts, cell: IntArray, n_groups: int, unit: float
 ) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
     """By kind: the cells of users, codes of groups, and how many units these have."""
-    yield _ATTENTION, *_amount_sums(amounts.exposure, cell, n_groups, unit)
-    if amounts.due is not None:
-        yield _DUE, *_amount_sums(amounts.due, cell, n_groups, unit)
+
+    def added(cells: IntArray, groups: IntArray, units: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        there = cells >= 0
+        indices, index = np.unique(cells[there] * n_groups + groups[there], return_inverse=True)
+        sums = np.zeros(len(indices), np.int64)
+        np.add.at(sums, index, units[there])
+        return indices // n_groups, indices % n_groups, sums
+
+    def in_units(given: FloatArray) -> IntArray:
+        return np.rint(given / unit).astype(np.int64)
+
+    for kind, given in ((_ATTENTION, amounts.exposure), (_DUE, amounts.due)):
+        if given is not None:
+            yield kind, *added(cell[given.user], given.group, in_units(given.amount))
     if amounts.shares is not None:
         # Few users differ in their whole attention: what it gives to each group is computed once, and exact sums do not mind.
-        totals = amounts.exposure.totals(len(cell))
-        there = cell >= 0
-        pairs, n_users = np.unique(
-            np.stack([cell[there].astype(np.float64), totals[there]]), axis=1, return_counts=True
-        )
+        users = np.stack([cell.astype(np.float64), amounts.exposure.totals(len(cell))])
+        pairs, n_users = np.unique(users[:, cell >= 0], axis=1, return_counts=True)
         due = np.flatnonzero(amounts.shares)
-        units = _units(pairs[1][:, None] * amounts.shares[due], unit) * n_users[:, None]
+        units = in_units(pairs[1][:, None] * amounts.shares[due]) * n_users[:, None]
         cells = np.repeat(pairs[0].astype(np.int64), len(due))
-        yield _DUE, *_unit_sums(cells, np.tile(due, pairs.shape[1]), units.ravel(), n_groups)
-    users = cell[cell >= 0]
-    yield _LISTS, *_unit_sums(users, np.zeros_like(users), np.ones_like(users), n_groups)
-
-
-def _amount_sums(
-    amounts: group_metrics.Amounts, cell: IntArray, n_groups: int, unit: float
-) -> tuple[IntArray, IntArray, IntArray]:
-    user_cells = cell[amounts.user]
-    there = user_cells >= 0
-    return _unit_sums(user_cells[there], amounts.group[there], _units(amounts.amount[there], unit), n_groups)
-
-
-def _units(amounts: FloatArray, unit: float) -> IntArray:
-    return np.rint(amounts / unit).astype(np.int64)
-
-
-def _unit_sums(cell: IntArray, group: IntArray, units: IntArray, n_groups: int) -> tuple[IntArray, IntArray, IntArray]:
-    indices, index = np.unique(cell * n_groups + group, return_inverse=True)
-    sums = np.zeros(len(indices), np.int64)
-    np.add.at(sums, index, units)
-    return indices // n_groups, indices % n_groups, sums
+        yield _DUE, *added(cells, np.tile(due, pairs.shape[1]), units.ravel())
+    yield _LISTS, *added(cell, np.zeros_like(cell), np.ones_like(cell))
 
 
 def _stream_of_total(streams: Iterable[bytes]) -> bytes:
@@ -515,44 +503,32 @@ def _stream_of_total(streams: Iterable[bytes]) -> bytes:
     return total
 
 
-class SlotGroups(NamedTuple):
-    """What groups of items get in a slice."""
-
-    whole: group_metrics.GroupExposure
-    leave_one_out: list[
-        group_metrics.GroupExposure
-    ]  # without the users of each block that has any, if blocks are counted
-    names: frozenset[Name]  # the groups that anything is known of
-
-
-def group_exposures_of(
-    messages: Iterable[Message], slots: list[GroupSlot], *, has_blocks: bool
-) -> dict[str, dict[GroupSlot, SlotGroups]]:
-    """What groups get of each slot in each slice, from the messages of all partitions; with `has_blocks` without each block, too."""
-    counted = total_of((table_of(message.state) for message in messages if message.kind == GROUP_EXPOSURE), COUNT)
+def _sums_by_slot(messages: Iterable[Message]) -> dict[tuple[str, int], list[dict[str, Any]]]:
+    """The rows of counts of groups and of sums of pairs, by slice and number of the slot."""
+    counted = _total_of_messages(messages, SUMS, COUNT)
     parts: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in counted.to_pylist() if counted is not None else ():
         parts.setdefault((row[_SLICE], row[_SLOT]), []).append(row)
-    exposures: dict[str, dict[GroupSlot, SlotGroups]] = {}
-    for (slice_, slot), rows in parts.items():
-        exposures.setdefault(slice_, {})[slots[slot]] = _put_together(rows, slots[slot].unit, has_blocks=has_blocks)
-    return exposures
+    return parts
 
 
-def _put_together(rows: list[dict[str, Any]], unit: float, *, has_blocks: bool) -> SlotGroups:
-    """What groups get, from its counts by block, kind and group."""
+def _figures_of_sums(rows: list[dict[str, Any]], slot: Slot, *, has_blocks: bool) -> SlotFigures:
+    """The figures of a slot from its counts by block, kind and group; or by block, limb and term of a sum of pairs."""
+    metric = slot.metrics[0]
+    names: list[Name] = list(ProbabilityMetric.TERMS)
+    made: Callable[[IntArray], Any] = _scored_pairs
+    if isinstance(metric, group_metrics.AllListsGroupMetric):
+        names = sorted({row[_ITEM] for row in rows}, key=lambda name: (name is not None, name))
+        made = partial(_group_exposure, names=names, unit=metric.unit)
+    n_kinds = exact.LIMBS if made is _scored_pairs else len(_KINDS)
     blocks = sorted({row[_BLOCK] for row in rows})
-    names = sorted({row[_ITEM] for row in rows}, key=lambda name: (name is not None, name))
     block_index, name_index = ({value: number for number, value in enumerate(values)} for values in (blocks, names))
-    counted = np.zeros((len(blocks), len(_KINDS), len(names)), np.int64)
+    counted = np.zeros((len(blocks), n_kinds, len(names)), np.int64)
     for row in rows:
         counted[block_index[row[_BLOCK]], row[_KIND], name_index[row[_ITEM]]] += row[COUNT]
     total = counted.sum(axis=0)
-    leave_one_out = (
-        [_group_exposure(total - block_counts, names, unit) for block_counts in counted] if has_blocks else []
-    )
     known = frozenset(row[_ITEM] for row in rows if row[_KIND] != _LISTS)
-    return SlotGroups(_group_exposure(total, names, unit), leave_one_out, known)
+    return SlotFigures(made(total), [made(total - block) for block in counted] if has_blocks else [], known)
 
 
 def _group_exposure(units: IntArray, names: list[Name], unit: float) -> group_metrics.GroupExposure:
@@ -562,38 +538,17 @@ def _group_exposure(units: IntArray, names: list[Name], unit: float) -> group_me
     return group_metrics.GroupExposure(exposure, due, int(units[2].sum()))
 
 
-class PairSlot(NamedTuple):
-    """Sums of the pairs of users and items, added up once for all metrics that need the same."""
-
-    view: int  # the index of the view
-    metric: int  # the index of a metric in the view
-    metrics: tuple[ProbabilityMetric, ...]
-
-
-def pair_slots_of(task: ScoringTask) -> list[PairSlot]:
-    """What the metrics of scores as probabilities add up."""
-    slots: dict[tuple[int, Hashable], PairSlot] = {}
-    for view, task_view in enumerate(task.views):
-        for index, metric in enumerate(task_view.metrics):
-            if isinstance(metric, ProbabilityMetric):
-                slot = slots.setdefault((view, metric.counted_as), PairSlot(view, index, ()))
-                slots[view, metric.counted_as] = slot._replace(metrics=(*slot.metrics, metric))
-    return list(slots.values())
-
-
 class PairAccumulator(_HeldCounts):
     """The sums of the pairs in lists that come batch by batch: a row for each limb of an exact sum."""
 
-    def __init__(self, task: ScoringTask, slice_texts: Callable[[Key], list[str]]) -> None:
-        super().__init__(slice_texts)
-        self._slots = pair_slots_of(task)
+    metrics = ProbabilityMetric
 
     def _counted(
         self, group: IntArray, block: IntArray, counted: BoolArray, exposed: Mapping[int, process.RankedView]
     ) -> Iterator[Message]:
         cells, cell = np.unique(group * description.N_BLOCKS + block, return_inverse=True)
         groups, blocks = np.divmod(cells, description.N_BLOCKS)
-        for number, slot in enumerate(self._slots):
+        for number, slot in self.slots.items():
             lists = exposed[slot.view]
             # That of the view as it reads this batch knows the precision of its scores.
             metric = lists.view.metrics[slot.metric]
@@ -612,46 +567,19 @@ class PairAccumulator(_HeldCounts):
             names = pa.array(terms, pa.string()).take(pa.array(term))
             yield from self._hold(number, groups[place_of_cell], names, limb, blocks[place_of_cell], limbs[place, limb])
 
-    def _sent(self, counted: pa.Table) -> Iterator[Message]:
-        yield message_of(PAIR_SUMS, self._by_slice(counted))
-
-
-class SlotPairs(NamedTuple):
-    """The sums of a slot's pairs in a slice."""
-
-    whole: ScoredPairs
-    leave_one_out: list[ScoredPairs]  # without the users of each block that has any, if blocks are counted
-
-
-def pair_sums_of(
-    messages: Iterable[Message], slots: list[PairSlot], *, has_blocks: bool
-) -> dict[str, dict[PairSlot, SlotPairs]]:
-    """The sums of each slot in each slice, from the messages of all partitions; with `has_blocks` without each block, too."""
-    counted = total_of((table_of(message.state) for message in messages if message.kind == PAIR_SUMS), COUNT)
-    parts: dict[tuple[str, int], dict[int, Array]] = {}
-    for row in counted.to_pylist() if counted is not None else ():
-        blocks = parts.setdefault((row[_SLICE], row[_SLOT]), {})
-        limbs = blocks.setdefault(row[_BLOCK], np.zeros((len(ProbabilityMetric.TERMS), exact.LIMBS), np.int64))
-        limbs[ProbabilityMetric.TERMS.index(row[_ITEM]), row[_KIND]] += row[COUNT]
-    sums: dict[str, dict[PairSlot, SlotPairs]] = {}
-    for (slice_, slot), limbs_of_blocks in parts.items():
-        total: Array = np.sum(list(limbs_of_blocks.values()), axis=0)
-        left_out = [total - limbs_of_blocks[block] for block in sorted(limbs_of_blocks)] if has_blocks else []
-        pairs = SlotPairs(_scored_pairs(total), list(map(_scored_pairs, left_out)))
-        sums.setdefault(slice_, {})[slots[slot]] = pairs
-    return sums
-
 
 def _scored_pairs(limbs: Array) -> ScoredPairs:
-    return ScoredPairs(dict(zip(ProbabilityMetric.TERMS, map(exact.exact_sum, limbs), strict=True)))
+    return ScoredPairs(dict(zip(ProbabilityMetric.TERMS, [exact.exact_sum(each) for each in limbs.T], strict=True)))
 
 
-def _refuse_other_scores(task: ScoringTask, slices: Iterable[Mapping[PairSlot, SlotPairs]]) -> None:
+def _refuse_other_scores(task: ScoringTask, slices: Iterable[Mapping[Slot, SlotFigures]]) -> None:
     """Raise an error if scores are no probabilities; it counts those of the slice that has most of them."""
-    worst: dict[PairSlot, ScoredPairs] = {}
+    worst: dict[Slot, ScoredPairs] = {}
     for slots in slices:
-        for slot, pairs in slots.items():
-            worst[slot] = max(worst.get(slot, pairs.whole), pairs.whole, key=lambda one: one.sums["invalid"])
+        for slot, figures in slots.items():
+            if isinstance(figures.whole, ScoredPairs):
+                pairs = worst.get(slot, figures.whole), figures.whole
+                worst[slot] = max(pairs, key=lambda one: one.sums["invalid"])
     for slot, found in worst.items():
         if n_invalid := int(found.sums["invalid"]):
             model = task.models[task.views[slot.view].model]
@@ -667,51 +595,31 @@ def _refuse_other_scores(task: ScoringTask, slices: Iterable[Mapping[PairSlot, S
 _MOST_LISTED = 8
 
 
-_AllListsMetric = group_metrics.CorpusMetric | group_metrics.AllListsGroupMetric | ProbabilityMetric
-
-
 def with_corpus_values(figures: Mapping[Key, Figures], gathered: process.Gathered) -> dict[Key, Figures]:
     """The figures of each slice, with the values of all lists together from messages of exposure."""
     task, messages, totals, options = gathered
-    exposures = exposures_of(messages, slots_of(task), sizes_of(totals))
-    group_slots = group_slots_of(task)
-    group_exposures = group_exposures_of(messages, group_slots, has_blocks=options.resamples)
-    _warn_of_unknown_groups(group_exposures.values())
-    pair_slots = pair_slots_of(task)
-    pair_sums = pair_sums_of(messages, pair_slots, has_blocks=options.resamples)
-    _refuse_other_scores(task, pair_sums.values())
+    by_slice = figures_of_slots(messages, task, sizes_of(totals), has_blocks=options.resamples)
+    _warn_of_unknown_groups(by_slice.values())
+    _refuse_other_scores(task, by_slice.values())
     metrics = [(view, metric) for view, task_view in enumerate(task.views) for metric in task_view.metrics]
-    slots: dict[tuple[int, Metric], Slot | GroupSlot | PairSlot] = {
-        (view, metric): Slot(view, metric.k)
-        for view, metric in metrics
-        if isinstance(metric, group_metrics.CorpusMetric)
-    }
-    slots |= {(slot.view, metric): slot for slot in group_slots for metric in slot.metrics}
-    slots |= {(slot.view, metric): slot for slot in pair_slots for metric in slot.metrics}
     together = {}
     for key, group in figures.items():
-        text, values = slice_as_text(key), list(group.values)
-        known: dict[Any, SlotExposure | SlotGroups | SlotPairs] = {
-            **exposures.get(text, {}),
-            **group_exposures.get(text, {}),
-            **pair_sums.get(text, {}),
-        }
+        slots, values = by_slice.get(slice_as_text(key), {}), list(group.values)
+        known = {(slot.view, metric): found for slot, found in slots.items() for metric in slot.metrics}
         for number, (view, metric) in enumerate(metrics):
-            if isinstance(metric, _AllListsMetric):
-                exposure = known.get(slots[view, metric])
-                parts = () if exposure is None else (exposure.whole, *exposure.leave_one_out)
-                values[number] = _described(metric, parts, options)
+            if isinstance(metric, AllListsMetric):
+                values[number] = _described(metric, known.get((view, metric)), options)
         together[key] = group._replace(values=values)
     return together
 
 
-def _warn_of_unknown_groups(slices: Iterable[Mapping[GroupSlot, SlotGroups]]) -> None:
+def _warn_of_unknown_groups(slices: Iterable[Mapping[Slot, SlotFigures]]) -> None:
     """Warn if a metric is about a group that no item has: 0 or NaN says that of a group that gets nothing, too."""
     seen_names: dict[str, set[str]] = {}
     for slots in slices:
-        for slot, exposure in slots.items():
-            names = {name for name in exposure.names if name is not None}
-            for chosen in {name for metric in slot.metrics if (name := metric.chosen_group) is not None}:
+        for slot, found in slots.items():
+            names = {name for name in found.names if name is not None}
+            for chosen in _chosen_groups(slot):
                 seen_names.setdefault(chosen, set()).update(names)
     unknown = {name: sorted(others) for name, others in seen_names.items() if name not in others}
     for name, others in unknown.items():
@@ -721,19 +629,14 @@ def _warn_of_unknown_groups(slices: Iterable[Mapping[GroupSlot, SlotGroups]]) ->
         )
 
 
-def _described(
-    metric: _AllListsMetric,
-    parts: Sequence[Any],
-    options: DescriptionOptions,
-) -> Description:
-    """A metric of all users, the first of the parts, and its interval from what it is without each block of them."""
-    if not parts:
+def _described(metric: AllListsMetric, figures: SlotFigures | None, options: DescriptionOptions) -> Description:
+    """A metric of all users, and its interval from what it is without each block of them."""
+    if figures is None:
         return description.one_figure(math.nan, 0, options)
-    whole, *others = parts
-    n_users = whole.n_users
+    whole, n_users = figures.whole, figures.whole.n_users
     leave_one_out = [
         description.WithoutBlock(metric.value(part), n_users - part.n_users)
-        for part in others
+        for part in figures.leave_one_out
         if part.n_users < n_users
     ]
     described = description.one_figure(metric.value(whole), n_users, options, leave_one_out, metric.bounds)
@@ -750,8 +653,7 @@ class AllLists(process.ScoringFeature):
 
     def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: Side) -> process.BatchFeature:
         """The lists of a batch that metrics of all lists look at."""
-        views = {slot.view for slot in slots_of(task)} | {slot.view for slot in group_slots_of(task)}
-        return ExposureOfBatch(views | {slot.view for slot in pair_slots_of(task)})
+        return ExposureOfBatch({slot.view for slot in slots_of(task)})
 
     def new_accumulator(self, task: ScoringTask, context: process.StateContext) -> process.FeatureAccumulator:
         """What the metrics of a task count."""
@@ -761,8 +663,7 @@ class AllLists(process.ScoringFeature):
         """Counts of items become histograms, and those of groups and the sums of pairs are added up."""
         return {
             EXPOSURE: merging_exposure(has_blocks=options.resamples),
-            GROUP_EXPOSURE: process.merging_each_bucket(GROUP_EXPOSURE, _stream_of_total),
-            PAIR_SUMS: process.merging_each_bucket(PAIR_SUMS, _stream_of_total),
+            SUMS: process.merging_each_bucket(SUMS, _stream_of_total),
         }
 
     def figures(self, figures: Mapping[Key, Figures], gathered: process.Gathered) -> Mapping[Key, Figures]:
@@ -788,13 +689,8 @@ class _ExposureAccumulator(process.FeatureAccumulator):
     def __init__(self, task: ScoringTask, context: process.StateContext) -> None:
         self._context = context
         slice_texts = lambda key: list(map(slice_as_text, context.rollup(key)))  # noqa: E731
-        self._counted: list[ExposureAccumulator | GroupAccumulator | PairAccumulator] = []
-        if slots := slots_of(task):
-            self._counted.append(ExposureAccumulator(slots, slice_texts))
-        if group_slots_of(task):
-            self._counted.append(GroupAccumulator(task, slice_texts))
-        if pair_slots_of(task):
-            self._counted.append(PairAccumulator(task, slice_texts))
+        kinds = (ExposureAccumulator, GroupAccumulator, PairAccumulator)
+        self._counted = [counted for kind in kinds if (counted := kind(task, slice_texts)).slots]
 
     def add(self, users: process.ScoredUsers, scores: process.BatchFeature) -> Iterator[Message]:
         assert isinstance(scores, ExposureOfBatch)

@@ -24,11 +24,8 @@ from spark_rankeval.worker.states import HELD_BYTES
 
 Owner = str | tuple[str, ...]
 
-#: The columns of a user: a 64-bit hash, whether the user is null, and the rows of all models as structs.
-USER, IS_NULL_USER, ROWS = "user", "nobody", "rows"
-
-#: A hash of the user's cluster, if users come in clusters; null if it is not known.
-CLUSTER = "cluster"
+#: The column of a user's rows of all models, as structs, beside `USER_HASH`, `NO_USER` and, if users come in clusters, `CLUSTER_HASH`.
+ROWS = "rows"
 #: The fields of a model's row, beside its values: the model's name, how many of its rows could not be ranked, and how many predictions
 #: it has, 1 if that is not known.
 MODEL, INVALID, N_PREDICTIONS = "model", "invalid", "n_predictions"
@@ -110,14 +107,6 @@ class RowHashes(NamedTuple):
     values: Array  # int64, models × users; 0 without a row
     has_hash: Array  # bool, models × users
 
-    @classmethod
-    def read(cls, hashes: pa.Array, rows: Array, positions: Array, shape: tuple[int, int]) -> RowHashes:
-        """Those in some rows of a column; `positions` has for each of them its index in an array of this shape."""
-        values, has_hash = np.zeros(shape[0] * shape[1], np.int64), np.zeros(shape[0] * shape[1], np.bool_)
-        values[positions] = grouped_row.whole_numbers(hashes)[rows]
-        has_hash[positions] = hashes.is_valid().to_numpy(zero_copy_only=False)[rows]
-        return cls(values.reshape(shape), has_hash.reshape(shape))
-
     def only(self, users: Array | slice) -> RowHashes:
         """Those of some users."""
         return RowHashes(self.values[:, users], self.has_hash[:, users])
@@ -135,9 +124,8 @@ class ComparedUsers(NamedTuple):
     row_hashes: dict[str, RowHashes]  # by table
     is_empty: BoolArray | None = None  # models × users: no predictions; None: the rows do not say so
     lacks_cluster: BoolArray | None = None  # whose cluster is not known, if users come in clusters
-    n_conflicts: IntArray | None = (
-        None  # in how many attributes a user's rows do not agree, if there are attributes or clusters
-    )
+    # In how many attributes a user's rows do not agree, if there are attributes or clusters.
+    n_conflicts: IntArray | None = None
 
     def only(self, rows: Array | slice) -> ComparedUsers:
         """Some of these users. Rows that could not be ranked are counted only for all users together."""
@@ -180,43 +168,47 @@ def read_users(
     columns = grouped_row.columns_of(batch)
     n_users = batch.num_rows
     rows = columns[ROWS].flatten()
-    fields = dict(zip([field.name for field in rows.type], rows.flatten(), strict=True))
+    fields = grouped_row.fields_in(rows)
     user = np.repeat(np.arange(n_users), grouped_row.whole_numbers(columns[ROWS].value_lengths()))
     encoded = fields[MODEL].dictionary_encode()
     models = encoded.dictionary.to_pylist()
     if baseline is not None and baseline not in models:
         models.append(baseline)
     code = grouped_row.filled(encoded.indices, 0).astype(np.int64)
-    has_user = ~grouped_row.flags(columns[IS_NULL_USER])[user]
-    position = (code * n_users + user)[has_user]
-    ids = grouped_row.whole_numbers(columns[USER])
-    values = np.full((n_metrics, len(models) * n_users), np.nan)
+    has_user = ~grouped_row.flags(columns[grouped_row.NO_USER])[user]
+    position, shape = (code * n_users + user)[has_user], (len(models), n_users)
+
+    def placed(entries: Array, missing: float = 0) -> Array:
+        """Entries of the rows, models × users."""
+        cells = np.full(len(models) * n_users, missing, entries.dtype)
+        cells[position] = entries[has_user]
+        return cells.reshape(shape)
+
+    values = np.empty((n_metrics, *shape))
     for index in range(n_metrics):
-        values[index, position] = grouped_row.numbers(fields[value_field(index)])[has_user]
-    shape = (len(models), n_users)
-    is_empty = None
-    if N_PREDICTIONS in fields:
-        is_empty = np.zeros(len(models) * n_users, np.bool_)
-        is_empty[position] = (grouped_row.whole_numbers(fields[N_PREDICTIONS]) == 0)[has_user]
+        values[index] = placed(grouped_row.numbers(fields[value_field(index)]), np.nan)
     conflicts = grouped_row.whole_numbers(columns[CONFLICTS]) if CONFLICTS in columns else None
+    hashes = ids = grouped_row.whole_numbers(columns[grouped_row.USER_HASH])
     lacks_cluster = None
-    if CLUSTER in columns:
+    if (clusters := columns.get(grouped_row.CLUSTER_HASH)) is not None:
+        hashes = grouped_row.whole_numbers(pc.coalesce(clusters, columns[grouped_row.USER_HASH]))
         # Whose rows name several clusters is a conflict.
-        lacks_cluster = grouped_row.flags(columns[CLUSTER].is_null()) & (True if conflicts is None else conflicts == 0)
-    row_hashes = {
-        table: RowHashes.read(fields[grouped_row.hash_column(table)], has_user, position, shape) for table in tables
-    }
+        lacks_cluster = grouped_row.flags(clusters.is_null()) & (True if conflicts is None else conflicts == 0)
+    table_hashes = {table: fields[grouped_row.hash_column(table)] for table in tables}
     return ComparedUsers(
         ids=ids,
-        hashes=grouped_row.whole_numbers(pc.coalesce(columns[CLUSTER], columns[USER])) if CLUSTER in columns else ids,
+        hashes=hashes,
         models=models,
-        values=values.reshape(n_metrics, len(models), n_users),
-        n_rows=np.bincount(position, minlength=len(models) * n_users).reshape(len(models), n_users),
+        values=values,
+        n_rows=np.bincount(position, minlength=len(models) * n_users).reshape(shape),
         n_invalid=np.bincount(code, grouped_row.whole_numbers(fields[INVALID]), len(models)).astype(np.int64),
-        is_empty=None if is_empty is None else is_empty.reshape(shape),
+        is_empty=placed(grouped_row.whole_numbers(fields[N_PREDICTIONS]) == 0) if N_PREDICTIONS in fields else None,
         lacks_cluster=lacks_cluster,
         n_conflicts=conflicts,
-        row_hashes=row_hashes,
+        row_hashes={
+            table: RowHashes(placed(grouped_row.whole_numbers(each)), placed(grouped_row.flags(each.is_valid())))
+            for table, each in table_hashes.items()
+        },
     )
 
 
@@ -383,9 +375,7 @@ class _JudgedPairs(JudgedAccumulator):
     def add_users(self, users: ComparedUsers, batch: pa.RecordBatch, attributes: Sequence[str]) -> None:
         """Add the users of a batch, whose last value is their grading weight, in groups by columns of it."""
         baseline, weight = users.values_of(self._baseline), np.full(batch.num_rows, np.nan)
-        everyone = self.graded(
-            batch, attributes, weight, is_weighted=self._judges.is_weighted, user=USER, cluster=CLUSTER
-        )
+        everyone = self.graded(batch, attributes, weight, is_weighted=self._judges.is_weighted)
         for model in sorted(set(users.present) - {self._baseline}):
             there = users.has(model) & users.has(self._baseline)
             sides = np.split(
@@ -413,7 +403,7 @@ def send_to_clusters(
     keys = [pa.repeat(pa.scalar(name), len(there)), *(batch.column(attribute).take(rows) for attribute in attributes)]
     user_weights = None if weights is None else weights[there]
     yield from clusters.add(
-        batch.column(CLUSTER).take(rows), users.ids[there], keys, list(values[:, there]), user_weights,
+        batch.column(grouped_row.CLUSTER_HASH).take(rows), users.ids[there], keys, list(values[:, there]), user_weights,
     )  # fmt: skip
 
 

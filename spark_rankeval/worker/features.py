@@ -177,9 +177,9 @@ class ItemIndex:
         # Without a sign, numbers below the least are large: the subtraction may overflow, but no two numbers meet.
         above = (grouped_row.filled(items, 0).astype(np.int64) - self._least).view(np.uint64)
         indices: IntArray = self._indices[np.minimum(above, len(self._indices) - 1).astype(np.int64)]
-        return (
-            np.where(grouped_row.filled(items.is_valid(), 0), indices, len(self.ids)) if items.null_count else indices
-        )
+        if items.null_count:
+            indices[items.is_null().to_numpy(zero_copy_only=False)] = len(self.ids)
+        return indices
 
 
 class ItemTable(NamedTuple):
@@ -349,9 +349,8 @@ def read_sets(texts: pa.Array) -> tuple[IntArray, Ragged]:
         sets += [members] if members else []
     # Null is the last of the indices.
     of_text = np.array([*indices, rankings.UNKNOWN], np.int64)
-    return of_text[grouped_row.filled(encoded.indices, len(indices)).astype(np.int64)], Ragged.from_lists(
-        sets, np.int64
-    )
+    index = grouped_row.filled(encoded.indices, len(indices)).astype(np.int64)
+    return of_text[index], Ragged.from_lists(sets, np.int64)
 
 
 def _vectors(values: pa.Array, dimension: int) -> Array:
@@ -391,21 +390,13 @@ def shares_of_categories(user: IntArray, indices: IntArray, sets: Ragged) -> ran
     n_categories, n_sizes = int(sets.values.max()) + 1, int(sets.lengths.max()) + 1
     item_categories = sets.take(indices)
     # Items come in any order, and sums of floats have one: items that share alike are counted, then added by how they share.
-    cell = (user[item_categories.user] * n_categories + item_categories.values) * n_sizes + item_categories.lengths[
-        item_categories.user
-    ]
+    pair, size = user[item_categories.user] * n_categories + item_categories.values, item_categories.lengths
+    cell = pair * n_sizes + size[item_categories.user]
     cells, counts = np.unique(cell, return_counts=True)
     pairs, pair = np.unique(cells // n_sizes, return_inverse=True)
     n_items = np.bincount(user)
     share = np.bincount(pair, counts / (cells % n_sizes)) / n_items[pairs // n_categories]
     return rankings.CategoryShares(pairs // n_categories, pairs % n_categories, share)
-
-
-def fields_in(structs: pa.StructArray) -> dict[str, pa.Array]:
-    """The fields of structs by name."""
-    names = [structs.type.field(index).name for index in range(structs.type.num_fields)]
-    # Flattened: the nulls and the slice of the structs are those of the fields, too.
-    return dict(zip(names, structs.flatten(), strict=True))
 
 
 # The tables of users' lists, by role.
@@ -560,7 +551,7 @@ class Intents(ScoringFeature):
         if INTENTS not in columns:
             return BatchFeature()
         side = grouped_row.side_of(columns[INTENTS])
-        fields = fields_in(side.ids)
+        fields = grouped_row.fields_in(side.ids)
         items, intents = fields.pop(ITEM), _codes_in_order(fields.pop(INTENT))
         grades = list(map(grouped_row.numbers, fields.values()))
         return _IntentsOfBatch(side._replace(ids=items, values=grades), intents, clip=task.clip_grades)
@@ -602,6 +593,14 @@ def _codes_in_order(names: pa.Array) -> IntArray:
 _ITEM = "labelled_item"
 
 
+def _numbers_of_items(labels: Ragged) -> IntArray:
+    """A number for each label, which labels of one item of a user share."""
+    numbers = np.arange(len(labels.values))
+    label, item = user_lists.match(labels, user_lists.repeated_items(labels))
+    numbers[label] = len(numbers) + item
+    return numbers
+
+
 @dataclass(frozen=True)
 class Stages(ScoringFeature):
     """Models as stages: each is measured against those before it."""
@@ -619,11 +618,7 @@ class _StagesOfBatch(BatchFeature):
         self._labels: dict[int, Ragged] = {}  # the grades, by the index of the view among those of the model
 
     def compare(self, items: Mapping[str, Ragged], order: Callable[[Array], Array] | None) -> None:
-        labels = items["labels"]
-        self._items = np.arange(len(labels.values))
-        # Labels of one item have one number, so that they stay equal.
-        label, item = user_lists.match(labels, user_lists.repeated_items(labels))
-        self._items[label] = len(labels.values) + item
+        self._items = _numbers_of_items(items["labels"])
 
     def label_numbers(self, labels: grouped_row.Side) -> Mapping[str, Array]:
         return {_ITEM: self._items.astype(np.float64)}
@@ -749,18 +744,18 @@ class JudgedAccumulator:
         self._n_waiting = 0
 
     def graded(
-        self, batch: pa.RecordBatch, names: Sequence[str], grading_weight: Array, *, is_weighted: bool,
-        user: str = grouped_row.USER_HASH, cluster: str = grouped_row.CLUSTER_HASH,
-    ) -> GradedUsers:  # fmt: skip
-        """The users of a batch, in groups by columns of these names and the stratum; `cluster` may be a column of it."""
+        self, batch: pa.RecordBatch, names: Sequence[str], grading_weight: Array, *, is_weighted: bool
+    ) -> GradedUsers:
+        """The users of a batch, in groups by columns of these names and the stratum."""
         columns = grouped_row.columns_of(batch)
         places = np.full(batch.num_rows, self._place("", []), np.int64)
         strata = columns.get(grouped_row.STRATUM, pa.repeat(pa.scalar(""), batch.num_rows))
         for (name, *key), rows in grouped_row.rows_by_key([strata, *(columns[name] for name in names)], batch.num_rows):
             places[rows] = self._place(name, key)
-        clusters = None
-        if cluster in columns:
-            clusters = grouped_row.hashes_of_clusters(columns[cluster], grouped_row.whole_numbers(columns[user]))
+        clusters = columns.get(grouped_row.CLUSTER_HASH)
+        if clusters is not None:
+            users = grouped_row.whole_numbers(columns[grouped_row.USER_HASH])
+            clusters = grouped_row.hashes_of_clusters(clusters, users)
         return GradedUsers(grading_weight, is_weighted, places, clusters)
 
     def _place(self, stratum: str | None, key: list[str | None]) -> int:
@@ -778,10 +773,10 @@ class JudgedAccumulator:
         waiting, self._waiting, self._n_waiting = self._waiting, {}, 0
         for figure, parts in waiting.items():
             human, judge, graded = zip(*parts, strict=True)
-            weight, groups = (
-                np.concatenate([getattr(each, name) for each in graded]) for name in ("grading_weight", "groups")
+            weight, groups, clusters = (
+                user_lists.joined([getattr(each, name) for each in graded])
+                for name in ("grading_weight", "groups", "clusters")
             )
-            clusters = None if graded[0].clusters is None else np.concatenate([each.clusters for each in graded])
             weights = weight if graded[0].is_weighted else None
             values = np.concatenate(human), np.concatenate(judge), weight != 0
             made = JudgedQueries.from_values(*values, weights, groups, clusters, list(self._groups))
@@ -880,10 +875,8 @@ class GradedByPeople(process.ScoringFeature):
     def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: grouped_row.Side) -> process.BatchFeature:
         """Whom of a batch people graded."""
         declared = grouped_row.numbers(columns[grouped_row.GRADED]) > 0 if grouped_row.GRADED in columns else None
-        probability = (
-            grouped_row.numbers(columns[grouped_row.PROBABILITY]) if grouped_row.PROBABILITY in columns else None
-        )
-        return GradedOfBatch(labels, declared, probability)
+        probability = columns.get(grouped_row.PROBABILITY)
+        return GradedOfBatch(labels, declared, None if probability is None else grouped_row.numbers(probability))
 
     def new_accumulator(self, task: ScoringTask, context: process.StateContext) -> process.FeatureAccumulator:
         """What both judges say of the users of a partition."""
@@ -919,9 +912,7 @@ class GradedOfBatch(process.BatchFeature):
             return
         labels = items["labels"]
         # An item may have its grades in several rows.
-        number = np.arange(len(labels.values))
-        label, item = user_lists.match(labels, user_lists.repeated_items(labels))
-        number[label] = len(number) + item
+        number = _numbers_of_items(labels)
         has_grade = [np.zeros(int(number.max(initial=-1)) + 1, np.bool_) for _ in (JUDGE, HUMAN)]
         for judge, is_graded in enumerate(has_grade):
             is_graded[number[~np.isnan(self._labels.values[judge])]] = True

@@ -297,11 +297,9 @@ class ScoresOfPairs:
                 self.normalisers[index] = np.where(is_included, ranked.normaliser(metric), 0.0)
         for computed, metrics in ((self.values, view.metrics), (self.standard_values, view.standards)):
             metric_values = [ranked.values(metric) for metric in metrics]
-            computed.extend(
-                metric_values
-                if is_included.all()
-                else [np.where(is_included, values, np.nan) for values in metric_values]
-            )
+            if not is_included.all():
+                metric_values = [np.where(is_included, values, np.nan) for values in metric_values]
+            computed.extend(metric_values)
 
     def where(self, keep: BoolArray) -> ScoresOfPairs:
         """These of the pairs."""
@@ -340,11 +338,9 @@ class RankedPairs:
         """The values of a metric; NaN of metrics that look at more than labels, unless they are shares of a group."""
         if isinstance(metric, GroupShare) and self.recommended is not None:
             return metric.group_shares(self.recommended, *self.memberships, self.n_groups)
-        values = (
-            metric_values(metric, self.pairs.batch)
-            if is_about_labels(metric)
-            else np.full(len(self.pairs.user), np.nan)
-        )
+        values: Array = np.full(len(self.pairs.user), np.nan)
+        if is_about_labels(metric):
+            values = metric_values(metric, self.pairs.batch)
         return self.whole(values, np.nan)
 
     def normaliser(self, metric: Metric) -> Array:

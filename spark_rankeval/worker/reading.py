@@ -117,6 +117,13 @@ class Side(NamedTuple):
     # int64 (n_users,), how many entries there were, if some were left out on the way; None: these.
     total: IntArray | None = None
 
+    def where(self, keep: BoolArray) -> Side:
+        """The side with some of its entries."""
+        present = None if self.present is None else self.present[keep]
+        values = [entries[keep] for entries in self.values]
+        ids, lists = self.ids.filter(pa.array(keep)), self.lists.where(keep)
+        return self._replace(lists=lists, ids=ids, values=values, present=present)
+
 
 def read_predictions(task: ScoringTask, columns: dict[str, pa.Array], model: int = 0) -> Side:
     """The predictions of a model, of a batch of grouped users."""
@@ -125,13 +132,12 @@ def read_predictions(task: ScoringTask, columns: dict[str, pa.Array], model: int
     rows = _rows(lists, PREDICTION_ROWS)
     total = whole_numbers(lists[VALID_PREDICTIONS]) if VALID_PREDICTIONS in lists else None
     if model in task.array_models:
-        is_null_user = _null_users(columns, len(rows))
         scores, costs = _existing_columns(lists, SCORES), _existing_columns(lists, COSTS)
         checks: list[Callable[[Array], BoolArray]] = [
             *([np.isnan] * len(scores)),
             *(user_lists.EXTRA_COLUMNS[name].is_wrong for name in task.prediction_columns),
         ]
-        side = _check_arrays(rows, is_null_user, lists[ITEMS], [*scores, *costs], checks, task.keep_null_items)
+        side = _check_arrays(rows, columns, lists[ITEMS], [*scores, *costs], checks, task.keep_null_items)
         if total is not None:
             # Of those that were read, entries that are no items are no predictions.
             total = total - np.diff(flat(lists[ITEMS])[1]) + side.lists.lengths
@@ -152,14 +158,14 @@ def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
     grades = _existing_columns(columns, *(grades_column(index) for index in range(len(columns))))
     value_columns = [*grades, *(columns[label_column(name)] for name in task.label_columns)]
     if task.label_arrays:
-        is_null_user, largest = _null_users(columns, len(rows)), task.largest_grade
+        largest = task.largest_grade
         checks: list[Callable[[Array], BoolArray]] = [_never] * len(grades)
         if task.unusual_grades != "keep":
             single = [has_single_precision(columns, grades_column(relevance)) for relevance in range(len(grades))]
             is_bad = _too_large if task.grades_may_be_missing else _bad_grade
             checks = [partial(is_bad, largest=as_float32(largest) if is_single else largest) for is_single in single]
         checks += [user_lists.EXTRA_COLUMNS[name].is_wrong for name in task.label_columns]
-        side = _check_arrays(rows, is_null_user, columns[LABELS], value_columns, checks, keep_null_items=False)
+        side = _check_arrays(rows, columns, columns[LABELS], value_columns, checks, keep_null_items=False)
     else:
         side = side_of(columns[LABELS], [numbers(flat(column)[0]) for column in value_columns])
         side = side._replace(invalid=rows - side.lists.lengths)
@@ -186,9 +192,7 @@ def _counted(
 
 
 def _left_out(side: Side, marked: BoolArray) -> Side:
-    ids, values, lists = _kept(~marked, side.ids, side.values, side.lists)
-    present = None if side.present is None else side.present[~marked]
-    return side._replace(ids=ids, values=values, lists=lists, invalid=side.invalid + side.unusual, present=present)
+    return side.where(~marked)._replace(invalid=side.invalid + side.unusual)
 
 
 def _clipped(side: Side, marked: BoolArray, n_grades: int) -> Side:
@@ -251,13 +255,9 @@ def _never(values: Array) -> BoolArray:
     return np.zeros(len(values), np.bool_)
 
 
-def _null_users(columns: dict[str, pa.Array], n_users: int) -> BoolArray:
-    return flags(columns[NO_USER]) if NO_USER in columns else np.zeros(n_users, np.bool_)
-
-
 def _check_arrays(
     rows: IntArray,
-    is_null_user: BoolArray,
+    columns: Mapping[str, pa.Array],
     ids_column: pa.Array,
     values_columns: list[pa.Array],
     bad: Sequence[Callable[[Array], BoolArray]],
@@ -268,25 +268,25 @@ def _check_arrays(
     A user without a row in the table has 0 `rows`. Rows without a user count as they are, and hold nothing. With `keep_null_items` a
     null id is no mistake, but an item that has no label.
     """
+    is_null_user = flags(columns[NO_USER]) if NO_USER in columns else np.zeros(len(rows), np.bool_)
     # A user in several rows keeps the first; a row with a null array says nothing.
     null_row = np.logical_or.reduce([_nulls(column) for column in (ids_column, *values_columns)])
     invalid = np.where(is_null_user, rows, np.maximum(rows - 1, 0) + ((rows > 0) & null_row))
     side = side_of(ids_column)
-    ids, lists = side.ids, side.lists
     parallel = [Ragged(numbers(entries), offsets) for entries, offsets in map(flat, values_columns)]
     values = [array.values for array in parallel]
     # Which score belongs to which item is not known if the arrays are not equally long.
     unequal = np.zeros(len(rows), np.bool_)
     for array in parallel:
-        unequal |= array.lengths != lists.lengths
+        unequal |= array.lengths != side.lists.lengths
     if unequal.any():
         invalid += unequal & ~null_row & ~is_null_user
         values = [array.values[~unequal[array.user]] for array in parallel]
-        keep = ~unequal[lists.user]
-        ids, lists = ids.filter(pa.array(keep)), lists.where(keep)
+        side = side.where(~unequal[side.lists.user])
+    side = side._replace(values=values)
     if is_null_user.any():
-        ids, values, lists = _kept(~is_null_user[lists.user], ids, values, lists)
-    missing = _nulls(ids)
+        side = side.where(~is_null_user[side.lists.user])
+    ids, missing = side.ids, _nulls(side.ids)
     wrong = np.zeros(len(ids), np.bool_)
     if pa.types.is_floating(ids.type):
         size = np.abs(numbers(ids))
@@ -297,24 +297,24 @@ def _check_arrays(
         wrong = wrong | missing
         if is_text(ids.type):
             wrong = wrong | pc.fill_null(pc.equal(ids, ""), fill_value=False).to_numpy(zero_copy_only=False)
-    for entries, is_bad in zip(values, bad, strict=False):
+    for entries, is_bad in zip(side.values, bad, strict=False):
         wrong = wrong | is_bad(entries)
-    present = ~missing if keep_null_items and missing.any() else None
+    side = side._replace(present=~missing if keep_null_items and missing.any() else None)
     if wrong.any():
-        invalid = invalid + np.bincount(lists.user[wrong], minlength=len(rows))
-        keep = ~wrong
-        ids, values, lists = _kept(keep, ids, values, lists)
-        present = None if present is None else present[keep]
-    return side._replace(lists=lists, ids=ids, values=values, invalid=invalid, present=present)
-
-
-def _kept(keep: BoolArray, ids: pa.Array, values: list[Array], lists: Ragged) -> tuple[pa.Array, list[Array], Ragged]:
-    return ids.filter(pa.array(keep)), [entries[keep] for entries in values], lists.where(keep)
+        invalid = invalid + np.bincount(side.lists.user[wrong], minlength=len(rows))
+        side = side.where(~wrong)
+    return side._replace(invalid=invalid)
 
 
 def columns_of(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     """The columns of a batch by name."""
     return dict(zip(batch.schema.names, batch.columns, strict=True))
+
+
+def fields_in(structs: pa.StructArray) -> dict[str, pa.Array]:
+    """The fields of structs by name."""
+    # Flattened: the nulls and the slice of the structs are those of the fields, too.
+    return dict(zip([field.name for field in structs.type], structs.flatten(), strict=True))
 
 
 def flat(column: pa.Array) -> tuple[pa.Array, IntArray]:

@@ -351,11 +351,8 @@ Rows = Callable[[pa.RecordBatch, Scores], Iterator[pa.RecordBatch]]
 USER_ROWS = "user_rows"
 
 
-def score_batches(
-    task: ScoringTask, carried: tuple[str, ...], names: tuple[str, ...], tables: tuple[str, ...] = ()
-) -> process.Run:
+def score_batches(task: ScoringTask, rows: Rows) -> process.Run:
     """A function for ``mapInArrow``: the rows of every user, as of `rows_of_users`."""
-    rows = rows_of_users(task, carried, names, tables)
 
     @process.runs_in_worker
     def run(batches: process.Batches) -> process.Batches:

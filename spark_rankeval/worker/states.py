@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from spark_rankeval.ranking.user_lists import Array, BoolArray, IntArray, Ragged, offsets_of, starts_of_runs
+from spark_rankeval.ranking.user_lists import Array, BoolArray, IntArray, Ragged, joined, offsets_of, starts_of_runs
 from spark_rankeval.records.summary import ALL_VALUES, Key
 from spark_rankeval.request.call import GRADING_WEIGHT, CountNames
 from spark_rankeval.request.task import ScoringTask
@@ -86,12 +86,8 @@ class GroupStates(NamedTuple):
         some = [each for each in states if each.keys]
         if len(some) == 1:
             return some[0]
-        parts = {
-            name: {field: np.concatenate([each.parts[name][field] for each in some]) for field in fields}
-            for name, fields in (some[0].parts.items() if some else ())
-        }
         keys = list(chain.from_iterable(each.keys for each in some))
-        return cls(keys, parts).summed(keys)
+        return cls(keys, joined([each.parts for each in some]) if some else {}).summed(keys)
 
 
 def _merged_sketches(sketches: Fields, indices: IntArray, n_groups: int) -> Fields:
@@ -119,14 +115,9 @@ class StateAccumulator:
         """
         is_null = users.users["is_null"]
         valid = ~is_null if is_null.any() else slice(None)
-        there = users.take(valid)
-        self._values.add(
-            list(there.values.values()),
-            there.users.get("hash"),
-            there.users.get("weight"),
-            there.normalisers,
-            None if group is None else group[valid],
-        )
+        there, valid_group = users.take(valid), None if group is None else group[valid]
+        values, hashes, weights = list(there.values.values()), there.users.get("hash"), there.users.get("weight")
+        self._values.add(values, hashes, weights, there.normalisers, valid_group)
         self.add_counts(users.counts, valid, group)
         for table, limbs in users.limbs.items():
             if group is None:
@@ -171,12 +162,6 @@ def bucket_of(key: Key) -> int:
     return zlib.crc32(json.dumps(key).encode()) % BUCKETS
 
 
-def sorted_by_bucket(keys: Sequence[Key]) -> list[tuple[int, int]]:
-    """The bucket in which each group meets and its number among the keys: by bucket, and then in an order of the keys alone."""
-    ordered = sorted((bucket_of(key), json.dumps(key), number) for number, key in enumerate(keys))
-    return [(bucket, number) for bucket, _, number in ordered]
-
-
 #: Up to so many users of a group in a task travel as they are. About 100 take as many bytes as a state.
 FEW = 64
 
@@ -201,14 +186,7 @@ class UsersOfGroups(NamedTuple):
     @classmethod
     def concatenated(cls, parts: Sequence[UsersOfGroups]) -> UsersOfGroups:
         """The users of all parts, one after the other; all parts have the same names."""
-        if len(parts) == 1:
-            return parts[0]
-        return cls(
-            *(
-                {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
-                for columns in zip(*parts, strict=True)
-            )
-        )
+        return parts[0] if len(parts) == 1 else cls(*map(joined, zip(*parts, strict=True)))
 
     @property
     def n_bytes(self) -> int:
@@ -250,8 +228,9 @@ def messages_by_bucket(states: GroupStates | FewUsers) -> Iterator[Message]:
     if states.keys == [()]:
         yield Message.of(STATES, states)
         return
-    for bucket, some in groupby(sorted_by_bucket(states.keys), key=lambda entry: entry[0]):
-        yield Message.of(STATES, states.take([number for _, number in some]), bucket)
+    ordered = sorted((bucket_of(key), json.dumps(key), number) for number, key in enumerate(states.keys))
+    for bucket, some in groupby(ordered, key=lambda entry: entry[0]):
+        yield Message.of(STATES, states.take([number for *_, number in some]), bucket)
 
 
 def states_of(
@@ -696,19 +675,12 @@ class PartitionStates:
             about["hash"] = drawn(columns, self._options)
         if self._options.weighted:
             about["weight"] = grouped_row.numbers(columns[grouped_row.USER_WEIGHT]) if weights is None else weights
-        absent = (
-            grouped_row.flags(columns[grouped_row.ABSENT])
-            if grouped_row.ABSENT in columns
-            else np.zeros(batch.num_rows, np.bool_)
-        )
+        absent = np.zeros(batch.num_rows, np.bool_)
+        if grouped_row.ABSENT in columns:
+            absent = grouped_row.flags(columns[grouped_row.ABSENT])
         keys = [columns[name] for name in self._keys]
-        users = UsersOfGroups(
-            dict(enumerate(values)),
-            dict(counts),
-            dict(normalisers),
-            grouped_row.limbs_of_users(self._hashed, columns),
-            about,
-        )
+        limbs = grouped_row.limbs_of_users(self._hashed, columns)
+        users = UsersOfGroups(dict(enumerate(values)), dict(counts), dict(normalisers), limbs, about)
         if self._clusters is not None:
             there = np.flatnonzero(~(about["is_null"] | absent))
             rows, some = pa.array(there), users._replace(counts={}, limbs={}).take(there)
@@ -760,9 +732,7 @@ class PartitionStates:
         counts_by_key = dict(group_counts)
         for some in self._chunks(counts_by_key):
             states = self._new(len(some))
-            chunk_counts = [counts_by_key[key] for key in some]
-            counts = {name: np.concatenate([each[name] for each in chunk_counts]) for name in chunk_counts[0]}
-            states.add_counts(counts, group=np.arange(len(some)))
+            states.add_counts(joined([counts_by_key[key] for key in some]), group=np.arange(len(some)))
             yield from self._hold(states.states(some))
 
     def _chunks(self, keys: Iterable[Key]) -> Iterator[list[Key]]:

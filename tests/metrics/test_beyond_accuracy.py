@@ -26,7 +26,7 @@ from spark_rankeval.request.task import Lists, View, resolve
 from spark_rankeval.worker import all_lists, scoring
 from spark_rankeval.worker import features as item_facts
 from spark_rankeval.worker import features as side_lists
-from spark_rankeval.worker.all_lists import ExposureAccumulator, Slot, exposures_of, slots_of, table_of, total_of
+from spark_rankeval.worker.all_lists import ExposureAccumulator, figures_of_slots, table_of, total_of
 from spark_rankeval.worker.process import pack, rows_of, with_features
 from spark_rankeval.worker.scoring import score
 
@@ -46,12 +46,11 @@ def values_of(metrics, world, users=None, shuffled=None):
 
 
 def exposures(metrics, world, parts, n_partitions=1, block_of=None):
-    """What the driver knows of the exposure of several partitions, by slot; items meet in so many partitions."""
+    """What the driver knows of the exposure of several partitions, by metric; items meet in so many partitions."""
     task = task_of_views(View(tuple(metrics), RankingPolicy()))
-    slots = slots_of(task)
     messages, totals = [], Totals()
     for users in parts:
-        accumulator = ExposureAccumulator(slots, lambda _: ["all"])
+        accumulator = ExposureAccumulator(task, lambda _: ["all"])
         exposed = exposed_in(scored(task, batch_of(world, users)))
         known = dataclasses.astuple(exposed[0].batch.recommended.totals)
         totals = Totals(*map(max, dataclasses.astuple(totals), known))
@@ -59,9 +58,9 @@ def exposures(metrics, world, parts, n_partitions=1, block_of=None):
         messages += accumulator.add([((), slice(None))], np.ones(len(users), np.bool_), exposed, *blocks)
         messages += accumulator.messages()
     merged = met(rows_of(messages), merging_exposure(ci="bca" if block_of else "t"), n_partitions)
-    found = exposures_of(merged, slots, totals).get("all", {})
+    found = figures_of_slots(merged, task, totals, has_blocks=block_of is not None).get("all", {})
     assert block_of or not any(each.leave_one_out for each in found.values()), "nobody asked for blocks"
-    return found
+    return {metric: figures for slot, figures in found.items() for metric in slot.metrics}
 
 
 def compare(metrics, world, users=None, shuffled=None):
@@ -85,7 +84,7 @@ def test_every_variant_of_all_lists_equals_the_naive_one(metric, mine):
     found = exposures(mine, world, [world.users])
     for variant in mine:
         expected = pytest.approx(value(variant, world), rel=1e-12, abs=1e-12)
-        assert variant.value(found[Slot(0, variant.k)].whole) == expected, variant
+        assert variant.value(found[variant].whole) == expected, variant
 
 
 ITEMS, SCORES = st.integers(0, 7), st.sampled_from([-1.0, 0.0, 0.5, 1.0])
@@ -114,7 +113,7 @@ def test_any_tables_give_what_the_naive_measures_give(world, choice):
     of_all = [metric for metric in chosen if metric.corpus_level]
     found = exposures(of_all, world, [[user] for user in world.users])
     for metric in of_all:
-        mine = metric.value(found[Slot(0, metric.k)].whole)
+        mine = metric.value(found[metric].whole)
         assert mine == pytest.approx(value(metric, world), rel=1e-12, abs=1e-12, nan_ok=True), metric
 
 
@@ -174,8 +173,7 @@ def test_no_split_into_partitions_changes_a_value_of_all_lists():
     parts = [part.tolist() for part in np.array_split(np.array(world.users), n_parts) if len(part)]
     split, whole = exposures(ALL_LISTS, world, parts, 3), exposures(ALL_LISTS, world, [world.users])
     for metric in ALL_LISTS:
-        slot = Slot(0, metric.k)
-        assert metric.value(split[slot].whole) == metric.value(whole[slot].whole), metric
+        assert metric.value(split[metric].whole) == metric.value(whole[metric].whole), metric
 
 
 def naive(metric, world, users):
@@ -196,7 +194,7 @@ def test_without_a_block_values_are_those_of_the_other_users(seed, n_blocks, n_p
     # Users without a list are in no block.
     in_lists = {block_of[user] for user in world.users if world.predictions.get(user)}
     for metric in ALL_LISTS:
-        slot = found[Slot(0, metric.k)]
+        slot = found[metric]
         assert metric.value(slot.whole) == pytest.approx(naive(metric, world, world.users), nan_ok=True), metric
         blocks = sorted(in_lists)
         assert len(slot.leave_one_out) == len(blocks)
@@ -213,7 +211,7 @@ def test_no_split_of_users_changes_a_bit_of_a_value_without_a_block():
     apart = exposures(metrics, world, [[user] for user in world.users], 3, block_of)
     together = exposures(metrics, world, [world.users], 1, block_of)
     for metric in metrics:
-        pairs = zip(apart[Slot(0, 3)].leave_one_out, together[Slot(0, 3)].leave_one_out, strict=True)
+        pairs = zip(apart[metric].leave_one_out, together[metric].leave_one_out, strict=True)
         assert all(metric.value(one) == metric.value(other) for one, other in pairs)
 
 
@@ -251,7 +249,7 @@ def held_messages(monkeypatch, n_bytes):
     monkeypatch.setattr(all_lists, "_COUNTED", 16)
     world, metrics = random_world(14, n_users=200), resolved(["entropy@3", "gini(among=recommended)@5"])
     task = task_of_views(View(tuple(metrics), RankingPolicy()))
-    accumulator = ExposureAccumulator(slots_of(task), lambda key: ["all", *key])
+    accumulator = ExposureAccumulator(task, lambda key: ["all", *key])
     early = []
     for users in np.array_split(world.users, 20):
         side = users % 2
@@ -329,7 +327,7 @@ def test_figures_that_can_be_checked_by_hand():
         np.testing.assert_allclose(found, FIGURES[text], rtol=1e-12, atol=1e-12, err_msg=text)
     of_all = resolved(OF_ALL_FIGURES)
     found = exposures(of_all, SIMPLE, [SIMPLE.users])
-    values = {text: one.value(found[Slot(0, one.k)].whole) for text, one in zip(OF_ALL_FIGURES, of_all, strict=True)}
+    values = {text: one.value(found[one].whole) for text, one in zip(OF_ALL_FIGURES, of_all, strict=True)}
     assert values == pytest.approx(OF_ALL_FIGURES, rel=1e-12)
 
 

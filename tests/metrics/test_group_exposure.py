@@ -24,15 +24,7 @@ from spark_rankeval.ranking.batch import Totals
 from spark_rankeval.ranking.user_lists import LIST_PARAMETERS, RankingPolicy
 from spark_rankeval.request.task import View
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.worker.all_lists import (
-    GroupAccumulator,
-    Slot,
-    exposures_of,
-    group_exposures_of,
-    group_slots_of,
-    slice_as_text,
-    slots_of,
-)
+from spark_rankeval.worker.all_lists import GroupAccumulator, figures_of_slots, slice_as_text, slots_of
 from spark_rankeval.worker.features import GROUP as NAME
 from spark_rankeval.worker.features import GROUPS_TABLE, ITEM, ItemFacts
 from spark_rankeval.worker.process import messages_of, rows_of, stream_of, with_columns, with_features
@@ -74,7 +66,7 @@ def exposures(metrics, world, parts, block_of=None, shuffled=None, judged_only=F
         messages += accumulator.add([((), slice(None))], np.ones(len(users), np.bool_), exposed, blocks)
         messages += accumulator.messages()
     merged = met(rows_of(messages), merging_exposure())
-    found = group_exposures_of(merged, group_slots_of(task), has_blocks=block_of is not None)["all"]
+    found = figures_of_slots(merged, task, Totals(), has_blocks=block_of is not None)["all"]
     slot_of = {metric: slot for slot in found for metric in slot.metrics}
     return [found[slot_of[metric]] for metric in metrics]
 
@@ -193,7 +185,7 @@ def test_metrics_of_the_same_attention_are_counted_once():
         "exposure_to_merit(discount=ln)@2", "reo@2",
     ]  # fmt: skip
     metrics = [parse_metric(name).resolve() for name in names]
-    assert [len(slot.metrics) for slot in group_slots_of(task_of(metrics))] == [4, 3, *[1] * 5]
+    assert [len(slot.metrics) for slot in slots_of(task_of(metrics))] == [4, 3, *[1] * 5]
 
 
 @pytest.mark.usefixtures("without_second_groups")
@@ -263,16 +255,10 @@ def in_slices(asked, batch):
     task = task_of_views(*views)
     run = state_of_batches(task, DescriptionOptions(None, quantiles=()), ("side",), lambda key: [("all",), key])
     merged = met(rows_of(each for each in messages_of(run(iter([batch]))) if each.kind != STATES), merging_exposure())
-    items = exposures_of(merged, slots_of(task), Totals(items=30, training_items=20))
-    groups = group_exposures_of(merged, group_slots_of(task), has_blocks=False)
-    slots = {slot.view: slot for slot in group_slots_of(task)}
+    found = figures_of_slots(merged, task, Totals(items=30, training_items=20), has_blocks=False)
+    slots = {slot.view: slot for slot in slots_of(task)}
     return [
-        {
-            name: metric.value(
-                (of_items[Slot(view, metric.k)] if view not in slots else groups[name][slots[view]]).whole
-            )
-            for name, of_items in ((name, items.get(name, {})) for name in SLICES)
-        }
+        {name: metric.value(found[name][slots[view]].whole) for name in SLICES}
         for view, (metric, _) in enumerate(asked)
     ]
 

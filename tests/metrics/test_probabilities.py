@@ -15,9 +15,10 @@ from worlds.recommendations import batch_of, random_world, scored
 from worlds.variants import PROBABILITIES, variants
 
 from spark_rankeval.metrics import parse_metric
+from spark_rankeval.ranking.batch import Totals
 from spark_rankeval.ranking.user_lists import RankingPolicy
 from spark_rankeval.request.task import View
-from spark_rankeval.worker.all_lists import PairAccumulator, pair_slots_of, pair_sums_of
+from spark_rankeval.worker.all_lists import PairAccumulator, figures_of_slots, slots_of
 from spark_rankeval.worker.process import rows_of
 
 EVERY = [
@@ -46,7 +47,7 @@ def sums(metrics, world, parts, block_of=None):
         messages += accumulator.add([((), slice(None))], np.ones(len(users), np.bool_), exposed, blocks)
         messages += accumulator.messages()
     merged = met(rows_of(messages), merging_exposure(ci="bca" if block_of else "t"))
-    found = pair_sums_of(merged, pair_slots_of(task), has_blocks=block_of is not None)["all"]
+    found = figures_of_slots(merged, task, Totals(), has_blocks=block_of is not None)["all"]
     return {metric: pairs for slot, pairs in found.items() for metric in slot.metrics}
 
 
@@ -135,7 +136,7 @@ def test_metrics_of_the_same_pairs_are_added_up_once():
         "log_loss(precision=float32)", "normalised_entropy(unlabelled=left_out)", "log_loss(relevance_threshold=2)",
     ]  # fmt: skip
     metrics = [parse_metric(name).resolve() for name in names]
-    slots = pair_slots_of(task_of_views(View(tuple(metrics), RankingPolicy())))
+    slots = slots_of(task_of_views(View(tuple(metrics), RankingPolicy())))
     assert [len(slot.metrics) for slot in slots] == [3, 1, 1, 1, 1, 1]
 
 

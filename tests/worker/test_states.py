@@ -16,7 +16,7 @@ from spark_rankeval.worker import states
 from spark_rankeval.worker import states as group_states
 from spark_rankeval.worker.comparing import all_pairs_batches, merging_comparisons, paired_batches
 from spark_rankeval.worker.process import Message, merged_by_bucket, messages_of, pack, rows_of, unpack
-from spark_rankeval.worker.reading import ABSENT, USER_HASH, USER_WEIGHT, rows_by_key
+from spark_rankeval.worker.reading import ABSENT, NO_USER, USER_HASH, USER_WEIGHT, rows_by_key
 from spark_rankeval.worker.states import GroupStates, bucket_of, merging_states, state_of_columns, states_of
 
 OPTIONS = DescriptionOptions("bca", 0.95, 60, 1, (0.5, 0.9), weighted=True)
@@ -116,7 +116,7 @@ def models(order):
         for user, of_user in enumerate(values)
     ]
     table = {
-        "user": random.integers(-(2**63), 2**63 - 1, N_USERS), "nobody": np.zeros(N_USERS, np.bool_), "rows": rows,
+        USER_HASH: random.integers(-(2**63), 2**63 - 1, N_USERS), NO_USER: np.zeros(N_USERS, np.bool_), "rows": rows,
         "slice_0": [f"s{n % 3}" for n in range(N_USERS)], "n_conflicts": np.zeros(N_USERS, np.int64),
     }  # fmt: skip
     return batches_of(table, order, 50)

@@ -16,18 +16,15 @@ from spark_rankeval.experiments import compare_groups
 from spark_rankeval.spark.models import Collected, ModelTable, ModelTables
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, table_hash
 from spark_rankeval.worker.comparing import (
-    CLUSTER,
     CONFLICTS,
     INVALID,
-    IS_NULL_USER,
     MODEL,
     N_PREDICTIONS,
     ROWS,
-    USER,
     merging_comparisons,
     value_field,
 )
-from spark_rankeval.worker.reading import hash_column, slice_column
+from spark_rankeval.worker.reading import CLUSTER_HASH, NO_USER, USER_HASH, hash_column, slice_column
 
 BATCH = 64
 METRICS = {"ndcg@10": "ndcg_at_10", "recall@5": "recall_at_5", "percentile_rank": "percentile_rank"}
@@ -123,8 +120,10 @@ class ModelFrames(ModelTables):
         counts = [(INVALID, pa.int64()), (N_PREDICTIONS, pa.int64())]
         row = pa.struct([(MODEL, pa.string()), *counts, *values, *hashes])
         columns = {
-            USER: pd.util.hash_array(np.array([0 if user is None else user for user in rows], np.int64)).view(np.int64),
-            IS_NULL_USER: pa.array([user is None for user in rows], pa.bool_()),
+            USER_HASH: pd.util.hash_array(np.array([0 if user is None else user for user in rows], np.int64)).view(
+                np.int64
+            ),
+            NO_USER: pa.array([user is None for user in rows], pa.bool_()),
             ROWS: pa.array(list(rows.values()), pa.list_(row)),
             **{
                 slice_column(place): pa.array([of[place] for of in attributes.values()], pa.string(), from_pandas=True)
@@ -136,7 +135,7 @@ class ModelFrames(ModelTables):
             (name,) = self.clusters
             cluster_of = {row["user"]: row[name] for table in self.tables for row in table.frame.to_dict("records")}
             hashed = [None if pd.isna(cluster_of[user]) else hash_of(cluster_of[user]) for user in rows]
-            columns[CLUSTER] = pa.array(hashed, pa.int64())
+            columns[CLUSTER_HASH] = pa.array(hashed, pa.int64())
         users = pa.table(columns)
         parts = [users.take(pa.array(part)) for part in np.array_split(np.arange(len(rows)), self.n_partitions)]
         sent = chain.from_iterable(run(iter(part.combine_chunks().to_batches(max_chunksize=BATCH))) for part in parts)
