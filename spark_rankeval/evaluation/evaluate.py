@@ -29,8 +29,7 @@ from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, estima
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.spark.tables import Sources, read_catalogue, read_sources, tables_of
 from spark_rankeval.statistics.intervals import IntervalMethod
-from spark_rankeval.worker import all_lists, item_groups
-from spark_rankeval.worker import vectors as whole_catalogue
+from spark_rankeval.worker import all_lists, catalogue_lists, item_groups
 from spark_rankeval.worker.features import FactsOfItems, GradedByPeople, Intents, NoAnswer, Stages, Unjudged
 from spark_rankeval.worker.reading import USER_WEIGHT
 from spark_rankeval.worker.scoring import MODEL
@@ -107,7 +106,7 @@ def with_features(
         similarities = [
             vectors[model].similarity if model in vectors else None for model in range(len(scoring_task.models))
         ]
-        features.append(whole_catalogue.ListsFromVectors(tuple(similarities)))
+        features.append(catalogue_lists.ListsFromVectors(tuple(similarities)))
     if groups is not None:
         features.append(item_groups.FiguresOfGroups(groups))
     if has_no_answer:
@@ -662,9 +661,9 @@ def top_items(
     grouping = Grouping(sources, task.ScoringTask(()))
     users = sources.predictions.user
     taken = {
-        whole_catalogue.RECOMMENDATIONS,
-        whole_catalogue.N_INVALID,
-        whole_catalogue.N_INVALID_CATALOGUE,
+        catalogue_lists.RECOMMENDATIONS,
+        catalogue_lists.N_INVALID,
+        catalogue_lists.N_INVALID_CATALOGUE,
     }.intersection(map(str.lower, users))
     if taken:
         msg = f"the user column {min(taken)!r} is also the name of a column of the result; rename it"
@@ -676,13 +675,13 @@ def top_items(
     schema = T.StructType(
         [
             *(T.StructField(name, kind) for name, kind in zip(users, grouping.sources.user_types, strict=True)),
-            T.StructField(whole_catalogue.RECOMMENDATIONS, T.ArrayType(entry)),
-            T.StructField(whole_catalogue.N_INVALID, T.LongType()),
-            T.StructField(whole_catalogue.N_INVALID_CATALOGUE, T.LongType()),
+            T.StructField(catalogue_lists.RECOMMENDATIONS, T.ArrayType(entry)),
+            T.StructField(catalogue_lists.N_INVALID, T.LongType()),
+            T.StructField(catalogue_lists.N_INVALID_CATALOGUE, T.LongType()),
         ]
     )
-    first = whole_catalogue.FirstItems(k, "item_asc")
-    run = whole_catalogue.first_items_of_batches(
+    first = catalogue_lists.FirstItems(k, "item_asc")
+    run = catalogue_lists.first_items_of_batches(
         sources.vectors[0].similarity, first, tuple(grouping.sources.user_columns), item
     )
     return engine.run_on_workers(grouping.lists(first), run, schema)

@@ -17,7 +17,7 @@ from spark_rankeval.evaluation.result import Result
 from spark_rankeval.request import call
 from spark_rankeval.spark import source_tables, sql
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.worker.vectors import RECOMMENDATIONS
+from spark_rankeval.worker.catalogue_lists import RECOMMENDATIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

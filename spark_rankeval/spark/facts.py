@@ -25,9 +25,9 @@ from spark_rankeval.spark.engine import (
     sorted_partitions,
 )
 from spark_rankeval.spark.tables import Sources
+from spark_rankeval.worker import catalogue_lists
 from spark_rankeval.worker import features as item_facts
 from spark_rankeval.worker import reading as grouped_row
-from spark_rankeval.worker import shards as worker
 from spark_rankeval.worker import vectors as catalogue
 from spark_rankeval.worker.features import INTENT, INTENTS, ITEM, add_counts, count_items
 from spark_rankeval.worker.item_groups import table_of
@@ -446,7 +446,7 @@ _LONG, _DOUBLE = T.LongType(), T.DoubleType()
 
 
 def with_shards(
-    users: DataFrame, sources: Sources, first_items: Callable[[int], catalogue.FirstItems | None]
+    users: DataFrame, sources: Sources, first_items: Callable[[int], catalogue_lists.FirstItems | None]
 ) -> DataFrame:
     """Grouped users with what each shard says of them, in the place of vectors, biases and candidates of models with shards.
 
@@ -455,7 +455,7 @@ def with_shards(
     for model, vectors in sources.vectors.items():
         if vectors.shards is not None:
             sharded = _ShardedModel(users, sources, model, vectors, vectors.shards)
-            users = sharded.joined(first_items(model) or catalogue.FirstItems(0, "item_asc"))
+            users = sharded.joined(first_items(model) or catalogue_lists.FirstItems(0, "item_asc"))
     return users
 
 
@@ -467,8 +467,8 @@ class _ShardedModel:
     vectors: source_tables.VectorColumns
     n_shards: int
 
-    def joined(self, first: catalogue.FirstItems) -> DataFrame:
-        """The users with the messages of all shards. Users who are null get those for nobody, which say what the catalogue is."""
+    def joined(self, first: catalogue_lists.FirstItems) -> DataFrame:
+        """The users with the messages of all shards. Invalid users get those of a null user, which tell the catalogue's faults."""
         ours = {name: f"{name}_of_shard" for name in self.sources.user_columns}
         messages = self._messages(first).withColumnsRenamed(ours)
         are_same = sql.all_of(sql.same(sql.named(name), sql.named(other)) for name, other in ours.items())
@@ -476,25 +476,32 @@ class _ShardedModel:
         dropped = [column_of_model(name, self.model) for name in lists]
         return self.grouped.drop(*dropped).join(messages, are_same.column, "left").drop(*ours.values())
 
-    def _messages(self, first: catalogue.FirstItems) -> DataFrame:
+    def _messages(self, first: catalogue_lists.FirstItems) -> DataFrame:
         """One row per user: what each shard says."""
         users = self.users
         if grouped_row.LABELS in users.columns:
             users = users.join(self._labelled(), self.sources.user_columns, "left").drop(grouped_row.LABELS)
         else:
-            users = sql.with_columns(users, {catalogue.LABELLED: sql.null_of(_structs(self._label))})
+            users = sql.with_columns(users, {catalogue_lists.LABELLED: sql.null_of(_structs(self._label))})
         nobody = [F.lit(None).cast(field.dataType).alias(field.name) for field in users.schema.fields]
         users = users.unionByName(users.sparkSession.range(0, 1, 1, 1).select(*nobody))
         everywhere = sql.call("explode", sql.call("sequence", 0, self.n_shards - 1))
-        work = worker.ranks_in_shard(tuple(self.sources.user_columns), first)
-        counts = (catalogue.LENGTH, catalogue.N_LISTED, catalogue.N_EXCLUDED, catalogue.N_INVALID_ROWS)
-        lengths = dict.fromkeys((catalogue.LENGTH, catalogue.N_ROWS, catalogue.N_REPEATED), _LONG)
-        labelled = {catalogue.IS_RANKED: T.BooleanType(), **dict.fromkeys(catalogue.COUNTS, _LONG)}
+        work = catalogue_lists.ranks_in_shard(tuple(self.sources.user_columns), first)
+        counts = (
+            catalogue_lists.LENGTH,
+            catalogue_lists.N_LISTED,
+            catalogue_lists.N_EXCLUDED,
+            catalogue_lists.N_INVALID_ROWS,
+        )
+        lengths = dict.fromkeys((catalogue_lists.LENGTH, catalogue.N_ROWS, catalogue_lists.N_REPEATED), _LONG)
+        labelled = {catalogue_lists.IS_RANKED: T.BooleanType(), **dict.fromkeys(catalogue_lists.COUNTS, _LONG)}
         said = {
             **dict.fromkeys(counts, _LONG),
-            catalogue.LENGTHS: _structs(lengths),
-            catalogue.FIRST: _structs({catalogue.ITEM: self.sources.item_type, catalogue.SCORE: _DOUBLE}),
-            catalogue.LABELLED: _structs(self._label | labelled),
+            catalogue_lists.LENGTHS: _structs(lengths),
+            catalogue_lists.FIRST: _structs(
+                {catalogue_lists.ITEM: self.sources.item_type, catalogue_lists.SCORE: _DOUBLE}
+            ),
+            catalogue_lists.LABELLED: _structs(self._label | labelled),
         }
         messages = self._in_shards(self.items, users, everywhere, work, said, first.k)
         shards = sql.call("collect_list", sql.call("struct", *map(sql.named, said)))
@@ -506,19 +513,23 @@ class _ShardedModel:
         """One row per user: the labels that have a vector, with their scores. They are looked up in their shards."""
         labels = sql.named(grouped_row.LABELS)
         users = sql.where(self.users, sql.call("size", labels) > 0)
-        ids = sql.select(users, sql.call("explode", labels).alias(catalogue.CATALOGUE_ITEM)).distinct()
+        ids = sql.select(users, sql.call("explode", labels).alias(catalogue.CATALOGUE_ITEM))
         # In this order Sail holds the ids in memory, and not the vectors.
-        items = ids.hint("broadcast").join(self.items, catalogue.CATALOGUE_ITEM)
+        items = self._with_one_zero(ids).distinct().hint("broadcast").join(self.items, catalogue.CATALOGUE_ITEM)
         shards = sql.call("explode", sql.call("array_distinct", sql.for_entries("transform", labels, self._shard)))
-        work = worker.label_scores(tuple(self.sources.user_columns))
-        scored = self._in_shards(items, users, shards, work, {catalogue.LABELLED: _structs(self._label)})
-        together = sql.call("flatten", sql.call("collect_list", sql.named(catalogue.LABELLED)))
-        return sql.aggregate_lists(scored, self.sources.user_columns, together.alias(catalogue.LABELLED))
+        work = catalogue_lists.label_scores(tuple(self.sources.user_columns))
+        scored = self._in_shards(items, users, shards, work, {catalogue_lists.LABELLED: _structs(self._label)})
+        together = sql.call("flatten", sql.call("collect_list", sql.named(catalogue_lists.LABELLED)))
+        return sql.aggregate_lists(scored, self.sources.user_columns, together.alias(catalogue_lists.LABELLED))
 
     @property
     def _label(self) -> dict[str, T.DataType]:
         """What is known of a label: its item, the length of its vector, and its score."""
-        return {catalogue.ITEM: self.sources.item_type, catalogue.LENGTH: _LONG, catalogue.SCORE: _DOUBLE}
+        return {
+            catalogue_lists.ITEM: self.sources.item_type,
+            catalogue_lists.LENGTH: _LONG,
+            catalogue_lists.SCORE: _DOUBLE,
+        }
 
     @property
     def _filters(self) -> list[str]:
@@ -529,7 +540,7 @@ class _ShardedModel:
     def users(self) -> DataFrame:
         """What shards read of the users, if they are known."""
         lists = {
-            column_of_model(grouped_row.VECTOR, self.model): worker.USER_VECTOR,
+            column_of_model(grouped_row.VECTOR, self.model): catalogue_lists.USER_VECTOR,
             column_of_model(grouped_row.BIAS, self.model): catalogue.ITEM_BIAS,
             column_of_model(grouped_row.CANDIDATES, self.model): grouped_row.CANDIDATES,
             grouped_row.EXCLUDED: grouped_row.EXCLUDED,
@@ -543,16 +554,19 @@ class _ShardedModel:
     @property
     def items(self) -> DataFrame:
         """The rows of the catalogue."""
-        item = {catalogue.CATALOGUE_ITEM: sql.named(catalogue.CATALOGUE_ITEM).cast(self.sources.item_type)}
-        return sql.with_columns(catalogue_rows(self.vectors), item).drop(catalogue.IS_CATALOGUE_ROW)
+        return self._with_one_zero(catalogue_rows(self.vectors).drop(catalogue.IS_CATALOGUE_ROW))
+
+    def _with_one_zero(self, rows: DataFrame) -> DataFrame:
+        """Rows with items of the type that all tables share; the two zeros are one item, which Sail's joins do not know."""
+        item, kind = sql.named(catalogue.CATALOGUE_ITEM), self.sources.item_type
+        item = item + 0.0 if isinstance(kind, T.FractionalType) else item
+        return sql.with_columns(rows, {catalogue.CATALOGUE_ITEM: item.cast(kind)})
 
     def _shard(self, item: sql.Sql) -> sql.Sql:
-        """The shard of an item. The two zeros are one item, and texts are the same if their bytes are."""
+        """The shard of an item; of a text by its bytes, so that no collation comes between."""
         kind = self.sources.item_type
-        if isinstance(kind, T.StringType):
-            item = item.cast("binary")
-        elif isinstance(kind, T.FractionalType):
-            item = item + 0.0
+        item = item.cast("binary") if isinstance(kind, T.StringType) else item
+        item = item + 0.0 if isinstance(kind, T.FractionalType) else item
         return sql.call("pmod", sql.call("xxhash64", item), self.n_shards).cast("int")
 
     def _in_shards(
@@ -560,19 +574,25 @@ class _ShardedModel:
         items: DataFrame,
         users: DataFrame,
         shards: sql.Sql,
-        work: worker.Work,
+        work: catalogue_lists.Work,
         said: Mapping[str, T.DataType],
         k: int = 0,
     ) -> DataFrame:
         """What is made of the items and users of each shard; `shards` gives those that a user meets."""
         items = sql.with_columns(
-            items, {worker.SHARD: self._shard(sql.named(catalogue.CATALOGUE_ITEM)), worker.IS_USER: sql.number(False)}
+            items,
+            {
+                catalogue_lists.SHARD: self._shard(sql.named(catalogue.CATALOGUE_ITEM)),
+                catalogue_lists.IS_USER: sql.number(False),
+            },
         )
         names = [sql.named(name) for name in users.columns]
-        users = sql.select(users, *names, shards.alias(worker.SHARD), sql.number(True).alias(worker.IS_USER))
-        rows = sorted_partitions(sql.union(items, users), worker.SHARD, worker.IS_USER, self.n_shards)
+        users = sql.select(
+            users, *names, shards.alias(catalogue_lists.SHARD), sql.number(True).alias(catalogue_lists.IS_USER)
+        )
+        rows = sorted_partitions(sql.union(items, users), catalogue_lists.SHARD, catalogue_lists.IS_USER, self.n_shards)
         kinds = dict(zip(self.sources.user_columns, self.sources.user_types, strict=True)) | {**said}
-        return run_on_workers(rows, worker.in_shards(self.vectors.similarity, work, k), _struct(kinds))
+        return run_on_workers(rows, catalogue_lists.in_shards(self.vectors.similarity, work, k), _struct(kinds))
 
 
 def _struct(kinds: Mapping[str, T.DataType]) -> T.StructType:

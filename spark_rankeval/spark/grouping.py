@@ -28,7 +28,7 @@ from spark_rankeval.spark.engine import (
 from spark_rankeval.spark.facts import with_shards
 from spark_rankeval.spark.tables import Sources
 from spark_rankeval.worker import reading as grouped_row
-from spark_rankeval.worker.vectors import FirstItems, first_items
+from spark_rankeval.worker.catalogue_lists import FirstItems, first_items
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -199,7 +199,9 @@ def choose_plan(
     """
     if predictions.vectors is not None:
         all_items = "Every item of the catalogue is ranked for each user, by scores from vectors; no table of predictions is made."
-        return Plan(0, (all_items,))
+        n_shards = predictions.vectors.shards
+        shards = f"The items travel in {n_shards} shards, and a worker holds one at a time."
+        return Plan(0, (all_items,) if n_shards is None else (all_items, shards))
     if predictions.arrays:
         return _plan_for_arrays(task, predictions, excludes)
     cutoff = task.largest_cutoff

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -13,11 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.ranking import user_lists
-from spark_rankeval.ranking.batch import RankingBatch, depends_on_tie
-from spark_rankeval.ranking.ranks import PredictionRanks, RankingCounts, labelled_batch, rank_lists
-from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, Ragged, RawLists, Ties
+from spark_rankeval.ranking.user_lists import Array, BoolArray, FloatArray, IntArray, Ragged, Ties
 from spark_rankeval.request.call import Similarity
-from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker import process
 from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.reading import numbers
@@ -360,7 +357,7 @@ def pack_catalogue(most_bytes: int) -> process.Run:
 
 
 def _too_large(n_rows: int, n_bytes: int, most_bytes: int) -> str:
-    """What to do with so many rows of items of so many bytes, of which no row holds more than `most_bytes`."""
+    """What to do with so many items of so many bytes, if no row holds more than `most_bytes`."""
     n_shards = -(-n_bytes // _SHARD_BYTES)
     return (
         f"{process.CATALOGUE_TOO_LARGE}: {n_rows:,} items take {n_bytes / 1e6:,.0f} MB, and {most_bytes / 1e6:,.0f} MB is the limit. Pass "
@@ -615,7 +612,7 @@ def rank_scores(
     ties: Ties = "item_asc",
     first: int = 0,
 ) -> Ranks:
-    """As `rank_items`, of items with known scores, some of which the catalogue lacks.
+    """As `rank_items`, of items with known scores; the catalogue may lack some.
 
     Args:
         users: with the catalogue.
@@ -825,12 +822,6 @@ def _first(users: ScoredUserVectors, chosen: list[tuple[IntArray, IntArray]], fi
     return _Firsts(user[kept], item[kept], score[kept])
 
 
-#: The columns of tables of first items, beside those of the user.
-RECOMMENDATIONS, N_INVALID, N_INVALID_CATALOGUE = "recommendations", "n_invalid", "n_invalid_catalogue"
-# So many first items of lists are worked at a time.
-_LISTED = 1 << 20
-
-
 class TaskCatalogue(NamedTuple):
     """The catalogue of a model, as a task holds it."""
 
@@ -847,370 +838,3 @@ class TaskCatalogue(NamedTuple):
     def index_of(self, ids: pa.Array) -> IntArray:
         """The index of each item in the catalogue, −1 if it has none."""
         return grouped_row.indices_among(ids.cast(self.ids.type), self.ids, unknown=-1)
-
-
-class FirstItems(NamedTuple):
-    """The items at the top of lists that are the whole catalogue."""
-
-    k: int  # how many
-    ties: Ties  # how equal scores are ordered
-
-
-def read_catalogues(
-    tables: Mapping[str, pa.Scalar], similarities: Sequence[Similarity | None]
-) -> dict[int, TaskCatalogue]:
-    """The catalogues that a task's first row brings, by the index of their model; no other row brings any."""
-    catalogues = {}
-    for model, similarity in enumerate(similarities):
-        name = grouped_row.column_of_model(grouped_row.CATALOGUE, model)
-        if similarity is not None and name in tables:
-            catalogues[model] = PackedCatalogue.unpack(tables[name].as_buffer()).in_task(similarity)
-    return catalogues
-
-
-def limits_of(columns: dict[str, pa.Array], model: int, catalogue: TaskCatalogue, has_list: BoolArray) -> Limits:
-    """Which items of a catalogue are in the lists of a batch of users."""
-    excluded = grouped_row.read_excluded(columns)
-    candidates = columns.get(grouped_row.column_of_model(grouped_row.CANDIDATES, model))
-    values = grouped_row.filters_of(columns, model)
-    return Limits(
-        has_list,
-        excluded=None if excluded is None else catalogue.indices(excluded),
-        candidates=None if candidates is None else catalogue.indices(grouped_row.side_of(candidates)),
-        filters=tuple(items.filter(lists) for items, lists in zip(catalogue.filters, values, strict=True)),
-    )
-
-
-class RankedLists(NamedTuple):
-    """What is known of the lists of a model and a batch of users, of the whole catalogue.
-
-    Attributes:
-        has_list: bool (n_users,), who has a list at all.
-        is_rankable: bool, which labels are of items of the catalogue.
-        ranks: of the labels, one entry per label.
-        first_ids: the first items of every list, one entry for each of `ranks.first`.
-        n_predictions: int64 (n_users,), how many items the lists have.
-        n_excluded: int64 (n_users,), how many they lost.
-        faults: rows of the catalogue.
-    """
-
-    has_list: BoolArray
-    is_rankable: BoolArray
-    ranks: Ranks
-    first_ids: pa.Array
-    n_predictions: IntArray
-    n_excluded: IntArray
-    faults: Faults
-
-
-def ranked_in_catalogue(
-    columns: dict[str, pa.Array],
-    model: int,
-    catalogue: TaskCatalogue,
-    labels: grouped_row.Side | None,
-    first: FirstItems,
-) -> RankedLists:
-    """The lists of users who come with their vectors.
-
-    A vector of another length than those of the catalogue cannot be used. If no length is known, none is wrong.
-    """
-    column = columns[grouped_row.column_of_model(grouped_row.VECTOR, model)]
-    added = numbers(columns[grouped_row.column_of_model(grouped_row.BIAS, model)])
-    lengths = usable_lengths(column, added)
-    length, n_users = catalogue.scored.length, len(lengths)
-    has_vector = (lengths == length if length else lengths > 0) & ~grouped_row.flags(columns[grouped_row.NO_USER])
-    vectors = np.zeros((n_users, length))
-    if length:
-        vectors[has_vector] = numbers(column.filter(pa.array(has_vector)).flatten()).reshape(-1, length)
-    users = ScoredUserVectors(catalogue.scored, vectors, np.where(has_vector, added, 0.0))
-    limits = limits_of(columns, model, catalogue, has_vector)
-    indices = Ragged(np.empty(0, np.int64), np.zeros(n_users + 1, np.int64))
-    if labels is not None:
-        indices = labels.lists.like(catalogue.index_of(labels.ids))
-    ranks = rank_items(users, indices, limits, first.ties, first.k)
-    return RankedLists(
-        has_vector,
-        indices.values >= 0,
-        ranks,
-        catalogue.ids.take(pa.array(ranks.first.values)),
-        limits.lengths(catalogue.scored.n_items),
-        limits.n_excluded(),
-        catalogue.faults,
-    )
-
-
-#: What a shard says of a user: the length of the user's vector, 0 if it cannot be used; how many items of that length the user's list has
-#: there, how many it lost, and the first of them; how many rows of the shard cannot be used, and how many there are of each length.
-LENGTH, N_LISTED, N_EXCLUDED, FIRST, N_INVALID_ROWS, LENGTHS = (
-    "length", "n_listed", "n_excluded", "first", "n_invalid_rows", "lengths",
-)  # fmt: skip
-#: What it says of the user's labels of items with a vector, in whichever shard they are: one entry for each length of the item's vectors.
-LABELLED = "labelled"
-ITEM, SCORE, IS_RANKED, COUNTS = "item", "score", "is_ranked", ("above", "tied", "before")
-#: Of vectors of a length, how many rows can be used, and how many of these repeat an item.
-N_REPEATED = "n_repeated"
-
-
-class _Entries(NamedTuple):
-    """Structs in lists of users."""
-
-    structs: pa.StructArray
-    user: IntArray
-
-    @classmethod
-    def within(cls, lists: pa.Array, user: IntArray) -> _Entries:
-        """The structs of lists, of which each is of a user."""
-        structs, offsets = grouped_row.flat(lists)
-        return cls(structs, np.repeat(user, np.diff(offsets)))
-
-    def inner(self, name: str) -> _Entries:
-        """The structs in the lists of a field."""
-        return _Entries.within(self.structs.field(name), self.user)
-
-    def numbers(self, name: str) -> Array:
-        """The numbers of a field."""
-        return grouped_row.filled(self.structs.field(name), 0)
-
-    def where(self, keep: BoolArray) -> _Entries:
-        """Some of the structs."""
-        return _Entries(self.structs.filter(pa.array(keep)), self.user[keep])
-
-    def summed(self, name: str, n_users: int) -> IntArray:
-        """The sum of a field for each user; float64 holds it exactly."""
-        return np.bincount(self.user, self.numbers(name), minlength=n_users).astype(np.int64)
-
-
-def merged_shards(shards: pa.Array, labels: grouped_row.Side | None, first: FirstItems) -> RankedLists:
-    """The lists of users of whom every shard has said what it knows."""
-    n_users = len(shards)
-    messages = _Entries.within(shards, np.arange(n_users))
-    faults, usual = _faults_of_shards(messages.where(messages.user == messages.user.min(initial=n_users)))
-    length = np.zeros(n_users, np.int64)
-    length[messages.user] = messages.numbers(LENGTH)
-    has_list = length == usual if usual else length > 0
-    of_lists = messages.where(has_list[messages.user])
-    top = of_lists.inner(FIRST)
-    scores, rank_of_id = top.numbers(SCORE), np.empty(len(top.user), np.int64)
-    ids = top.structs.field(ITEM)
-    rank_of_id[sorted_indices(ids)] = np.arange(len(ids))
-    order = np.lexsort((-rank_of_id if first.ties == "item_desc" else rank_of_id, -scores, top.user))
-    order = order[user_lists.position_within(top.user[order], n_users) < first.k]
-    labelled = messages.inner(LABELLED)
-    is_rankable, ranks = _labels_of_shards(labelled.where(labelled.numbers(LENGTH) == usual), labels, has_list)
-    return RankedLists(
-        has_list,
-        is_rankable,
-        ranks._replace(first=user_lists.grouped(order, top.user[order], n_users), first_scores=scores[order]),
-        ids.take(pa.array(order)),
-        of_lists.summed(N_LISTED, n_users),
-        of_lists.summed(N_EXCLUDED, n_users),
-        faults,
-    )
-
-
-def _faults_of_shards(messages: _Entries) -> tuple[Faults, int]:
-    """What cannot be used of the catalogue, and the usual length, from the messages for one user."""
-    lengths = messages.inner(LENGTHS)
-    n_rows, n_repeated = Counter[int](), Counter[int]()
-    for length, n, repeated in zip(*map(lengths.numbers, (LENGTH, N_ROWS, N_REPEATED)), strict=True):
-        n_rows[int(length)] += int(n)
-        n_repeated[int(length)] += int(repeated)
-    usual = usual_length(n_rows)
-    n_invalid = int(messages.numbers(N_INVALID_ROWS).sum())
-    return Faults(n_invalid, n_rows.total() - n_rows[usual], n_repeated[usual]), usual
-
-
-def _labels_of_shards(known: _Entries, labels: grouped_row.Side | None, has_list: BoolArray) -> tuple[BoolArray, Ranks]:
-    """Which labels have a vector, and their ranks. `known` has the labels with one, once from each shard, with what it counted."""
-    none = np.empty(0, np.int64)
-    nothing = Ragged(none, np.zeros(len(has_list) + 1, np.int64))
-    user, ids = (none, known.structs.field(ITEM)[:0]) if labels is None else (labels.lists.user, labels.ids)
-    both = pa.concat_arrays([known.structs.field(ITEM), ids.cast(known.structs.field(ITEM).type)]).dictionary_encode()
-    codes = grouped_row.filled(both.indices, len(both.dictionary)).astype(np.int64)
-    keys = np.concatenate([known.user, user]) * (1 + len(both.dictionary)) + codes
-    pairs, pair = np.unique(keys[: len(known.user)], return_inverse=True)
-    found = np.searchsorted(pairs, keys[len(known.user) :])
-    is_known = np.append(pairs, -1)[found] == keys[len(known.user) :]
-
-    def summed(name: str) -> IntArray:
-        whole = np.append(np.bincount(pair, known.numbers(name), minlength=len(pairs)), 0)
-        return np.where(is_known, whole[found], 0).astype(np.int64)
-
-    scores = np.zeros(len(pairs) + 1)
-    scores[pair] = known.numbers(SCORE)
-    is_ranked = (summed(IS_RANKED) > 0) & has_list[user]
-    above, tied, before = map(summed, COUNTS)
-    score = np.where(is_ranked, scores[found], 0.0)
-    return is_known, Ranks(is_ranked, above, tied, before, score, nothing, np.empty(0))
-
-
-class VectorLists:
-    """The lists of a model and a batch of users: the catalogue in the order of each user's scores."""
-
-    def __init__(
-        self,
-        columns: dict[str, pa.Array],
-        model: int,
-        catalogue: TaskCatalogue | None,
-        labels: grouped_row.Side | None = None,
-        first: FirstItems | None = None,
-    ) -> None:
-        # The items that metrics look at; None: at none without a label.
-        self.has_first, first = first is not None, first or FirstItems(0, "item_asc")
-        if catalogue is None:
-            shards = columns[grouped_row.column_of_model(grouped_row.SHARDS, model)]
-            self.lists = merged_shards(shards, labels, first)
-        else:
-            self.lists = ranked_in_catalogue(columns, model, catalogue, labels, first)
-        rows = grouped_row.whole_numbers(columns[grouped_row.column_of_model(grouped_row.PREDICTION_ROWS, model)])
-        # How many rows of each user cannot be used: all but one, and the last one if it has no vector; all rows of a null user.
-        rejected = np.maximum(rows - 1, 0) + ((rows > 0) & ~self.lists.has_list)
-        self.invalid = np.where(grouped_row.flags(columns[grouped_row.NO_USER]), rows, rejected)
-        # How many labels are unknown, once a view was ranked.
-        self._n_unknown: IntArray | None = None
-
-    @property
-    def is_rankable(self) -> BoolArray:
-        """Which labels are of items of the catalogue."""
-        return self.lists.is_rankable
-
-    def predictions(self) -> grouped_row.Side:
-        """The first items of every list, best first, with their scores."""
-        ranks, none = self.lists.ranks, np.zeros(len(self.invalid), np.int64)
-        return grouped_row.Side(ranks.first, self.lists.first_ids, [ranks.first_scores], self.invalid, none, none)
-
-    def rank(self, view: View, lists: RawLists) -> tuple[RankingBatch, RankingCounts]:
-        """The rankings of a view. `lists` has the labels and the first items; the labels' ranks are those in the whole catalogue."""
-        labels, ties = user_lists.distinct_labels(lists, view.ranking.conflicting_labels), view.ranking.ties
-        ranks, user = self.lists.ranks, labels.items.user
-        rank = ranks.rank(ties)
-        # The ranks are of all labels, also of those that this view leaves out.
-        place = labels.entry if lists.label_place is None else lists.label_place[labels.entry]
-        if self._n_unknown is None:
-            self._n_unknown = np.bincount(user[~self.is_rankable[place]], minlength=labels.items.n_users)
-        settled = np.flatnonzero(ranks.is_ranked[place])
-        settled = settled[np.lexsort((rank[place[settled]], user[settled]))]
-        label = place[settled]
-        batch, intents = labelled_batch(
-            lists, labels, settled, PredictionRanks(rank[label], ranks.above[label], ranks.tied[label]),
-            ranks.score[label], self.lists.n_predictions, keep_label_order=view.needs_label_order,
-        )  # fmt: skip
-        none = np.zeros(batch.n_users, np.int64)
-        tied = np.maximum.reduce([none, *(depends_on_tie(batch, look) for look in view.looks)])
-        if lists.entry is not None:
-            first_batch, findings = rank_lists(
-                lists, view.ranking, largest_cutoff=view.largest_cutoff, looks=view.looks
-            )
-            batch = replace(batch, recommended=first_batch.recommended)
-            tied = np.maximum(tied, findings.tied)
-        return batch, RankingCounts(
-            none,
-            labels.equal + intents.equal,
-            labels.conflicts + intents.conflicts,
-            tied,
-            none,
-            none,
-            self.lists.n_predictions,
-        )
-
-    def counts(self) -> dict[str, IntArray]:
-        """Counts that other lists have otherwise, by name, once a view was ranked; int64 (n_users,) each."""
-        n_unknown = np.zeros(len(self.invalid), np.int64) if self._n_unknown is None else self._n_unknown
-        return {"n_excluded": self.lists.n_excluded, "n_labels_without_vector": n_unknown}
-
-
-def few_users(batches: process.Batches, k: int) -> process.Batches:
-    """The batches in parts of users whose first k items fit into little memory."""
-    most = max(1, _LISTED // max(1, k))
-    for batch in batches:
-        for start in range(0, batch.num_rows, most):
-            yield batch.slice(start, most)
-
-
-def first_items_of_batches(
-    similarity: Similarity, first: FirstItems, user_columns: tuple[str, ...], item: str
-) -> process.Run:
-    """A function for ``mapInArrow``: the first items of every user as structs of `item` and score, beside the columns passed on."""
-
-    @process.runs_in_worker
-    def run(batches: process.Batches) -> process.Batches:
-        catalogues: dict[int, TaskCatalogue] = {}
-        for batch, tables in process.received(few_users(batches, first.k), (grouped_row.CATALOGUE,)):
-            catalogues |= read_catalogues(tables, [similarity])
-            columns = grouped_row.columns_of(batch)
-            lists = VectorLists(columns, 0, catalogues.get(0), first=first)
-            top = lists.predictions()
-            entries: Array = pa.StructArray.from_arrays([top.ids, pa.array(top.values[0])], names=[item, "score"])
-            recommended = pa.ListArray.from_arrays(
-                pa.array(top.lists.offsets, pa.int32()), entries, mask=pa.array(~lists.lists.has_list)
-            )
-            users = {name: columns[name] for name in user_columns}
-            counts = {
-                N_INVALID: pa.array(top.invalid),
-                N_INVALID_CATALOGUE: pa.array(np.full(batch.num_rows, sum(lists.lists.faults))),
-            }
-            yield pa.RecordBatch.from_pydict({**users, RECOMMENDATIONS: recommended, **counts})
-
-    return run
-
-
-@dataclass(frozen=True)
-class ListsFromVectors(process.ScoringFeature):
-    """Models that rank by vectors; `similarities` has how each makes scores of them, None for a model that has lists."""
-
-    similarities: tuple[Similarity | None, ...]
-    catalogues: Mapping[int, TaskCatalogue] = field(default_factory=dict)  # those that the task received, by model
-
-    name = "vectors"
-    totals = faults = CATALOGUE_FAULTS
-
-    def tables(self) -> tuple[str, ...]:
-        """The catalogues of the models."""
-        return tuple(grouped_row.column_of_model(grouped_row.CATALOGUE, model) for model in self._models)
-
-    def with_tables(self, task: ScoringTask, tables: Mapping[str, pa.Scalar]) -> ListsFromVectors:
-        """The models with their catalogues."""
-        return replace(self, catalogues=read_catalogues(tables, self.similarities))
-
-    def parts(self, task: ScoringTask, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The users whose first items fit into memory."""
-        firsts = (first_items(task, model) for model in self._models)
-        k = max((first.k for first in firsts if first is not None), default=0)
-        return few_users(iter([batch]), k)
-
-    def read(self, task: ScoringTask, columns: dict[str, pa.Array], labels: grouped_row.Side) -> process.BatchFeature:
-        """The users' vectors, and how much of the lists a task looks at."""
-        return _VectorsOfBatch(
-            {
-                model: VectorLists(columns, model, self.catalogues.get(model), labels, first_items(task, model))
-                for model in self._models
-            }
-        )
-
-    @property
-    def _models(self) -> list[int]:
-        return [model for model, similarity in enumerate(self.similarities) if similarity is not None]
-
-
-def first_items(task: ScoringTask, model: int) -> FirstItems | None:
-    """What the metrics of a model look at of lists that are the whole catalogue; None: at no item without a label."""
-    views = [view for view in task.views if view.model == model and view.reads_items]
-    if not views:
-        return None
-    # The call was refused if a metric has no cutoff, or if views order ties in different ways. One item more shows whether the last
-    # of them is tied.
-    depth = max(view.largest_cutoff_of_items or 0 for view in views)
-    return FirstItems(1 + depth, views[0].ranking.ties)
-
-
-class _VectorsOfBatch(process.BatchFeature):
-    def __init__(self, models: Mapping[int, VectorLists]) -> None:
-        self.rankers = models
-        faults = [lists.lists.faults for lists in models.values()]
-        self.totals = {
-            name: sum(model_faults[index] for model_faults in faults) for index, name in enumerate(CATALOGUE_FAULTS)
-        }
-
-    def counts(self, labels: Ragged) -> Mapping[str, Array]:
-        """A model that has lists needs no vectors."""
-        return {"n_labels_without_vector": np.zeros(labels.n_users, np.int64)}

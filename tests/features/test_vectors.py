@@ -15,8 +15,8 @@ from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.user_lists import Ragged
 from spark_rankeval.request.task import Lists, resolve, views_of
 from spark_rankeval.statistics.description import DescriptionOptions
+from spark_rankeval.worker import catalogue_lists
 from spark_rankeval.worker import reading as g
-from spark_rankeval.worker import shards
 from spark_rankeval.worker import vectors as catalogue
 from spark_rankeval.worker.process import with_features
 from spark_rankeval.worker.scoring import score
@@ -25,7 +25,6 @@ from spark_rankeval.worker.vectors import (
     LARGEST,
     Catalogue,
     Filter,
-    FirstItems,
     ItemRows,
     ItemValues,
     Limits,
@@ -402,11 +401,13 @@ def labels_of(world):
 def shard_rows(world, n_shards, **lists):
     """The rows of items and users as shards get them: items by the sum of their bytes, and users in each shard."""
     text, number = pa.list_(pa.string()), pa.float64()
-    label = pa.struct({catalogue.ITEM: pa.string(), catalogue.LENGTH: pa.int64(), catalogue.SCORE: number})
+    label = pa.struct(
+        {catalogue_lists.ITEM: pa.string(), catalogue_lists.LENGTH: pa.int64(), catalogue_lists.SCORE: number}
+    )
     kinds = {
-        shards.SHARD: pa.int32(), shards.IS_USER: pa.bool_(), catalogue.CATALOGUE_ITEM: pa.string(),
+        catalogue_lists.SHARD: pa.int32(), catalogue_lists.IS_USER: pa.bool_(), catalogue.CATALOGUE_ITEM: pa.string(),
         catalogue.CATALOGUE_VECTOR: pa.list_(number), catalogue.ITEM_BIAS: number, "user": pa.int64(),
-        shards.USER_VECTOR: pa.list_(number), g.EXCLUDED: text, g.LABELS: text, catalogue.LABELLED: pa.list_(label),
+        catalogue_lists.USER_VECTOR: pa.list_(number), g.EXCLUDED: text, g.LABELS: text, catalogue_lists.LABELLED: pa.list_(label),
     }  # fmt: skip
     if world["candidates"] is not None:
         kinds[g.CANDIDATES] = text
@@ -418,18 +419,18 @@ def shard_rows(world, n_shards, **lists):
     }  # fmt: skip
     rows = [
         dict(zip(of_items, values, strict=True))
-        | {shards.SHARD: sum(values[0].encode()) % n_shards, shards.IS_USER: False}
+        | {catalogue_lists.SHARD: sum(values[0].encode()) % n_shards, catalogue_lists.IS_USER: False}
         for values in zip(*of_items.values(), strict=True)
     ]
     of_users = {
-        "user": range(len(world["labels"])), shards.USER_VECTOR: world["user_vectors"], "bias": world["user_bias"],
+        "user": range(len(world["labels"])), catalogue_lists.USER_VECTOR: world["user_vectors"], "bias": world["user_bias"],
         g.EXCLUDED: world["excluded"], g.CANDIDATES: world["candidates"] or world["excluded"], **lists,
         **{name: values for name, (values, _) in filters.items()},
     }  # fmt: skip
     for values in zip(*of_users.values(), strict=True):
-        user = dict(zip(of_users, values, strict=True)) | {shards.IS_USER: True}
-        rows += [user | {shards.SHARD: shard} for shard in range(n_shards)]
-    rows.sort(key=lambda row: (row[shards.SHARD], row[shards.IS_USER]))
+        user = dict(zip(of_users, values, strict=True)) | {catalogue_lists.IS_USER: True}
+        rows += [user | {catalogue_lists.SHARD: shard} for shard in range(n_shards)]
+    rows.sort(key=lambda row: (row[catalogue_lists.SHARD], row[catalogue_lists.IS_USER]))
     return pa.Table.from_pylist(rows, pa.schema(kinds)).to_batches(max_chunksize=5)
 
 
@@ -437,13 +438,13 @@ def of_shards(world, ties, n_shards):
     """What the worker makes of the vectors if no task holds all of the items."""
     task, users = task_of(ties, world["similarity"]), ("user",)
     labelled, messages = ([[] for _ in world["labels"]] for _ in range(2))
-    run = shards.in_shards(world["similarity"], shards.label_scores(users))
+    run = catalogue_lists.in_shards(world["similarity"], catalogue_lists.label_scores(users))
     for batch in run(iter(shard_rows(world, n_shards, **{g.LABELS: labels_of(world)}))):
         for row in batch.to_pylist():
-            labelled[row["user"]] += row[catalogue.LABELLED]
-    first = catalogue.first_items(task, 0) or FirstItems(0, ties)
-    run = shards.in_shards(world["similarity"], shards.ranks_in_shard(users, first), first.k)
-    for batch in run(iter(shard_rows(world, n_shards, **{catalogue.LABELLED: labelled}))):
+            labelled[row["user"]] += row[catalogue_lists.LABELLED]
+    first = catalogue_lists.first_items(task, 0) or catalogue_lists.FirstItems(0, ties)
+    run = catalogue_lists.in_shards(world["similarity"], catalogue_lists.ranks_in_shard(users, first), first.k)
+    for batch in run(iter(shard_rows(world, n_shards, **{catalogue_lists.LABELLED: labelled}))):
         for row in batch.to_pylist():
             messages[row.pop("user")].append(row)
     rows = [int(vector is not None) for vector in world["user_vectors"]]
@@ -527,7 +528,7 @@ def test_shards_whose_rows_come_in_another_order_are_an_error():
     world = world_of([[1.0], [2.0], [3.0]], [[1.0]])
     batches = shard_rows(world, 2, **{g.LABELS: labels_of(world)})
     rows = pa.Table.from_batches(batches).to_batches()[0]
-    run = shards.in_shards("dot", shards.label_scores(("user",)))
+    run = catalogue_lists.in_shards("dot", catalogue_lists.label_scores(("user",)))
     assert list(run(iter([rows])))
     for order in (np.arange(rows.num_rows)[::-1], np.r_[np.arange(rows.num_rows), 0]):
         with pytest.raises(ValueError, match="not in the order of their shards"):
@@ -539,9 +540,9 @@ def test_first_items_do_not_depend_on_how_many_users_are_worked_at_a_time(monkey
     users = [*rng.standard_normal((n_users - 1, 2)).tolist(), None]
     excluded = [["b"] * (user % 2) for user in range(n_users)]
     batch = vectors_of(world_of(rng.integers(-2, 3, (6, 2)).astype(float), users, excluded=excluded))
-    run = catalogue.first_items_of_batches("dot", FirstItems(3, "item_asc"), ("user",), "item")
+    run = catalogue_lists.first_items_of_batches("dot", catalogue_lists.FirstItems(3, "item_asc"), ("user",), "item")
     (whole,) = run(iter([batch, batch.slice(0, 0)]))
-    monkeypatch.setattr(catalogue, "_LISTED", 12)
+    monkeypatch.setattr(catalogue_lists, "_LISTED", 12)
     parts = list(run(iter([batch])))
     assert [part.num_rows for part in parts] == [4, 4, 3]
     assert pa.Table.from_batches(parts).to_pylist() == whole.to_pylist()
@@ -561,14 +562,14 @@ def test_no_more_users_are_scored_at_a_time_than_their_first_items_fit_into_memo
     (at_once,) = with_features(task, iter([batch]))
     expected = score(task, *at_once)
     # Two users have the first two items and one more.
-    monkeypatch.setattr(catalogue, "_LISTED", 7)
+    monkeypatch.setattr(catalogue_lists, "_LISTED", 7)
     parts = list(with_features(task, iter([batch, batch.slice(0, 0)])))
     assert [part.num_rows for part, _ in parts] == [2, 2, 2, 1]
     values = [score(task, *part).metrics for part in parts]
     for found, metric in zip(zip(*values, strict=True), expected.metrics, strict=True):
         np.testing.assert_array_equal(np.concatenate(found), metric)
     # The lists of a part are gone when those of the next one come.
-    read, lists, n_kept = catalogue.VectorLists, [], []
+    read, lists, n_kept = catalogue_lists.VectorLists, [], []
 
     def noted(*of_batch):
         n_kept.append(sum(each() is not None for each in lists))
@@ -576,7 +577,7 @@ def test_no_more_users_are_scored_at_a_time_than_their_first_items_fit_into_memo
         lists.append(weakref.ref(found))
         return found
 
-    monkeypatch.setattr(catalogue, "VectorLists", noted)
+    monkeypatch.setattr(catalogue_lists, "VectorLists", noted)
     run = state_of_batches(task, DescriptionOptions(None, quantiles=()))
     assert [*run(iter([batch]))]
     assert n_kept == [0, 0, 0, 0]
