@@ -132,7 +132,7 @@ def test_several_models_with_candidates_and_filters_of_their_own_stand_side_by_s
         "own": Vectors(world.users, world.items, candidates=world.spark.createDataFrame(own, "user int, item string")),
         "all": Vectors(world.users, world.items),
         "filter": Vectors(**world.filtered, filters="TENANT", item_bias="bias"),
-        "filters": Vectors(**world.filtered, filters=["tenant", "language"]),
+        "filters": Vectors(**world.filtered, filters=["tenant", "language"], shards=3),
         "own and filter": Vectors(
             users, items, filters="language", candidates=world.spark.createDataFrame(own, "user int, item string")
         ),
