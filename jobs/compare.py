@@ -1,9 +1,9 @@
-"""The comparison job as a file that spark-submit takes; what it does is in `spark_rankeval.jobs.compare`."""
+"""The comparison job as a file that spark-submit takes; what it does is in `spark_rankeval.jobs.runs`."""
 
 import sys
 
 try:
-    from spark_rankeval.jobs.compare import main
+    from spark_rankeval.jobs.runs import compare_main as main
 except ModuleNotFoundError as error:
     sys.stderr.write(
         f"compare: {error}. In a checkout: pip install -e '.[spark]'. "

@@ -1,9 +1,9 @@
-"""The job that compares groups of users as a file that spark-submit takes; what it does is in `spark_rankeval.jobs.compare`."""
+"""The job that compares groups of users as a file that spark-submit takes; what it does is in `spark_rankeval.jobs.runs`."""
 
 import sys
 
 try:
-    from spark_rankeval.jobs.compare import groups_main as main
+    from spark_rankeval.jobs.runs import groups_main as main
 except ModuleNotFoundError as error:
     sys.stderr.write(
         f"compare_groups: {error}. In a checkout: pip install -e '.[spark]'. "

@@ -1,9 +1,9 @@
-"""The history of runs as a file that spark-submit takes; what it does is in `spark_rankeval.jobs.trend`."""
+"""The history of runs as a file that spark-submit takes; what it does is in `spark_rankeval.jobs.runs`."""
 
 import sys
 
 try:
-    from spark_rankeval.jobs.trend import main
+    from spark_rankeval.jobs.runs import trend_main as main
 except ModuleNotFoundError as error:
     sys.stderr.write(
         f"trend: {error}. In a checkout: pip install -e '.[spark]'. "

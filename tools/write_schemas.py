@@ -18,9 +18,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from spark_rankeval.evaluation.evaluate import evaluate
-from spark_rankeval.jobs.compare import CompareConfig, CompareGroupsConfig
 from spark_rankeval.jobs.config import LISTS, alternative_keys, alternatives, is_required, section_of
 from spark_rankeval.jobs.evaluate import EvaluateConfig
+from spark_rankeval.jobs.runs import CompareConfig, CompareGroupsConfig
 from spark_rankeval.request.call import Facts
 
 FOLDER = Path(__file__).resolve().parent.parent / "spark_rankeval" / "jobs" / "schemas"

@@ -408,12 +408,12 @@ def run_as_task(main: Callable[[], int]) -> None:
 # The main function of each job, which reads its own options, and what the job is for.
 _JOBS = {
     "evaluate": ("evaluate:main", "evaluate a table of predictions: --config FILE; --help has all options"),
-    "compare": ("compare:main", "compare models with a baseline: --config FILE; --help has all options"),
+    "compare": ("runs:compare_main", "compare models with a baseline: --config FILE; --help has all options"),
     "compare_groups": (
-        "compare:groups_main",
+        "runs:groups_main",
         "compare groups of different users, as in an A/B test: --config FILE; --help has all options",
     ),
-    "trend": ("trend:main", "draw a metric over all runs: --output FOLDER; --help has all options"),
+    "trend": ("runs:trend_main", "draw a metric over all runs: --output FOLDER; --help has all options"),
 }
 
 

@@ -16,9 +16,9 @@ from spark_rankeval.errors import ConfigurationError, MetricError, OptionError
 from spark_rankeval.evaluation.summarise import summarise
 from spark_rankeval.experiments.compare_groups import GroupComparison, compare_groups, read_groups
 from spark_rankeval.jobs import outputs
-from spark_rankeval.jobs.compare import CompareConfig, CompareGroupsConfig, Comparison, ComparisonConfig, PerUserTable
 from spark_rankeval.jobs.config import EventLog, Output, Source
 from spark_rankeval.jobs.outputs import Run, about_the_run, folded, planned, read_table, running, write_report
+from spark_rankeval.jobs.runs import CompareConfig, CompareGroupsConfig, Comparison, ComparisonConfig, PerUserTable
 from spark_rankeval.records.columns import TIME
 from spark_rankeval.records.comparisons import COMPARISONS, GROUP_COMPARISONS
 from spark_rankeval.request.call import parts_of

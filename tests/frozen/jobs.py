@@ -8,8 +8,8 @@ from pathlib import Path
 
 from frozen.comparisons import of_new
 
-from spark_rankeval.jobs import compare as compare_job
 from spark_rankeval.jobs import evaluate as evaluate_job
+from spark_rankeval.jobs import runs
 
 # What differs between two runs of the same, or between platforms.
 _VOLATILE = ("started", "finished", "versions")
@@ -85,11 +85,11 @@ def two_nights(w):
         second = run(evaluate_job.main, w, "nights", NIGHTLY, views=views(w) | tables, run_id=night)
     of_run = f'[results]\noutput = "{w.folder}/nights/out"\nrun_id = "tuesday"\n'
     compared = run(
-        compare_job.main, w, "of_run", of_run + '[comparison]\nbaseline = "old"\nby = ["country"]\nreplicates = 99',
+        runs.compare_main, w, "of_run", of_run + '[comparison]\nbaseline = "old"\nby = ["country"]\nreplicates = 99',
         views={}, run_id="again",
     )  # fmt: skip
     grouped = run(
-        compare_job.groups_main, w, "of_trial",
+        runs.groups_main, w, "of_trial",
         '[results]\ntable = "frozen_trial"\n[experiment]\nbaseline = "control"\ngroup = "variant"\nmetrics = ["rr"]',
         views=views(w), run_id="trial",
     )  # fmt: skip
@@ -161,12 +161,12 @@ RUNS = {
         views={**views(w), "frozen_new": w.new.unionByName(w.new.where("user = 0 AND place = 1"))},
     ),
     "a job that compares": lambda w: run(
-        compare_job.main, w, "compare",
+        runs.compare_main, w, "compare",
         '[results]\ntable = "frozen_users"\n[comparison]\nbaseline = "old"\nmetrics = ["rr"]\nby = ["device"]\nreplicates = 99',
         run_id="first", views=views(w),
     ),
     "a job that compares groups": lambda w: run(
-        compare_job.groups_main, w, "groups",
+        runs.groups_main, w, "groups",
         '[results]\ntable = "frozen_trial"\n[experiment]\nbaseline = "control"\ngroup = "variant"\nmetrics = ["rr"]',
         run_id="first", views=views(w),
     ),

@@ -11,8 +11,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval import Facts, Vectors, audit, compare, evaluate, history, summarise, write_table
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.jobs import compare as compare_job
-from spark_rankeval.jobs import trend
+from spark_rankeval.jobs import runs as jobs_of_runs
 from spark_rankeval.jobs.config import Output
 from spark_rankeval.jobs.evaluate import main
 from spark_rankeval.jobs.outputs import read_history, rows_of_users
@@ -99,12 +98,14 @@ def test_the_gate_the_trend_and_a_comparison_read_the_catalogue(spark, runs):
     models = f'models = {{ new = {{ {place} = "2026-11-20" }}, old = {{ {place} = "007" }} }}'
     text = f'{models}\ncomparison.baseline = "old"\noutput = {{ {place.replace("output", "path", 1)} = "both" }}'
     (folder / "compare.toml").write_text(text)
-    assert called(compare_job.main, folder, "--config", f"{folder}/compare.toml").code == 0
+    assert called(jobs_of_runs.compare_main, folder, "--config", f"{folder}/compare.toml").code == 0
     rows = spark.table(f"{schema}.comparisons").select("asked", "difference", "run_id").collect()
     assert sorted(map(tuple, rows)) == [("map@10", 0.0, "both"), ("recall@1", 0.0, "both")]
     both = {name: rows_of_users(spark, output, run) for name, run in (("new", "2026-11-20"), ("old", "007"))}
     assert compare(both, baseline="old")["map@10", "new"].difference == 0
-    shown = called(trend.main, folder, "--output", f"{folder}/out", "--catalog", schema, "--metric", "map@10")
+    shown = called(
+        jobs_of_runs.trend_main, folder, "--output", f"{folder}/out", "--catalog", schema, "--metric", "map@10"
+    )
     assert (shown.code, "007" in shown.out) == (0, True)
 
 
@@ -177,12 +178,12 @@ def test_what_an_earlier_session_made_is_there(spark, runs):
 @pytest.mark.sail_alone("its catalogue is as old as the session, and its tables are in the output folder")
 def test_a_catalogue_needs_its_folder_and_a_folder_its_catalogue(spark, runs):
     folder, schema, _ = runs
-    done = called(trend.main, folder, "--catalog", schema, "--engine", "sail")
+    done = called(jobs_of_runs.trend_main, folder, "--catalog", schema, "--engine", "sail")
     assert done.says(2, "name the output folder, too")
     done = evaluated(runs, "odd", "--set", f"output.path={folder}/a b")
     assert done.says(2, "output.path: Sail writes no tables of a catalogue to FOLDER/a b/catalog: its name has blanks")
     # Runs of a catalogue are no runs of its folder.
-    done = called(trend.main, folder, "--output", f"{folder}/out", "--engine", "sail")
+    done = called(jobs_of_runs.trend_main, folder, "--output", f"{folder}/out", "--engine", "sail")
     assert (done.code, done.err.endswith("; runs in a catalogue need --catalog, too\n")) == (2, True)
     assert "there are no runs in FOLDER/out; --output must be the output folder of jobs/evaluate.py" in done.err
     for place, words in (
@@ -191,7 +192,7 @@ def test_a_catalogue_needs_its_folder_and_a_folder_its_catalogue(spark, runs):
     ):
         models = ", ".join(f'{model} = {{ {place}, run_id = "007" }}' for model in ("new", "old"))
         text = f'models = {{ {models} }}\ncomparison.baseline = "old"\noutput.path = "FOLDER/out"'
-        assert run_here(compare_job.main, folder, text, name="alone").says(2, words)
+        assert run_here(jobs_of_runs.compare_main, folder, text, name="alone").says(2, words)
 
 
 @pytest.mark.sail_alone("its Delta answers from statistics")

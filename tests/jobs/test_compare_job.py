@@ -8,7 +8,8 @@ from helpers.run_documents import run_document, run_here
 
 from spark_rankeval import compare, compare_groups, score_users
 from spark_rankeval.jobs import evaluate
-from spark_rankeval.jobs.compare import groups_main, main
+from spark_rankeval.jobs.runs import compare_main as main
+from spark_rankeval.jobs.runs import groups_main
 
 N_USERS = 8
 FIGURES = (

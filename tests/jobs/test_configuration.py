@@ -15,10 +15,10 @@ import pytest
 
 from spark_rankeval.errors import ConfigurationError, MissingExtraError, OptionError, WorkerError
 from spark_rankeval.jobs import evaluate
-from spark_rankeval.jobs.compare import CompareConfig, CompareGroupsConfig
 from spark_rankeval.jobs.config import load_config, overridden, parse_config, with_keys
 from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.outputs import write_report
+from spark_rankeval.jobs.runs import CompareConfig, CompareGroupsConfig
 from spark_rankeval.metrics.base import REGISTRY
 from spark_rankeval.report.contents import write_page
 from spark_rankeval.request.call import Judged, ScoringOptions, SummaryOptions

@@ -16,11 +16,11 @@ from pyspark import __version__
 from spark_rankeval.errors import ConfigurationError, EngineError
 from spark_rankeval.jobs import command as cli
 from spark_rankeval.jobs import command as session
-from spark_rankeval.jobs import trend
-from spark_rankeval.jobs.compare import CompareConfig
+from spark_rankeval.jobs import runs
 from spark_rankeval.jobs.config import Session, parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig, main
 from spark_rankeval.jobs.outputs import run_id_of
+from spark_rankeval.jobs.runs import CompareConfig
 from spark_rankeval.spark.engine import engine_of
 
 SMALLEST = {name: {"path": name[0]} for name in ("predictions", "labels", "output")} | {"evaluation": {"metrics": "rr"}}
@@ -109,7 +109,7 @@ def test_a_rerun_leaves_the_other_runs_alone_on_every_storage(spark, start, tmp_
         assert start(f"output.path={place}", f"output.run_id={run_id}").code == 0
     assert sorted(row.run_id for row in spark.read.parquet(f"{place}/metrics").collect()) == ["first", "second"]
     assert spark.read.text(f"{place}/manifests").count() == 2
-    assert called(trend.main, tmp_path, "--output", place, "--engine", engine_of(spark).name.lower()).code == 0
+    assert called(runs.trend_main, tmp_path, "--output", place, "--engine", engine_of(spark).name.lower()).code == 0
 
 
 def test_the_first_job_of_the_page_and_its_gate_run_as_they_stand(spark, tmp_path, monkeypatch, platform, capfd):

@@ -12,7 +12,7 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.jobs.config import Output
 from spark_rankeval.jobs.evaluate import main
 from spark_rankeval.jobs.outputs import read_metrics
-from spark_rankeval.jobs.trend import main as trend
+from spark_rankeval.jobs.runs import trend_main as trend
 
 TEXT = """
     predictions = { path = "FOLDER/p.csv", format = "csv", schema = "user int, item string, score double" }

@@ -13,9 +13,9 @@ from spark_rankeval.errors import SparkRankEvalWarning
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs import outputs as reporting
 from spark_rankeval.jobs import outputs as runs
-from spark_rankeval.jobs.compare import main as compare
 from spark_rankeval.jobs.config import EventLog, Output
 from spark_rankeval.jobs.evaluate import main
+from spark_rankeval.jobs.runs import compare_main as compare
 
 TEXT = """
     predictions.path = "FOLDER/predictions"

@@ -16,8 +16,7 @@ import pytest
 
 from spark_rankeval.errors import ConfigurationError, OptionError
 from spark_rankeval.experiments import compare_groups
-from spark_rankeval.jobs import compare, evaluate, trend
-from spark_rankeval.jobs.compare import Comparison, Experiment
+from spark_rankeval.jobs import evaluate, runs
 from spark_rankeval.jobs.config import Output, Report, Session, Source, load_config, parse_config
 from spark_rankeval.jobs.evaluate import (
     Columns,
@@ -28,6 +27,7 @@ from spark_rankeval.jobs.evaluate import (
     Tracking,
     VectorTables,
 )
+from spark_rankeval.jobs.runs import Comparison, Experiment
 from spark_rankeval.ranking.batch import POPULATIONS
 from spark_rankeval.request.call import PopulationName, RankingOptions, ScoringOptions, SummaryOptions, Vectors
 from spark_rankeval.splits import by_time, last_n
@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf"
 SCHEMAS = run_path(str(ROOT / "tools" / "write_schemas.py"))
 json_schema = SCHEMAS["json_schema"]
-COMMANDS = {"evaluate": evaluate.COMMAND, "compare": compare.COMMAND, "compare_groups": compare.GROUPS_COMMAND}
+COMMANDS = {"evaluate": evaluate.COMMAND, "compare": runs.COMMAND, "compare_groups": runs.GROUPS_COMMAND}
 
 
 # --- schemas for editors
@@ -230,7 +230,7 @@ def test_what_the_documents_say_to_type_is_understood(line):
     name = Path(words[1]).stem
     # The history is of the evaluation's runs, and is read by its file.
     command = COMMANDS["evaluate" if name == "trend" else name]
-    options_of = trend._options if name == "trend" else command._options
+    options_of = runs.trend_options if name == "trend" else command._options
     options = options_of(words[2:])
     config = load_config(str(ROOT / options.config), command.config, options.set)
     assert config.output.path.startswith("output/")
