@@ -160,6 +160,6 @@ def test_whatever_spark_calls_in_a_worker_does_so():
     assert [entry for entry, names in decorators if not {"runs_in_worker", "sends_messages"} & {*names}] == []
     assert {
         "worker/process.py:run",
-        "worker/vectors.py:pack_catalogue",
+        "worker/shards.py:run",
         "worker/item_groups.py:run",
     } <= {entry for entry, _ in decorators}

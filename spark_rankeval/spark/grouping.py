@@ -199,7 +199,9 @@ def choose_plan(
     """
     if predictions.vectors is not None:
         all_items = "Every item of the catalogue is ranked for each user, by scores from vectors; no table of predictions is made."
-        return Plan(0, (all_items,))
+        n_shards = predictions.vectors.shards
+        shards = f"The items travel in {n_shards} shards, and a worker holds one at a time."
+        return Plan(0, (all_items,) if n_shards is None else (all_items, shards))
     if predictions.arrays:
         return _plan_for_arrays(task, predictions, excludes)
     cutoff = task.largest_cutoff

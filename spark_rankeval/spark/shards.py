@@ -48,7 +48,7 @@ class _ShardedModel:
     n_shards: int
 
     def joined(self, first: catalogue.FirstItems) -> DataFrame:
-        """The users with the messages of all shards. Users who are null get those for nobody, which say what the catalogue is."""
+        """The users with the messages of all shards. Invalid users get those of a null user, which tell the catalogue's faults."""
         ours = {name: f"{name}_of_shard" for name in self.sources.user_columns}
         messages = self._messages(first).withColumnsRenamed(ours)
         are_same = sql.all_of(sql.same(sql.named(name), sql.named(other)) for name, other in ours.items())
@@ -64,8 +64,8 @@ class _ShardedModel:
             users = users.join(self._labelled(), self.sources.user_columns, "left").drop(grouped_row.LABELS)
         else:
             users = sql.with_columns(users, {catalogue.LABELLED: sql.null_of(_structs(self._label))})
-        nobody = [F.lit(None).cast(field.dataType).alias(field.name) for field in users.schema.fields]
-        users = users.unionByName(users.sparkSession.range(0, 1, 1, 1).select(*nobody))
+        null_user = [F.lit(None).cast(field.dataType).alias(field.name) for field in users.schema.fields]
+        users = users.unionByName(users.sparkSession.range(0, 1, 1, 1).select(*null_user))
         everywhere = sql.call("explode", sql.call("sequence", 0, self.n_shards - 1))
         work = worker.ranks_in_shard(tuple(self.sources.user_columns), first)
         counts = (catalogue.LENGTH, catalogue.N_LISTED, catalogue.N_EXCLUDED, catalogue.N_INVALID_ROWS)
@@ -98,7 +98,7 @@ class _ShardedModel:
 
     @property
     def _label(self) -> dict[str, T.DataType]:
-        """What is known of a label: its item, the length of its vector, and its score."""
+        """The fields of a label: its item, the length of its vector, and its score."""
         return {catalogue.ITEM: self.sources.item_type, catalogue.LENGTH: _LONG, catalogue.SCORE: _DOUBLE}
 
     @cached_property

@@ -67,7 +67,7 @@ Work = Callable[[Shard, int, pa.RecordBatch], Iterable[pa.RecordBatch]]
 
 
 def in_shards(similarity: Similarity, work: Work, k: int = 0) -> process.Run:
-    """A function for ``mapInArrow``: what is made of each shard and the users who meet it, of which `k` first items are asked for.
+    """A function for ``mapInArrow``: what is made of each shard and the users who meet it. Their lists have `k` first items.
 
     Each shard's rows come together, first those of items. They are gone when the next shard comes.
     """

@@ -338,7 +338,7 @@ def pack_catalogue(most_bytes: int) -> process.Run:
 
 
 def _too_large(n_rows: int, n_bytes: int, most_bytes: int) -> str:
-    """What to do with so many rows of items of so many bytes, of which no row holds more than `most_bytes`."""
+    """What to do with so many items of so many bytes, if no row holds more than `most_bytes`."""
     n_shards = -(-n_bytes // _SHARD_BYTES)
     return (
         f"{process.CATALOGUE_TOO_LARGE}: {n_rows:,} items take {n_bytes / 1e6:,.0f} MB, and {most_bytes / 1e6:,.0f} MB is the limit. Pass "
@@ -502,7 +502,7 @@ def rank_scores(
     ties: Ties = "item_asc",
     first: int = 0,
 ) -> Ranks:
-    """As `rank_items`, of items with known scores, some of which the catalogue lacks.
+    """As `rank_items`, of items with known scores; the catalogue may lack some.
 
     Args:
         users: with the catalogue.
@@ -761,7 +761,7 @@ def limits_of(columns: dict[str, pa.Array], model: int, catalogue: TaskCatalogue
 
 
 class RankedLists(NamedTuple):
-    """What is known of the lists of a model and a batch of users, of the whole catalogue.
+    """The lists of a model and a batch of users: how long they are, their first items, and where labels stand.
 
     Attributes:
         has_list: bool (n_users,), who has a list at all.
@@ -838,7 +838,7 @@ class _Entries(NamedTuple):
 
     @classmethod
     def within(cls, lists: pa.Array, user: IntArray) -> _Entries:
-        """The structs of lists, of which each is of a user."""
+        """The structs of lists that are each of a user."""
         structs, offsets = grouped_row.flat(lists)
         return cls(structs, np.repeat(user, np.diff(offsets)))
 
@@ -942,7 +942,7 @@ class VectorLists:
         else:
             self.lists = ranked_in_catalogue(columns, model, catalogue, labels, first)
         rows = grouped_row.whole_numbers(columns[grouped_row.column_of_model(grouped_row.PREDICTION_ROWS, model)])
-        # How many rows of each user cannot be used: all but one, and the last one if it has no vector; all rows of a null user.
+        # Rows that cannot be used: all of a user but one, and the last one if it has no vector. A null user loses all.
         rejected = np.maximum(rows - 1, 0) + ((rows > 0) & ~self.lists.has_list)
         self.invalid = np.where(grouped_row.flags(columns[grouped_row.NO_USER]), rows, rejected)
         # How many labels are unknown, once a view was ranked.
