@@ -87,9 +87,9 @@ class _ShardedModel:
         """One row per user: the labels that have a vector, with their scores. They are looked up in their shards."""
         labels = sql.named(grouped_row.LABELS)
         users = sql.where(self.users, sql.call("size", labels) > 0)
-        ids = sql.select(users, sql.call("explode", labels).alias(catalogue.CATALOGUE_ITEM)).distinct()
+        ids = sql.select(users, sql.call("explode", labels).alias(catalogue.CATALOGUE_ITEM))
         # In this order Sail holds the ids in memory, and not the vectors.
-        items = ids.hint("broadcast").join(self.items, catalogue.CATALOGUE_ITEM)
+        items = self._with_one_zero(ids).distinct().hint("broadcast").join(self.items, catalogue.CATALOGUE_ITEM)
         shards = sql.call("explode", sql.call("array_distinct", sql.for_entries("transform", labels, self._shard)))
         work = worker.label_scores(tuple(self.sources.user_columns))
         scored = self._in_shards(items, users, shards, work, {catalogue.LABELLED: _structs(self._label)})
@@ -118,16 +118,19 @@ class _ShardedModel:
     @property
     def items(self) -> DataFrame:
         """The rows of the catalogue."""
-        item = {catalogue.CATALOGUE_ITEM: sql.named(catalogue.CATALOGUE_ITEM).cast(self.sources.item_type)}
-        return sql.with_columns(facts.catalogue_rows(self.vectors), item).drop(catalogue.IS_CATALOGUE_ROW)
+        return self._with_one_zero(facts.catalogue_rows(self.vectors).drop(catalogue.IS_CATALOGUE_ROW))
+
+    def _with_one_zero(self, rows: DataFrame) -> DataFrame:
+        """Rows with items of the type that all tables share; the two zeros are one item, which Sail's joins do not know."""
+        item, kind = sql.named(catalogue.CATALOGUE_ITEM), self.sources.item_type
+        item = item + 0.0 if isinstance(kind, T.FractionalType) else item
+        return sql.with_columns(rows, {catalogue.CATALOGUE_ITEM: item.cast(kind)})
 
     def _shard(self, item: sql.Sql) -> sql.Sql:
-        """The shard of an item. The two zeros are one item, and texts are the same if their bytes are."""
+        """The shard of an item; of a text by its bytes, so that no collation comes between."""
         kind = self.sources.item_type
-        if isinstance(kind, T.StringType):
-            item = item.cast("binary")
-        elif isinstance(kind, T.FractionalType):
-            item = item + 0.0
+        item = item.cast("binary") if isinstance(kind, T.StringType) else item
+        item = item + 0.0 if isinstance(kind, T.FractionalType) else item
         return sql.call("pmod", sql.call("xxhash64", item), self.n_shards).cast("int")
 
     def _in_shards(

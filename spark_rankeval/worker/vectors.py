@@ -999,9 +999,14 @@ class VectorLists:
 
 
 def few_users(batches: process.Batches, k: int) -> process.Batches:
-    """The batches in parts of users whose first k items fit into little memory."""
-    most = max(1, _LISTED // max(1, k))
+    """The batches in parts of users whose first k items, from each shard, fit into little memory."""
     for batch in batches:
+        columns = grouped_row.columns_of(batch).items()
+        lengths = [
+            pc.max(pc.list_value_length(column)) for name, column in columns if name.startswith(grouped_row.SHARDS)
+        ]
+        n_shards = max((length.as_py() or 1 for length in lengths), default=1)
+        most = max(1, _LISTED // max(1, k * n_shards))
         for start in range(0, batch.num_rows, most):
             yield batch.slice(start, most)
 

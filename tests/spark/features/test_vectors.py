@@ -228,8 +228,9 @@ def test_the_two_zeros_are_one_item(world):
     items = world.spark.createDataFrame(rows, "item double, vector array<double>")
     users = world.spark.createDataFrame([(1, [1.0])], "user int, vector array<double>")
     labels = world.spark.createDataFrame([(1, -0.0)], "user int, item double")
-    (row,) = score_users(Vectors(users, items), labels, "rr", on_invalid="drop").collect()
-    assert (row.rr, row.n_predictions, row.n_invalid_facts) == (1 / 3, 3, 3)
+    for shards in (None, 2):
+        (row,) = score_users(Vectors(users, items, shards=shards), labels, "rr", on_invalid="drop").collect()
+        assert (row.rr, row.n_predictions, row.n_invalid_facts) == (1 / 3, 3, 3)
 
 
 @pytest.mark.sail_alone("its workers, which a test can change")
