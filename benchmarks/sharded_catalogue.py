@@ -113,6 +113,7 @@ def als_lists(options: argparse.Namespace) -> Callable[[], object]:
     factors = [tables[name].selectExpr(f"{column} AS id", "vector AS features")._jdf for name, column in names.items()]
     spark = tables["users"].sparkSession
     made = spark._jvm.org.apache.spark.ml.recommendation.ALSModel("als", options.length, *factors)
+    made.setUserCol("user").setItemCol("item")
     model = ALSModel(made)
     return lambda: len(model.recommendForAllUsers(_K).collect())
 
