@@ -101,7 +101,8 @@ def multiplied(options: argparse.Namespace) -> Callable[[], object]:
 
 def _matrix(table: pa.Table) -> np.ndarray[Any, Any]:
     vectors = table["vector"].combine_chunks()
-    return vectors.flatten().to_numpy().reshape(len(vectors), -1)
+    matrix: np.ndarray[Any, Any] = vectors.flatten().to_numpy().reshape(len(vectors), -1)
+    return matrix
 
 
 def als_lists(options: argparse.Namespace) -> Callable[[], object]:
