@@ -101,7 +101,8 @@ def multiplied(options: argparse.Namespace) -> Callable[[], object]:
 
 def _matrix(table: pa.Table) -> np.ndarray[Any, Any]:
     vectors = table["vector"].combine_chunks()
-    return vectors.flatten().to_numpy().reshape(len(vectors), -1)
+    matrix: np.ndarray[Any, Any] = vectors.flatten().to_numpy().reshape(len(vectors), -1)
+    return matrix
 
 
 def als_lists(options: argparse.Namespace) -> Callable[[], object]:
@@ -113,6 +114,7 @@ def als_lists(options: argparse.Namespace) -> Callable[[], object]:
     factors = [tables[name].selectExpr(f"{column} AS id", "vector AS features")._jdf for name, column in names.items()]
     spark = tables["users"].sparkSession
     made = spark._jvm.org.apache.spark.ml.recommendation.ALSModel("als", options.length, *factors)
+    made.setUserCol("user").setItemCol("item")
     model = ALSModel(made)
     return lambda: len(model.recommendForAllUsers(_K).collect())
 
