@@ -524,7 +524,7 @@ class _ShardedModel:
 
     @property
     def _label(self) -> dict[str, T.DataType]:
-        """What is known of a label: its item, the length of its vector, and its score."""
+        """The fields of a label: its item, the length of its vector, and its score."""
         return {
             catalogue_lists.ITEM: self.sources.item_type,
             catalogue_lists.LENGTH: _LONG,

@@ -1,4 +1,4 @@
-"""The lists of users over a whole catalogue: read from one row, or from shards of which a task holds one at a time."""
+"""The lists of users over a whole catalogue: read from one row, or from shards. A task holds one shard at a time."""
 
 from __future__ import annotations
 
