@@ -486,9 +486,8 @@ _ROW_TOO_LARGE = (
     "the vectors, facts and groups of the items take more than 120 MB together, and no more reaches the Python code of this engine; use "
     "Vectors(…, shards=…), PySpark, or fewer items"
 )
-# Columns that tell the place of a row, and to which rows a table is given.
-_PLACE, _FIRST, _EVERY = "place_", "first_", "every_"
-_PARTITIONS_OF_KEY = 4
+# Columns that tell to which rows a table is given.
+_FIRST, _EVERY = "first_", "every_"
 
 
 def packed(rows: DataFrame, pack: process.Run) -> DataFrame:
@@ -508,17 +507,6 @@ def packed_together(
 def most_bytes_of_row(session: SparkSession) -> int:
     """How many bytes a packed table may take on its way to the workers."""
     return process.MOST_BYTES if engine_of(session).is_spark else _MOST_BYTES
-
-
-def sorted_partitions(rows: DataFrame, key: str, then: str, n_keys: int) -> DataFrame:
-    """The rows of each key together in a partition, in the order of another column, for a function that is to run on them next.
-
-    Spark's hash leaves some partitions empty and gives others several keys, so there are more partitions than keys. Sail leaves out a sort
-    that nothing reads, so the rows get a number.
-    """
-    if engine_of(rows.sparkSession).is_spark:
-        return rows.repartition(_PARTITIONS_OF_KEY * n_keys, key).sortWithinPartitions(key, then)
-    return rows.selectExpr("*", f"row_number() OVER (PARTITION BY {key} ORDER BY {then}) AS {_PLACE}")
 
 
 def broadcast_row(rows: DataFrame, one: DataFrame) -> DataFrame:

@@ -22,7 +22,6 @@ from spark_rankeval.spark.engine import (
     packed,
     packed_together,
     run_on_workers,
-    sorted_partitions,
 )
 from spark_rankeval.spark.tables import Sources
 from spark_rankeval.worker import catalogue_lists
@@ -443,6 +442,8 @@ def users_with_answer(
 
 
 _LONG, _DOUBLE = T.LongType(), T.DoubleType()
+# Partitions of rows of shards, for each shard.
+_PARTITIONS_OF_KEY = 4
 
 
 def with_shards(
@@ -590,9 +591,23 @@ class _ShardedModel:
         users = sql.select(
             users, *names, shards.alias(catalogue_lists.SHARD), sql.number(True).alias(catalogue_lists.IS_USER)
         )
-        rows = sorted_partitions(sql.union(items, users), catalogue_lists.SHARD, catalogue_lists.IS_USER, self.n_shards)
+        rows = _sorted_partitions(
+            sql.union(items, users), catalogue_lists.SHARD, catalogue_lists.IS_USER, self.n_shards
+        )
         kinds = dict(zip(self.sources.user_columns, self.sources.user_types, strict=True)) | {**said}
         return run_on_workers(rows, catalogue_lists.in_shards(self.vectors.similarity, work, k), _struct(kinds))
+
+
+def _sorted_partitions(rows: DataFrame, key: str, then: str, n_keys: int) -> DataFrame:
+    """The rows of each key together in a partition, in the order of another column, for a function that is to run on them next.
+
+    Spark's hash leaves some partitions empty and gives others several keys, so there are more partitions than keys. Sail leaves out a sort
+    that nothing reads, so the rows get a number.
+    """
+    if engine_of(rows.sparkSession).is_spark:
+        return rows.repartition(_PARTITIONS_OF_KEY * n_keys, key).sortWithinPartitions(key, then)
+    place = sql.over(sql.call("row_number"), [sql.named(key)], [sql.named(then)])
+    return sql.with_columns(rows, {_PLACE: place})
 
 
 def _struct(kinds: Mapping[str, T.DataType]) -> T.StructType:
