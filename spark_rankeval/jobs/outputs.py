@@ -766,9 +766,12 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
 
 def report_text(run: Run, manifest: Mapping[str, Any]) -> str | None:
     """The page of a run, which has one if its manifest says so; None if it has none."""
-    written = manifest.get("outputs", {})
-    if "report" in written:
-        return text_of(written["report"], "report")
+    written, report = manifest.get("outputs", {}), run.config.output.report
+    if place := written.get("report"):
+        # The manifest hides secrets in places.
+        if isinstance(report, str) and run.config.redacted(report) == place:
+            place = report
+        return text_of(place, "report")
     if REPORTS not in written:
         return None
     (record,) = run.spark.read.text(run.place(REPORTS), wholetext=True).collect()

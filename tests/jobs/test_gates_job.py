@@ -200,6 +200,14 @@ def test_a_run_is_logged_later_with_the_report_that_it_has(start, tmp_path, sett
     assert sorted(file.path for file in client.list_artifacts(run.info.run_id)) == files
 
 
+def test_a_report_is_logged_although_the_manifest_hides_a_part_of_its_place(start, tmp_path):
+    hidden = ("predictions.options.nullValue=hunter2", f"output.report={tmp_path}/hunter2.html")
+    done = start("day1", 6, *hidden, MLFLOW)
+    assert done.code == 0, done.err
+    client, (run,) = runs_of(tmp_path)
+    assert "report.html" in {file.path for file in client.list_artifacts(run.info.run_id)}
+
+
 @pytest.fixture
 def full_server(monkeypatch):
     def refuse(*_, **__):
