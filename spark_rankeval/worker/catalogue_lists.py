@@ -542,7 +542,7 @@ def _rows(users: pa.RecordBatch, names: tuple[str, ...], columns: dict[str, Arra
 
 
 def ranks_in_shard(user_columns: tuple[str, ...], first: FirstItems) -> Work:
-    """What a shard says of users: see `LABELLED` and what stands above it in the module of vectors."""
+    """What a shard says of users, in columns from `LENGTH` to `LABELLED`."""
 
     def work(shard: Shard, length: int, users: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         items, columns, n_users = shard.of_length(length), grouped_row.columns_of(users), users.num_rows
