@@ -9,8 +9,10 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import partial, reduce
 from itertools import chain, islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -189,7 +191,13 @@ def _read(
     # Clients of Connect read UTF-8 alone.
     text_in_utf8 = _decoded(F.col("value"))
     refuse_wrong(
-        lines, F.col("fields").isNull(), text_in_utf8, lambda line: problem_of(line, form), form.name, on_invalid
+        lines,
+        F.col("fields").isNull(),
+        text_in_utf8,
+        lambda line: problem_of(line, form),
+        form.name,
+        on_invalid,
+        f"read_{form.name}",
     )
     if on_invalid == "drop":
         lines = lines.where(F.col("fields").isNotNull())
@@ -280,7 +288,9 @@ def refuse_wrong(
     problem: Callable[[str], str],
     name: str,
     on_invalid: str,
+    reader: str,
     noun: str = "lines",
+    lost: str = "these lines",
 ) -> None:
     """Refuse rows of files that do not read, or warn of them; a job looks at every row.
 
@@ -291,7 +301,9 @@ def refuse_wrong(
         problem: what is wrong with that text.
         name: the kind of file.
         on_invalid: ``error``, or ``drop`` to warn.
+        reader: the function of the user that reads the files.
         noun: what the rows are called.
+        lost: what ``drop`` leaves out.
     """
     try:
         # Below a filter Spark would split each line again for each condition, so that only bad files pay for the example.
@@ -308,7 +320,7 @@ def refuse_wrong(
     msg = f"{name}: {n:,} {noun[:-1]}(s) in {n_files:,} file(s) cannot be read, for example in {readable(path)}: {problem(text)}"
     if on_invalid == "error":
         raise DataError(
-            f"{msg}. Fix the files, or pass on_invalid='drop' to leave these {noun} out", {"n_malformed": n}
+            f"{msg}. Fix the files, or pass on_invalid='drop' to {reader}, which leaves out {lost}", {"n_malformed": n}
         )
     warn(f"{msg}. They are left out")
 
@@ -337,7 +349,9 @@ def _text_of_files(spark: SparkSession, paths: list[str], *, whole: bool) -> Dat
     """The text of files as `text_of` gives it, each file read by itself."""
     files: dict[str, None] = {}
     for path in paths:
-        matches = engine.input_files(spark.read.format("binaryFile").load(path))
+        matches = [
+            file for file in engine.input_files(spark.read.format("binaryFile").load(path)) if _is_of(file, path)
+        ]
         if not matches:
             raise _no_file([path])
         files |= dict.fromkeys(matches)
@@ -357,6 +371,19 @@ def _text_of_files(spark: SparkSession, paths: list[str], *, whole: bool) -> Dat
     return tables[0]
 
 
+def _is_of(file: str, path: str) -> bool:
+    """Whether Spark, too, reads a file that Sail lists for a path: Sail goes into all folders, Spark into those of a column's value."""
+    place = re.sub("^file:/+", "/", path)
+    place = place.rstrip("/") if "://" in place else os.path.abspath(place)
+    depth, name = place.count("/"), place.rpartition("/")[2]
+    if "**" in place or "{" in name:
+        return True
+    parts = readable(file).split("/")
+    return (parts[depth] == name or fnmatchcase(parts[depth], name)) and all(
+        "=" in part for part in parts[depth + 1 : -1]
+    )
+
+
 def _no_file(paths: list[str], details: str = "") -> InputError:
     return InputError(f"there is no file at {', '.join(map(repr, paths))}{details}")
 
@@ -369,9 +396,10 @@ Read = tuple[Any, ...] | str
 
 @dataclass(frozen=True)
 class Form:
-    """A kind of file: what it is called, its columns, and what reads a line, or a whole file."""
+    """A kind of file: what it is called, the user's function for it, its columns, and what reads a line, or a whole file."""
 
     name: str
+    reader: str
     columns: tuple[str, ...]
     read: Callable[[str], Iterator[Read]]
     is_whole: bool = False
@@ -395,12 +423,13 @@ class Benchmark(NamedTuple):
     qrels: DataFrame
 
 
-def _content(text: str) -> Any:
-    """What JSON says; None if it is none, or nests too deep for Python."""
+def _object(text: str, expected: str) -> dict[str, Any] | str:
+    """The JSON object of a text, or what is wrong with it: it should be what is expected."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return f"the JSON ends early or is broken ({error}): {shown(text.strip())}"
+    return content if isinstance(content, dict) else f"not {expected}: {shown(text.strip())}"
 
 
 def _id(value: Any) -> str | None:
@@ -431,9 +460,9 @@ def _said(value: Any) -> str:
 
 def _mteb_rows(text: str) -> Iterator[Read]:
     """The predictions of a file, with its model, subset and split: mteb 2 names them, and mteb 1 has queries alone."""
-    content = _content(text)
-    if not isinstance(content, dict):
-        yield f"not a JSON object of predictions: {shown(text.strip())}"
+    content = _object(text, "a JSON object of predictions")
+    if isinstance(content, str):
+        yield content
         return
     names = content.pop("mteb_model_meta", None)
     model = _utf8(names.get("model_name")) if isinstance(names, dict) else None
@@ -459,10 +488,14 @@ def _mteb_rows(text: str) -> Iterator[Read]:
 
 def _evaluator_rows(line: str) -> Iterator[Read]:
     """The predictions of a query, from a line of sentence-transformers."""
-    content = _content(line)
-    results = content.get("results") if isinstance(content, dict) else None
+    expected = "an object with query_id and a list of results"
+    content = _object(line, expected)
+    if isinstance(content, str):
+        yield content
+        return
+    results = content.get("results")
     if not isinstance(results, list):
-        yield f"not an object with query_id and a list of results: {shown(line.strip())}"
+        yield f"not {expected}: {shown(line.strip())}"
         return
     for result in results:
         if isinstance(result, dict):
@@ -473,10 +506,14 @@ def _evaluator_rows(line: str) -> Iterator[Read]:
 
 def _texts(line: str, fields: tuple[str, ...]) -> Iterator[Read]:
     """The id of a document or query, its texts, and its metadata as JSON."""
-    content = _content(line)
-    name = _id(content.get("_id")) if isinstance(content, dict) else None
+    expected = "an object with an _id that is a text or whole number"
+    content = _object(line, expected)
+    if isinstance(content, str):
+        yield content
+        return
+    name = _id(content.get("_id"))
     if name is None:
-        yield f"not an object with an _id that is a text or whole number: {shown(line.strip())}"
+        yield f"not {expected}: {shown(line.strip())}"
         return
     wrong = next((field for field in fields if not isinstance(content.get(field), str | None)), None)
     if wrong is not None:
@@ -500,11 +537,18 @@ def _judgement_rows(line: str) -> Iterator[Read]:
         yield f"not query-id, corpus-id and a score of at most nine digits, with tabs between: {shown(line)}"
 
 
-CORPUS = Form("corpus", ("item", "title", "text", "metadata"), partial(_texts, fields=("title", "text")))
-QUERIES = Form("queries", ("query", "text", "metadata"), partial(_texts, fields=("text",)))
-JUDGEMENTS = Form("qrels", ("query", "item", "grade"), _judgement_rows)
-MTEB = Form("MTEB predictions", ("query", "item", "score", "model", "subset", "split"), _mteb_rows, is_whole=True)
-EVALUATOR = Form("sentence-transformers predictions", ("query", "item", "score", "model"), _evaluator_rows)
+CORPUS = Form("corpus", "read_beir", ("item", "title", "text", "metadata"), partial(_texts, fields=("title", "text")))
+QUERIES = Form("queries", "read_beir", ("query", "text", "metadata"), partial(_texts, fields=("text",)))
+JUDGEMENTS = Form("qrels", "read_beir", ("query", "item", "grade"), _judgement_rows)
+MTEB = Form(
+    "MTEB predictions", "read_mteb", ("query", "item", "score", "model", "subset", "split"), _mteb_rows, is_whole=True
+)
+EVALUATOR = Form(
+    "sentence-transformers predictions",
+    "read_sentence_transformers",
+    ("query", "item", "score", "model"),
+    _evaluator_rows,
+)
 #: What each row says of itself: what is wrong with it, and its file.
 _ABOUT = ("problem", "path")
 #: The types of the columns that are no texts, for Spark and for Arrow.
@@ -623,13 +667,14 @@ def read_mteb(
 
     Raises:
         InputError: there is no such file, subset or split.
-        DataError: predictions do not read, or a query has several lists under one model: in other subsets, splits or files.
+        DataError: predictions do not read, a file has none of the subset and split, or a query has several lists under one model: in
+            other subsets, splits or files.
     """
     rows = _rows(spark, checked_paths(paths), MTEB, on_invalid)
-    for name, chosen in (("subset", subset), ("split", split)):
-        if chosen is not None:
-            rows = _with_name(rows, name, chosen)
-    return _one_list_per_query(rows, MTEB, model)
+    asked = {name: chosen for name, chosen in (("subset", subset), ("split", split)) if chosen is not None}
+    for name, chosen in asked.items():
+        rows = _with_name(rows, name, chosen)
+    return _one_list_per_query(rows, MTEB, model, on_invalid, asked)
 
 
 def read_sentence_transformers(
@@ -658,9 +703,9 @@ def read_sentence_transformers(
 
     Raises:
         InputError: there is no such file.
-        DataError: lines do not read, or files of one model have lists of the same queries.
+        DataError: lines do not read, a file has no results, or files of one model have lists of the same queries.
     """
-    return _one_list_per_query(_rows(spark, checked_paths(paths), EVALUATOR, on_invalid), EVALUATOR, model)
+    return _one_list_per_query(_rows(spark, checked_paths(paths), EVALUATOR, on_invalid), EVALUATOR, model, on_invalid)
 
 
 def _rows(spark: SparkSession, paths: list[str], form: Form, on_invalid: str) -> DataFrame:
@@ -671,7 +716,8 @@ def _rows(spark: SparkSession, paths: list[str], form: Form, on_invalid: str) ->
     rows = engine.run_on_workers(text, rows_of_texts(form), schema)
     problem = F.col("problem")
     noun = "rows" if "score" in form.columns else "lines"
-    refuse_wrong(rows, problem.isNotNull(), problem, str, form.name, on_invalid, noun)
+    lost = f"these {noun}{', and whole files whose JSON is broken' if form.is_whole else ''}"
+    refuse_wrong(rows, problem.isNotNull(), problem, str, form.name, on_invalid, form.reader, noun, lost)
     # A file that has changed since gives rows of nulls, which an evaluation refuses.
     return (rows.where(problem.isNull()) if on_invalid == "drop" else rows).drop("problem")
 
@@ -686,8 +732,10 @@ def _with_name(rows: DataFrame, column: str, chosen: str) -> DataFrame:
     return rows.where(F.col(column) == chosen)
 
 
-def _one_list_per_query(rows: DataFrame, form: Form, model: str | None) -> DataFrame:
-    """The rows with the model of each, if no query has lists of several places under one model; a job looks for them."""
+def _one_list_per_query(
+    rows: DataFrame, form: Form, model: str | None, on_invalid: str, asked: Mapping[str, str] = MappingProxyType({})
+) -> DataFrame:
+    """The rows with the model of each; a job looks for queries with several lists under one model, and for files without rows."""
     if model is not None and not is_name(model):
         msg = f"model must be a non-empty string, or None; got {model!r}"
         raise OptionError(msg)
@@ -695,9 +743,12 @@ def _one_list_per_query(rows: DataFrame, form: Form, model: str | None) -> DataF
     named = rows.withColumn("model", F.coalesce("model", file) if model is None else F.lit(model))
     parts = [name for name in ("subset", "split") if name in form.columns]
     place = F.concat_ws(", ", "path", *parts)
-    lists = named.groupBy("model", "query").agg(F.min(place).alias("one"), F.max(place).alias("other"))
-    first = F.min(F.struct("query", "model", "one", "other"))
-    ((n, example),) = lists.where(F.col("one") != F.col("other")).agg(F.count(F.lit(1)), first).collect()
+    lists = named.groupBy("model", "query").agg(
+        F.min("path").alias("path"), F.min(place).alias("one"), F.max(place).alias("other")
+    )
+    several = F.col("one") != F.col("other")
+    first = F.min(F.when(several, F.struct("query", "model", "one", "other")))
+    ((n, example, paths),) = lists.agg(F.count_if(several), first, F.collect_set("path")).collect()
     if n:
         query, name, *places = example
         advice = f"{'pass subset= and split=, or ' if parts else ''}read the files one by one, each with its model="
@@ -706,7 +757,23 @@ def _one_list_per_query(rows: DataFrame, form: Form, model: str | None) -> DataF
             f"{listed([readable(place) for place in places])}. They would count as one list; {advice}"
         )
         raise DataError(msg, {"n_mixed_queries": n})
+    # Engines give no row of a file of 0 bytes, but list it.
+    files = {readable(file) for file in engine.input_files(rows)}
+    _refuse_empty(files - {readable(path) for path in paths}, len(files), form, on_invalid, asked)
     return named.select(*form.columns)
+
+
+def _refuse_empty(empty: set[str], n_files: int, form: Form, on_invalid: str, asked: Mapping[str, str]) -> None:
+    """Refuse files without predictions of what was asked for, or warn of them: each may be all that a model has."""
+    if not empty:
+        return
+    part = "".join(f", {name} {chosen!r}" for name, chosen in asked.items()).replace(",", " in", 1)
+    hint = f" (files of mteb 1 name none: read them without {'= and '.join(asked)}=)" if asked else ""
+    msg = f"{form.name}: {len(empty):,} of {n_files:,} file(s) have no prediction{part}, for example {min(empty)}{hint}"
+    if on_invalid == "error":
+        advice = f"Write them again, leave them out of paths, or pass on_invalid='drop' to {form.reader}, which leaves them out"
+        raise DataError(f"{msg}. {advice}", {"n_empty_files": len(empty)})
+    warn(f"{msg}. They are left out")
 
 
 #: What trec_eval prints when it is asked for nothing, but for ``gm_map``.

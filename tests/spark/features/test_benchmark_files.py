@@ -121,6 +121,46 @@ def test_a_subset_and_a_split_of_mteb(spark, tmp_path):
         read_mteb(spark, write_predictions(tmp_path / "old.json"), split="test")
 
 
+@pytest.mark.parametrize(
+    ("text", "asked", "words"),
+    [
+        ("", {}, ", "),
+        ("{}", {}, ", "),
+        (json.dumps({**META, "default": {"test": {}}}), {}, ", "),
+        (json.dumps({**META, "en": {"dev": SCORES}}), {"split": "test"}, " in split 'test', "),
+        (json.dumps(SCORES), {"subset": "default", "split": "test"}, " in subset 'default', split 'test', "),
+    ],
+    ids=["0 bytes", "no query", "no list", "another split", "mteb 1"],
+)
+def test_a_file_without_predictions_beside_another(spark, tmp_path, text, asked, words):
+    write_predictions(tmp_path / "good.json", {"default": {"test": SCORES}})
+    lost = tmp_path / "lost +%20[1].json"
+    lost.write_text(text)
+    with pytest.raises(DataError) as caught:
+        read_mteb(spark, f"{tmp_path}/*.json", **asked)
+    assert caught.value.counts == {"n_empty_files": 1}
+    assert f"1 of 2 file(s) have no prediction{words}for example {lost}" in str(caught.value)
+    assert ("files of mteb 1 name none" in str(caught.value)) == bool(asked)
+    with pytest.warns(SparkRankEvalWarning, match="1 of 2 .* They are left out"):
+        assert (
+            rows_of(read_mteb(spark, f"{tmp_path}/*.json", on_invalid="drop", **asked).select("query", "item", "score"))
+            == PREDICTIONS
+        )
+
+
+def test_files_of_other_folders_are_not_read(spark, tmp_path):
+    for folder in ("top", "top/sub", "runs/model=a"):
+        (tmp_path / folder).mkdir(parents=True)
+        write_predictions(tmp_path / folder / "a[1].json", {"default": {"test": {folder: {"d1": 1.0}}}})
+
+    def queries(paths):
+        return [row["query"] for row in read_mteb(spark, f"{tmp_path}/{paths}").orderBy("query").collect()]
+
+    assert queries("top/*.json") == queries("top") == ["top"]
+    assert queries("to*/su*/a*.json") == queries("top/sub/") == ["top/sub"]
+    assert queries("runs") == ["runs/model=a"]
+
+
 def test_predictions_of_sentence_transformers(spark, tmp_path):
     file = tmp_path / "Information-Retrieval_evaluation_nano_predictions_cosine.jsonl"
     path = write_evaluator(file, SCORES)
@@ -131,6 +171,11 @@ def test_predictions_of_sentence_transformers(spark, tmp_path):
         ("1", "3", math.inf, "m"),
         ("1", "7", 0.5, "m"),
     ]
+    (tmp_path / "none.jsonl").write_text("")
+    with pytest.raises(
+        DataError, match=r"1 of 1 file\(s\) have no prediction, for example .*none\.jsonl\. .* to read_sentence_tr"
+    ):
+        read_sentence_transformers(spark, tmp_path / "none.jsonl")
     write_evaluator(tmp_path / "Information-Retrieval_evaluation_nano_predictions_dot.jsonl", SCORES)
     with pytest.raises(
         DataError, match=r"2 queries have several lists .* read the files one by one, each with its model="
@@ -153,9 +198,10 @@ def test_the_tables_evaluate(spark, tmp_path):
 
 #: The reader, a file's text, how many of its rows do not read and how many do, and what the error says of one.
 ODD = {
-    "a blank file": (read_mteb, "\n", 1, 0, "not a JSON object of predictions: ''"),
-    "no JSON": (read_mteb, '{"q1": ', 1, 0, "not a JSON object of predictions: '{\"q1\":'"),
-    "deep JSON": (read_mteb, "[" * 100_000, 1, 0, "not a JSON object of predictions: '[[["),
+    "a blank file": (read_mteb, "\n", 1, 0, "the JSON ends early or is broken (Expecting value: line 2 column 1 (char 1)): ''"),
+    "no JSON": (read_mteb, '{"q1": ', 1, 0, "broken (Expecting value: line 1 column 8 (char 7)): '{\"q1\":'"),
+    "deep JSON": (read_mteb, "[" * 100_000, 1, 0, ": '[[["),
+    "a list": (read_mteb, "[1]", 1, 0, "predictions: '[1]'. Fix the files, or pass on_invalid='drop' to read_mteb, which"),
     "another task": (read_mteb, json.dumps({**META, "default": {"test": [1]}}), 1, 0, "in subset 'default', split 'test', as of a"),
     "no splits": (read_mteb, json.dumps({**META, "default": 3}), 1, 0, "no {query: {document: score}} in subset 'default'"),
     "no documents": (read_mteb, '{"q1": {"d": 1}, "q2": ["d"]}', 1, 1, "query 'q2' has no {document: score}: '[\"d\"]'"),
