@@ -427,7 +427,7 @@ def relevant_rows(labels: source_tables.SourceTable, threshold: float | None) ->
     if not grades:
         return labels.frame
     # Spark takes NaN for the largest number.
-    numbers = [sql.call("nullif", grade, sql.number(math.nan)) for grade in grades]
+    numbers = [sql.when(~sql.call("isnan", grade), grade) for grade in grades]
     are_relevant = (grade > 0 if threshold is None else grade >= threshold for grade in numbers)
     return sql.where(labels.frame, sql.any_of(are_relevant))
 

@@ -376,7 +376,9 @@ def _is_of(file: str, path: str) -> bool:
     place = re.sub("^file:/+", "/", path)
     place = place.rstrip("/") if "://" in place else os.path.abspath(place)
     depth, name = place.count("/"), place.rpartition("/")[2]
-    if "**" in place or "{" in name:
+    start = re.split(r"[*?[{]", place, maxsplit=1)[0]
+    # A server has a folder of its own for relative paths.
+    if "**" in place or "{" in name or not readable(file).startswith(start):
         return True
     parts = readable(file).split("/")
     return (parts[depth] == name or fnmatchcase(parts[depth], name)) and all(
@@ -748,7 +750,7 @@ def _one_list_per_query(
     )
     several = F.col("one") != F.col("other")
     first = F.min(F.when(several, F.struct("query", "model", "one", "other")))
-    ((n, example, paths),) = lists.agg(F.count_if(several), first, F.collect_set("path")).collect()
+    ((n, example, paths),) = lists.agg(F.count(F.when(several, 1)), first, F.collect_set("path")).collect()
     if n:
         query, name, *places = example
         advice = f"{'pass subset= and split=, or ' if parts else ''}read the files one by one, each with its model="
