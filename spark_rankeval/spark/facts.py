@@ -27,7 +27,6 @@ from spark_rankeval.spark.tables import Sources
 from spark_rankeval.worker import catalogue_lists
 from spark_rankeval.worker import features as item_facts
 from spark_rankeval.worker import reading as grouped_row
-from spark_rankeval.worker import vectors as catalogue
 from spark_rankeval.worker.features import INTENT, INTENTS, ITEM, add_counts, count_items
 from spark_rankeval.worker.item_groups import table_of
 from spark_rankeval.worker.process import tables_in
@@ -319,10 +318,14 @@ def _with_intents(rows: DataFrame, kind: T.DataType) -> DataFrame:
 def packed_catalogue(columns: source_tables.VectorColumns, item_type: T.DataType) -> DataFrame:
     """One row: the catalogue with its vectors, as `pack_catalogue` packs it."""
     rows = sql.with_columns(catalogue_rows(columns), {CATALOGUE_ITEM: sql.named(CATALOGUE_ITEM).cast(item_type)})
-    # A row of nothing: an empty table would have no task, and no task would report that it is empty.
-    nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema.fields]
-    rows = rows.unionByName(rows.sparkSession.range(0, 1, 1, 1).select(*nothing)).repartition(1)
-    return packed(rows, pack_catalogue(most_bytes_of_row(rows.sparkSession)))
+    # An empty table would have no task, and no task would report that it is empty.
+    return packed(_with_null_row(rows).repartition(1), pack_catalogue(most_bytes_of_row(rows.sparkSession)))
+
+
+def _with_null_row(rows: DataFrame) -> DataFrame:
+    """The rows, and one of nothing but nulls."""
+    nulls = [F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema.fields]
+    return rows.unionByName(rows.sparkSession.range(0, 1, 1, 1).select(*nulls))
 
 
 def usual_length(rows: DataFrame) -> DataFrame:
@@ -473,7 +476,7 @@ class _ShardedModel:
         ours = {name: f"{name}_of_shard" for name in self.sources.user_columns}
         messages = self._messages(first).withColumnsRenamed(ours)
         are_same = sql.all_of(sql.same(sql.named(name), sql.named(other)) for name, other in ours.items())
-        lists = (grouped_row.VECTOR, grouped_row.BIAS, grouped_row.CANDIDATES, *self._filters)
+        lists = (grouped_row.VECTOR, BIAS, CANDIDATES, *self._filters)
         dropped = [column_of_model(name, self.model) for name in lists]
         return self.grouped.drop(*dropped).join(messages, are_same.column, "left").drop(*ours.values())
 
@@ -484,8 +487,6 @@ class _ShardedModel:
             users = users.join(self._labelled(), self.sources.user_columns, "left").drop(grouped_row.LABELS)
         else:
             users = sql.with_columns(users, {catalogue_lists.LABELLED: sql.null_of(_structs(self._label))})
-        nobody = [F.lit(None).cast(field.dataType).alias(field.name) for field in users.schema.fields]
-        users = users.unionByName(users.sparkSession.range(0, 1, 1, 1).select(*nobody))
         everywhere = sql.call("explode", sql.call("sequence", 0, self.n_shards - 1))
         work = catalogue_lists.ranks_in_shard(tuple(self.sources.user_columns), first)
         counts = (
@@ -494,7 +495,7 @@ class _ShardedModel:
             catalogue_lists.N_EXCLUDED,
             catalogue_lists.N_INVALID_ROWS,
         )
-        lengths = dict.fromkeys((catalogue_lists.LENGTH, catalogue.N_ROWS, catalogue_lists.N_REPEATED), _LONG)
+        lengths = dict.fromkeys((catalogue_lists.LENGTH, N_ROWS, catalogue_lists.N_REPEATED), _LONG)
         labelled = {catalogue_lists.IS_RANKED: T.BooleanType(), **dict.fromkeys(catalogue_lists.COUNTS, _LONG)}
         said = {
             **dict.fromkeys(counts, _LONG),
@@ -504,7 +505,7 @@ class _ShardedModel:
             ),
             catalogue_lists.LABELLED: _structs(self._label | labelled),
         }
-        messages = self._in_shards(self.items, users, everywhere, work, said, first.k)
+        messages = self._in_shards(self.items, _with_null_row(users), everywhere, work, said, first.k)
         shards = sql.call("collect_list", sql.call("struct", *map(sql.named, said)))
         return sql.aggregate_lists(
             messages, self.sources.user_columns, shards.alias(column_of_model(grouped_row.SHARDS, self.model))
@@ -514,9 +515,9 @@ class _ShardedModel:
         """One row per user: the labels that have a vector, with their scores. They are looked up in their shards."""
         labels = sql.named(grouped_row.LABELS)
         users = sql.where(self.users, sql.call("size", labels) > 0)
-        ids = sql.select(users, sql.call("explode", labels).alias(catalogue.CATALOGUE_ITEM))
+        ids = sql.select(users, sql.call("explode", labels).alias(CATALOGUE_ITEM))
         # In this order Sail holds the ids in memory, and not the vectors.
-        items = self._with_one_zero(ids).distinct().hint("broadcast").join(self.items, catalogue.CATALOGUE_ITEM)
+        items = self._with_usable_items(ids).distinct().hint("broadcast").join(self.items, CATALOGUE_ITEM)
         shards = sql.call("explode", sql.call("array_distinct", sql.for_entries("transform", labels, self._shard)))
         work = catalogue_lists.label_scores(tuple(self.sources.user_columns))
         scored = self._in_shards(items, users, shards, work, {catalogue_lists.LABELLED: _structs(self._label)})
@@ -535,15 +536,15 @@ class _ShardedModel:
     @property
     def _filters(self) -> list[str]:
         """The columns of the filters' values, of items and of users."""
-        return [grouped_row.filter_column(index) for index, _ in enumerate(self.vectors.filters)]
+        return [filter_column(index) for index, _ in enumerate(self.vectors.filters)]
 
     @cached_property
     def users(self) -> DataFrame:
         """What shards read of the users, if they are known."""
         lists = {
             column_of_model(grouped_row.VECTOR, self.model): catalogue_lists.USER_VECTOR,
-            column_of_model(grouped_row.BIAS, self.model): catalogue.ITEM_BIAS,
-            column_of_model(grouped_row.CANDIDATES, self.model): grouped_row.CANDIDATES,
+            column_of_model(BIAS, self.model): ITEM_BIAS,
+            column_of_model(CANDIDATES, self.model): CANDIDATES,
             grouped_row.EXCLUDED: grouped_row.EXCLUDED,
             grouped_row.LABELS: grouped_row.LABELS,
             **{column_of_model(name, self.model): name for name in self._filters},
@@ -555,19 +556,18 @@ class _ShardedModel:
     @property
     def items(self) -> DataFrame:
         """The rows of the catalogue."""
-        return self._with_one_zero(catalogue_rows(self.vectors).drop(catalogue.IS_CATALOGUE_ROW))
+        return self._with_usable_items(catalogue_rows(self.vectors).drop(IS_CATALOGUE_ROW))
 
-    def _with_one_zero(self, rows: DataFrame) -> DataFrame:
-        """Rows with items of the type that all tables share; the two zeros are one item, which Sail's joins do not know."""
-        item, kind = sql.named(catalogue.CATALOGUE_ITEM), self.sources.item_type
-        item = item + 0.0 if isinstance(kind, T.FractionalType) else item
-        return sql.with_columns(rows, {catalogue.CATALOGUE_ITEM: item.cast(kind)})
+    def _with_usable_items(self, rows: DataFrame) -> DataFrame:
+        """Rows with items of the type that all tables share. The two zeros are one item, which Sail's joins do not know."""
+        kind = self.sources.item_type
+        item = sql.usable(sql.named(CATALOGUE_ITEM).cast(kind), kind)
+        return sql.with_columns(rows, {CATALOGUE_ITEM: item})
 
     def _shard(self, item: sql.Sql) -> sql.Sql:
         """The shard of an item; of a text by its bytes, so that no collation comes between."""
         kind = self.sources.item_type
-        item = item.cast("binary") if isinstance(kind, T.StringType) else item
-        item = item + 0.0 if isinstance(kind, T.FractionalType) else item
+        item = item.cast("binary") if isinstance(kind, T.StringType) else sql.usable(item, kind)
         return sql.call("pmod", sql.call("xxhash64", item), self.n_shards).cast("int")
 
     def _in_shards(
@@ -583,7 +583,7 @@ class _ShardedModel:
         items = sql.with_columns(
             items,
             {
-                catalogue_lists.SHARD: self._shard(sql.named(catalogue.CATALOGUE_ITEM)),
+                catalogue_lists.SHARD: self._shard(sql.named(CATALOGUE_ITEM)),
                 catalogue_lists.IS_USER: sql.number(False),
             },
         )

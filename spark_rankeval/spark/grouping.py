@@ -25,7 +25,6 @@ from spark_rankeval.spark.engine import (
     engine_of,
     without_file_metadata,
 )
-from spark_rankeval.spark.facts import with_shards
 from spark_rankeval.spark.tables import Sources
 from spark_rankeval.worker import reading as grouped_row
 from spark_rankeval.worker.catalogue_lists import FirstItems, first_items
@@ -436,7 +435,7 @@ class Grouping:
             return self._with_broadcasts(with_hashes_of_vectors(grouped, self.sources))
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
         joined = self._lists().join(self._labels(), self.sources.user_columns, "full")
-        joined = with_shards(joined, self.sources, partial(first_items, self.task))
+        joined = facts.with_shards(joined, self.sources, partial(first_items, self.task))
         users = [sql.named(name) for name in self.sources.user_columns]
         no_user = sql.any_of(user.is_null() for user in users).alias(grouped_row.NO_USER)
         hashed = [self._hash_of(users)] if with_user_hash else []
@@ -460,7 +459,7 @@ class Grouping:
 
     def lists(self, first: FirstItems) -> DataFrame:
         """The grouped table without labels: the user's columns, what the worker reads of first items, and whether a row has no user."""
-        lists = with_shards(self._lists(), self.sources, lambda _: first)
+        lists = facts.with_shards(self._lists(), self.sources, lambda _: first)
         no_user = sql.any_of(sql.named(name).is_null() for name in self.sources.user_columns).alias(grouped_row.NO_USER)
         return self._with_broadcasts(sql.select(lists, *map(sql.named, lists.columns), no_user))
 
