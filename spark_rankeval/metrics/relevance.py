@@ -886,11 +886,11 @@ class ProbabilityMetric(AllListsMetric, RelevanceMetric):
             "relevant": relevant,
             "predicted": probability,
             "invalid": ~valid,
-            **self._further_terms(probability, relevant),
+            **self._extra_terms(probability, relevant),
         }
         return user, {name: values.astype(np.float64) for name, values in columns.items()}
 
-    def _further_terms(self, probability: FloatArray, relevant: BoolArray) -> dict[str, FloatArray]:
+    def _extra_terms(self, probability: FloatArray, relevant: BoolArray) -> dict[str, FloatArray]:
         """What only some metrics need of each pair."""
         return {}
 
@@ -926,7 +926,7 @@ class LogLoss(ProbabilityMetric):
         """Such scores have their own machine epsilon."""
         return replace(self, precision="float32") if self.precision is UNSET else self
 
-    def _further_terms(self, probability: FloatArray, relevant: BoolArray) -> dict[str, FloatArray]:
+    def _extra_terms(self, probability: FloatArray, relevant: BoolArray) -> dict[str, FloatArray]:
         kind = np.float32 if self.precision == "float32" else np.float64
         held, epsilon = probability.astype(kind), np.finfo(kind).eps
         right = np.clip(np.where(relevant, held, 1 - held), epsilon, 1 - epsilon)

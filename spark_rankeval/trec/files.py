@@ -350,7 +350,7 @@ def _text_of_files(spark: SparkSession, paths: list[str], *, whole: bool) -> Dat
     files: dict[str, None] = {}
     for path in paths:
         matches = [
-            file for file in engine.input_files(spark.read.format("binaryFile").load(path)) if _is_of(file, path)
+            file for file in engine.input_files(spark.read.format("binaryFile").load(path)) if _is_match(file, path)
         ]
         if not matches:
             raise _no_file([path])
@@ -371,7 +371,7 @@ def _text_of_files(spark: SparkSession, paths: list[str], *, whole: bool) -> Dat
     return tables[0]
 
 
-def _is_of(file: str, path: str) -> bool:
+def _is_match(file: str, path: str) -> bool:
     """Whether Spark, too, reads a file that Sail lists for a path: Sail goes into all folders, Spark into those of a column's value."""
     place = re.sub("^file:/+", "/", path)
     place = place.rstrip("/") if "://" in place else os.path.abspath(place)
@@ -673,10 +673,10 @@ def read_mteb(
             other subsets, splits or files.
     """
     rows = _rows(spark, checked_paths(paths), MTEB, on_invalid)
-    asked = {name: chosen for name, chosen in (("subset", subset), ("split", split)) if chosen is not None}
-    for name, chosen in asked.items():
+    choices = {name: chosen for name, chosen in (("subset", subset), ("split", split)) if chosen is not None}
+    for name, chosen in choices.items():
         rows = _with_name(rows, name, chosen)
-    return _one_list_per_query(rows, MTEB, model, on_invalid, asked)
+    return _one_list_per_query(rows, MTEB, model, on_invalid, choices)
 
 
 def read_sentence_transformers(
@@ -735,7 +735,7 @@ def _with_name(rows: DataFrame, column: str, chosen: str) -> DataFrame:
 
 
 def _one_list_per_query(
-    rows: DataFrame, form: Form, model: str | None, on_invalid: str, asked: Mapping[str, str] = MappingProxyType({})
+    rows: DataFrame, form: Form, model: str | None, on_invalid: str, choices: Mapping[str, str] = MappingProxyType({})
 ) -> DataFrame:
     """The rows with the model of each; a job looks for queries with several lists under one model, and for files without rows."""
     if model is not None and not is_name(model):
@@ -761,16 +761,16 @@ def _one_list_per_query(
         raise DataError(msg, {"n_mixed_queries": n})
     # Engines give no row of a file of 0 bytes, but list it.
     files = {readable(file) for file in engine.input_files(rows)}
-    _refuse_empty(files - {readable(path) for path in paths}, len(files), form, on_invalid, asked)
+    _refuse_empty(files - {readable(path) for path in paths}, len(files), form, on_invalid, choices)
     return named.select(*form.columns)
 
 
-def _refuse_empty(empty: set[str], n_files: int, form: Form, on_invalid: str, asked: Mapping[str, str]) -> None:
+def _refuse_empty(empty: set[str], n_files: int, form: Form, on_invalid: str, choices: Mapping[str, str]) -> None:
     """Refuse files without predictions of what was asked for, or warn of them: each may be all that a model has."""
     if not empty:
         return
-    part = "".join(f", {name} {chosen!r}" for name, chosen in asked.items()).replace(",", " in", 1)
-    hint = f" (files of mteb 1 name none: read them without {'= and '.join(asked)}=)" if asked else ""
+    part = "".join(f", {name} {chosen!r}" for name, chosen in choices.items()).replace(",", " in", 1)
+    hint = f" (files of mteb 1 name none: read them without {'= and '.join(choices)}=)" if choices else ""
     msg = f"{form.name}: {len(empty):,} of {n_files:,} file(s) have no prediction{part}, for example {min(empty)}{hint}"
     if on_invalid == "error":
         advice = f"Write them again, leave them out of paths, or pass on_invalid='drop' to {form.reader}, which leaves them out"
