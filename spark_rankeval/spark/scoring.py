@@ -127,9 +127,7 @@ def relevant_in_no_list(sources: Sources, threshold: float | None) -> tuple[int,
     # They are few, so one task counts them without a shuffle.
     ids = sql.aggregate(_with_ids(ids).coalesce(1), [_ID], *_each("max", _SIDES))
     unlisted = sql.when(sql.named(_RIGHT).is_null(), sql.named(_LEFT))
-    counts = [
-        sql.call("count", values).alias(name) for values, name in zip((sql.named(_LEFT), unlisted), _SIDES, strict=True)
-    ]
+    counts = (sql.call("count", sql.named(_LEFT)).alias(_LEFT), sql.call("count", unlisted).alias(_RIGHT))
     n_relevant, n_unlisted = sql.aggregate(ids, (), *counts).collect()[0]
     return n_relevant, n_unlisted
 

@@ -515,12 +515,13 @@ def _sums_by_slot(messages: Iterable[Message]) -> dict[tuple[str, int], list[dic
 def _figures_of_sums(rows: list[dict[str, Any]], slot: Slot, *, has_blocks: bool) -> SlotFigures:
     """The figures of a slot from its counts by block, kind and group; or by block, limb and term of a sum of pairs."""
     metric = slot.metrics[0]
-    names: list[Name] = list(ProbabilityMetric.TERMS)
-    made: Callable[[IntArray], Any] = _scored_pairs
+    names: list[Name]
+    made: Callable[[IntArray], Any]
     if isinstance(metric, group_metrics.AllListsGroupMetric):
         names = sorted({row[_ITEM] for row in rows}, key=lambda name: (name is not None, name))
-        made = partial(_group_exposure, names=names, unit=metric.unit)
-    n_kinds = exact.LIMBS if made is _scored_pairs else len(_KINDS)
+        made, n_kinds = partial(_group_exposure, names=names, unit=metric.unit), len(_KINDS)
+    else:
+        names, made, n_kinds = list(ProbabilityMetric.TERMS), _scored_pairs, exact.LIMBS
     blocks = sorted({row[_BLOCK] for row in rows})
     block_index, name_index = ({value: number for number, value in enumerate(values)} for values in (blocks, names))
     counted = np.zeros((len(blocks), n_kinds, len(names)), np.int64)

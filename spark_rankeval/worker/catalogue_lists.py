@@ -26,8 +26,6 @@ from spark_rankeval.worker.reading import numbers
 
 #: The columns of tables of first items, beside those of the user.
 RECOMMENDATIONS, N_INVALID, N_INVALID_CATALOGUE = "recommendations", "n_invalid", "n_invalid_catalogue"
-
-
 # So many first items of lists are worked at a time.
 _LISTED = 1 << 20
 
@@ -357,9 +355,8 @@ class ListsFromVectors(process.ScoringFeature):
     """Models that rank by vectors; `similarities` has how each makes scores of them, None for a model that has lists."""
 
     similarities: tuple[Similarity | None, ...]
-    catalogues: Mapping[int, item_vectors.TaskCatalogue] = field(
-        default_factory=dict
-    )  # those that the task received, by model
+    # Those that the task received, by model.
+    catalogues: Mapping[int, item_vectors.TaskCatalogue] = field(default_factory=dict)
 
     name = "vectors"
     totals = faults = item_vectors.CATALOGUE_FAULTS

@@ -39,9 +39,7 @@ VECTOR = "vector"  # the user's vector
 BIAS = "bias"  # what is added to the user's scores
 CANDIDATES = "candidates"  # the items that the user can be recommended
 CATALOGUE = "catalogue"  # the packed catalogue
-SHARDS = (
-    "shards"  # what each shard of the catalogue says of the user's list, in the place of vector, bias and candidates
-)
+SHARDS = "shards"  # what each shard says of the user's list, in the place of vector, bias and candidates
 LABELS = "labels"  # the labelled items
 LABEL_ROWS = "n_label_rows"  # how many rows of labels there are
 NO_USER = "no_user"  # whether the rows have no user: only what is wrong with them counts
