@@ -554,7 +554,7 @@ def ranks_in_shard(user_columns: tuple[str, ...], first: FirstItems) -> Work:
         ranks = item_vectors.rank_scores(scored, labels, is_ranked, scores, limits, first.ties, first.k)
         counts = {name: getattr(ranks, name) for name in (IS_RANKED, *COUNTS)}
         # With the items, lengths and scores that came.
-        labelled = dict(zip(entries.type.names, entries.flatten(), strict=True)) | counts
+        labelled = grouped_row.fields_in(entries) | counts
         tops = {ITEM: items.ids.take(pa.array(ranks.first.values)), SCORE: ranks.first_scores}
         n_lengths = len(shard.lengths)
         lengths = shard.lengths.take(pa.array(np.tile(np.arange(n_lengths), n_users)))
